@@ -1,6 +1,6 @@
-"""The only module that knows what time it is and where randomness comes from.
+"""Sources of time and randomness, the only ones in the program.
 
-Everything else is handed a `Clock`, so that a test can replace time and chance.
+All other modules receive a `Clock`, so that tests can replace time and randomness.
 """
 
 from __future__ import annotations
@@ -11,59 +11,62 @@ import zlib
 from datetime import UTC, datetime
 from typing import Protocol
 
-# Where the system has it, the clock that counts on while the machine sleeps: a leader that wakes up must know how late
-# it is.
+# Prefers the clock that advances while the system is suspended: a leader that wakes up must know the elapsed
+# time.
 _MONOTONIC = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels or look-alikes: no accidental words
 _SUFFIX_LENGTH = 5
-# A UUID's version and variant are told by fixed bits, six of its 128.
+# Fixed bits of a version 4 UUID: six of its 128 give version and variant.
 _VERSION_4 = (0x4 << 76) | (0b10 << 62)
 _RANDOM_BITS = (1 << 128) - 1 ^ (0xF << 76 | 0b11 << 62)
 _SUFFIXES = len(_SUFFIX_ALPHABET) ** _SUFFIX_LENGTH
 
 
 class Clock(Protocol):
-    """Time and randomness, injected."""
+    """Protocol for an injected source of time and randomness."""
 
     def now(self) -> datetime:
-        """The present moment, in UTC."""
+        """Return the current time in UTC."""
 
     def monotonic(self) -> float:
-        """Seconds from an arbitrary start, those that the machine slept through included; never goes back."""
+        """Return seconds since an arbitrary start, including suspended time; never decreases."""
 
     def random(self) -> random.Random:
-        """The one random source."""
+        """Return the shared random number generator."""
 
 
 class SystemClock:
-    """The machine's own time and randomness."""
+    """Clock backed by the operating system's time and randomness."""
 
     def __init__(self) -> None:
-        self._random = random.Random()  # seeded by the system; names and uids are no secrets
+        self._random = random.Random()  # seeded by the system; names and UIDs are no secrets
 
     def now(self) -> datetime:
+        """Return the system's wall clock time in UTC."""
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
+        """Return the system's monotonic clock in seconds."""
         return time.clock_gettime(_MONOTONIC)
 
     def random(self) -> random.Random:
+        """Return this clock's random number generator."""
         return self._random
 
 
 def new_uid(clock: Clock) -> str:
-    """A fresh version 4 UUID, from the clock's random source."""
+    """Return a new version 4 UUID, drawn from the clock's random source."""
     digits = f"{clock.random().getrandbits(128) & _RANDOM_BITS | _VERSION_4:032x}"
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def name_suffix(clock: Clock) -> str:
-    """The random tail of a generated name."""
+    """Return the random suffix of a generated name."""
     return _suffix(clock.random().randrange(_SUFFIXES))
 
 
 def lasting_suffix(text: str) -> str:
-    """A tail that looks like a random one, and is always the same for the same text."""
+    """Return a suffix in the form of a random one that is always the same for the same text."""
     return _suffix(zlib.crc32(text.encode()) % _SUFFIXES)
 
 

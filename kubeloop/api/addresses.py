@@ -1,4 +1,4 @@
-"""Which texts are IP addresses and networks: each check lists what is wrong, in upstream's words."""
+"""Parsing and validation of IP addresses and CIDRs; each check returns upstream's messages."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from kubeloop.api.meta.field_path import quote
 _LEADING_ZEROS: Final = re.compile("(?<![0-9a-fA-F])0+(?=[0-9a-fA-F])")
 
 
-@lru_cache(maxsize=8192)  # one write looks at the same few addresses many times
+@lru_cache(maxsize=8192)  # one write parses the same few addresses many times
 def parse_ip(value: str) -> IPv4Address | IPv6Address | None:
-    """An address as upstream's lenient parser reads it: leading zeros are decimal, zones are refused."""
+    """Parse an IP address as leniently as upstream: leading zeros are decimal, zones are rejected."""
     try:
         address = ip_address(_LEADING_ZEROS.sub("", value)) if "%" not in value and "/" not in value else None
     except ValueError:
@@ -25,7 +25,7 @@ def parse_ip(value: str) -> IPv4Address | IPv6Address | None:
 
 
 def parse_cidr(value: str) -> tuple[IPv4Address | IPv6Address, IPv4Network | IPv6Network] | None:
-    """An address and the network around it, read as leniently as addresses are."""
+    """Parse a CIDR into its address and network, as leniently as `parse_ip`; None if it is invalid."""
     host, slash, length = value.partition("/")
     if not slash or "%" in host or not (length.isascii() and length.isdigit()):
         return None
@@ -55,7 +55,7 @@ def _is_mapped(address: str) -> bool:
 
 
 def check_ip(value: str) -> list[str]:
-    """An address in its canonical form."""
+    """Validate that a value is an IP address in canonical form."""
     address = parse_ip(value)
     messages = check_legacy_ip(value, strict=True)
     if not messages and address is not None and str(address) != value:
@@ -64,7 +64,7 @@ def check_ip(value: str) -> list[str]:
 
 
 def check_legacy_ip(value: str, strict: bool) -> list[str]:
-    """An address in a field that once took odd forms; `strict` refuses those."""
+    """Validate an IP address in a field that once accepted non-canonical forms; `strict` rejects them."""
     if parse_ip(value) is None:
         return ["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"]
     if not strict:
@@ -74,7 +74,7 @@ def check_legacy_ip(value: str, strict: bool) -> list[str]:
 
 
 def check_cidr(value: str) -> list[str]:
-    """A network in its canonical form."""
+    """Validate that a value is a CIDR in canonical form."""
     messages = check_legacy_cidr(value, strict=True)
     parsed = parse_cidr(value)
     if not messages and parsed is not None and str(parsed[1]) != value:
@@ -83,7 +83,7 @@ def check_cidr(value: str) -> list[str]:
 
 
 def check_legacy_cidr(value: str, strict: bool) -> list[str]:
-    """A network in a field that once took odd forms; `strict` refuses those."""
+    """Validate a CIDR in a field that once accepted non-canonical forms; `strict` rejects them."""
     parsed = parse_cidr(value)
     if parsed is None:
         return ["must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"]
@@ -99,7 +99,7 @@ def check_legacy_cidr(value: str, strict: bool) -> list[str]:
 
 
 def check_interface_address(value: str) -> list[str]:
-    """An address with the length of its network."""
+    """Validate an address with its prefix length, in canonical form."""
     parsed = parse_cidr(value)
     if parsed is None:
         return ["must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)"]

@@ -1,4 +1,4 @@
-"""Between wire bytes and structs: one decoder a type, one encoder for all."""
+"""Codec between JSON wire bytes and structs: one decoder per type, one encoder for all."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ decode_hook = wire.decode_hook
 
 @cache
 def decoder_of(kind: Any) -> msgspec.json.Decoder[Any]:
-    """The decoder of a struct class; unknown fields are skipped."""
+    """Return the decoder of a struct class; it skips unknown fields."""
     return msgspec.json.Decoder(kind, dec_hook=wire.decode_hook)
 
 
 def decode(data: bytes, kind: type[T]) -> T:
-    """An object from wire bytes."""
+    """Decode an object from wire bytes."""
     decoder: msgspec.json.Decoder[T] = decoder_of(kind)  # type: ignore[arg-type]  # classes are hashable
     return decoder.decode(data)
 
 
 def to_plain(obj: Any) -> Any:
-    """An object as plain dicts and lists, as it stands on the wire."""
+    """Convert an object to plain dicts and lists, as they appear on the wire."""
     return msgspec.json.decode(encode(obj))
 
 
 def from_plain(value: Any, kind: type[T]) -> T:
+    """Convert plain dicts and lists to an object of a struct class."""
     return decode(encode(value), kind)

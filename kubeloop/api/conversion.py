@@ -1,4 +1,4 @@
-"""Between a kind's served versions and the one it is stored in. Most kinds have one version, and nothing to do."""
+"""Conversion between a kind's served versions and its storage version. Most kinds have only one version."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Version = tuple[str, str]
 
 _DEVICES, _OLD_DEVICES = ("resource.k8s.io", "v1"), ("resource.k8s.io", "v1beta1")
 
-# (from, to, kind) to the function that converts; imported when first needed.
+# (from, to, kind) to the converter; imported on first use.
 _CONVERTERS: dict[tuple[Version, Version, str], str] = {
     (("", "v1"), ("events.k8s.io", "v1"), "Event"): "events:to_events",
     (("events.k8s.io", "v1"), ("", "v1"), "Event"): "events:to_core",
@@ -29,12 +29,15 @@ _DIFFERING = frozenset(kind for _, _, kind in _CONVERTERS)
 
 
 def differs(kind: str) -> bool:
-    """Whether versions of a kind differ in more than their name."""
+    """Return True if the versions of a kind differ in more than their name."""
     return kind in _DIFFERING
 
 
 def converter(source: Version, target: Version, kind: str) -> Callable[[Any], Any]:
-    """The function that turns a struct of one version into another's; versions not in the table differ in name only."""
+    """Return the function that converts a struct between two versions.
+
+    Versions that are not in the table differ in name only.
+    """
     if (source, target, kind) not in _CONVERTERS:
         from kubeloop.api.conversions.alike import to_version
 
@@ -48,14 +51,14 @@ def converter(source: Version, target: Version, kind: str) -> Callable[[Any], An
 
 
 def to_stored(obj: Any, resource: Resource) -> Any:
-    """An object of the served version as it is stored."""
+    """Convert an object from the served version to the storage version."""
     if resource.stored_as is None:
         return obj
     return converter((resource.group, resource.version), resource.stored_as, resource.kind)(obj)
 
 
 def to_served(obj: Any, resource: Resource) -> Any:
-    """A stored object as a resource's version shows it."""
+    """Convert a stored object to the version of a resource."""
     if resource.stored_as is None:
         return obj
     return converter(resource.stored_as, (resource.group, resource.version), resource.kind)(obj)

@@ -1,7 +1,7 @@
-"""What can go wrong with a request: exceptions that carry the Status object a client receives.
+"""Exceptions that carry the Status object of a failed API request.
 
-Every error of the API is an `ApiError`. The subclasses exist to be caught; the functions below make them with
-upstream's wording. A resource is told by its group and plural (`"apps", "deployments"`), a kind by its group and kind.
+Every error of the API is an `ApiError`. The subclasses exist to be caught; the functions below build them with
+upstream's wording. A resource is identified by group and plural (`"apps", "deployments"`), a kind by group and kind.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CONTINUE_INCONSISTENT: Final = (
 
 
 class Cause(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One reason among those a Status gives in its details."""
+    """StatusCause: one entry of a Status' details.causes."""
 
     reason: str = ""
     message: str = ""
@@ -37,7 +37,7 @@ class Cause(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Details(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """What a Status is about; `kind` holds a plural or a kind, as upstream does."""
+    """StatusDetails; `kind` holds a plural or a kind, as upstream does."""
 
     name: str = ""
     group: str = ""
@@ -47,7 +47,7 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     retry_after_seconds: int = 0
 
     def plain(self) -> dict[str, Any]:
-        """As JSON would have it: only what is set, and lists for tuples."""
+        """Return the details as JSON values: only fields that are set, with lists for tuples."""
         details: dict[str, Any] = msgspec.to_builtins(self)
         if self.causes:
             details["causes"] = list(details["causes"])
@@ -55,7 +55,7 @@ class Details(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class ApiError(Exception):
-    """A failed request. On its own: an error without a reason, which upstream answers with code 500."""
+    """Base of all API errors; an error without a reason has code 500, as upstream."""
 
     code: int = 500
     reason: str = ""
@@ -76,24 +76,26 @@ class ApiError(Exception):
 
     @property
     def causes(self) -> tuple[Cause, ...]:
+        """Causes in the Status' details; empty without details."""
         return self.details.causes if self.details is not None else ()
 
     @property
     def is_for_namespace_that_goes(self) -> bool:
-        """Whether the server refused because the namespace is being deleted: nothing to try again, nor to mend."""
+        """True if the server rejected the request because the namespace is terminating; a retry is useless."""
         return any(cause.reason == "NamespaceTerminating" for cause in self.causes)
 
     @property
     def retry_after_seconds(self) -> int:
+        """Seconds after which the client may retry; 0 if the server gave none."""
         return self.details.retry_after_seconds if self.details is not None else 0
 
     @property
     def headers(self) -> dict[str, str]:
-        """The response headers that belong to this error."""
+        """Response headers that belong to this error."""
         return {"Retry-After": str(self.retry_after_seconds)} if self.retry_after_seconds > 0 else {}
 
     def status(self) -> dict[str, Any]:
-        """The Status object, its keys in upstream's order and presence."""
+        """Return the Status object, with upstream's order and presence of keys."""
         status: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -110,94 +112,126 @@ class ApiError(Exception):
         return status
 
     def with_details(self, details: Details) -> ApiError:
-        """The same error about something else."""
+        """Return a copy of this error with other details."""
         return type(self)(self.message, details, code=self.code, continue_token=self.continue_token)
 
 
 class BadRequest(ApiError):
+    """Status 400: the request is malformed."""
+
     code, reason = 400, "BadRequest"
 
 
 class Unauthorized(ApiError):
+    """Status 401: the client is not authenticated."""
+
     code, reason = 401, "Unauthorized"
 
 
 class Forbidden(ApiError):
+    """Status 403: the client is not permitted to do this."""
+
     code, reason = 403, "Forbidden"
 
 
 class NotFound(ApiError):
+    """Status 404: the resource or object does not exist."""
+
     code, reason = 404, "NotFound"
 
 
 class MethodNotAllowed(ApiError):
+    """Status 405: the resource does not support the action."""
+
     code, reason = 405, "MethodNotAllowed"
 
 
 class NotAcceptable(ApiError):
+    """Status 406: no media type that the client accepts can be produced."""
+
     code, reason = 406, "NotAcceptable"
 
 
 class AlreadyExists(ApiError):
+    """Status 409: an object of this name exists."""
+
     code, reason = 409, "AlreadyExists"
 
 
 class Conflict(ApiError):
+    """Status 409: the object was modified, or fields are owned by other managers."""
+
     code, reason = 409, "Conflict"
 
 
 class Gone(ApiError):
+    """Status 410: the item is no longer available."""
+
     code, reason = 410, "Gone"
 
 
 class Expired(ApiError):
-    """A resource version or continue token that is too old to be served."""
+    """Status 410: a resourceVersion or continue token is too old to be served."""
 
     code, reason = 410, "Expired"
 
 
 class RequestEntityTooLarge(ApiError):
+    """Status 413: the request body exceeds the limit."""
+
     code, reason = 413, "RequestEntityTooLarge"
 
 
 class UnsupportedMediaType(ApiError):
+    """Status 415: the request body has an unsupported content type."""
+
     code, reason = 415, "UnsupportedMediaType"
 
 
 class Invalid(ApiError):
+    """Status 422: the object failed validation."""
+
     code, reason = 422, "Invalid"
 
 
 class TooManyRequests(ApiError):
+    """Status 429: the client should retry later."""
+
     code, reason = 429, "TooManyRequests"
 
 
 class InternalError(ApiError):
+    """Status 500: an internal error occurred."""
+
     code, reason = 500, "InternalError"
 
 
 class ServerTimeout(ApiError):
-    """The operation didn't happen; the client should try again."""
+    """Status 500: the operation did not happen; the client should retry."""
 
     code, reason = 500, "ServerTimeout"
 
 
 class StoreReadError(ApiError):
+    """Status 500: an object could not be read from the store."""
+
     code, reason = 500, "StoreReadError"
 
 
 class ServiceUnavailable(ApiError):
+    """Status 503: the service is unavailable."""
+
     code, reason = 503, "ServiceUnavailable"
 
 
 class Timeout(ApiError):
-    """The operation took too long; it may still happen."""
+    """Status 504: the operation took too long; it may still happen."""
 
     code, reason = 504, "Timeout"
 
 
 def from_status(status: Mapping[str, Any]) -> ApiError:
-    """The error that a received Status object stands for."""
+    """Build the error that a received Status object represents."""
     details = status.get("details")
     cls = ApiError.by_reason.get(status.get("reason", ""), ApiError)
     return cls(
@@ -209,7 +243,7 @@ def from_status(status: Mapping[str, Any]) -> ApiError:
 
 
 def qualified(group: str, name: str) -> str:
-    """A plural or kind with its group: `deployments.apps`, `pods`."""
+    """Return a plural or kind with its group: `deployments.apps`, `pods`."""
     return f"{name}.{group}" if group else name
 
 
@@ -220,14 +254,17 @@ def _about(
 
 
 def not_found(group: str, resource: str, name: str) -> NotFound:
+    """Build the error for an object that does not exist."""
     return NotFound(f"{qualified(group, resource)} {quote(name)} not found", _about(group, resource, name))
 
 
 def already_exists(group: str, resource: str, name: str) -> AlreadyExists:
+    """Build the error for creating an object whose name is taken."""
     return AlreadyExists(f"{qualified(group, resource)} {quote(name)} already exists", _about(group, resource, name))
 
 
 def generate_name_conflict(group: str, resource: str, name: str, retry_after_seconds: int = 1) -> AlreadyExists:
+    """Build the error for a generateName whose generated names were all taken."""
     message = (
         f"{qualified(group, resource)} {quote(name)} already exists, "
         "the server was not able to generate a unique name for the object"
@@ -236,16 +273,18 @@ def generate_name_conflict(group: str, resource: str, name: str, retry_after_sec
 
 
 def conflict(group: str, resource: str, name: str, why: str = MODIFIED) -> Conflict:
+    """Build the error for a write that is based on an outdated object."""
     message = f"Operation cannot be fulfilled on {qualified(group, resource)} {quote(name)}: {why}"
     return Conflict(message, _about(group, resource, name))
 
 
 def apply_conflict(message: str, causes: Iterable[Cause]) -> Conflict:
+    """Build the error for an apply that conflicts with other field managers."""
     return Conflict(message, Details(causes=tuple(causes)))
 
 
 def forbidden(group: str, resource: str, name: str, why: str, causes: Iterable[Cause] = ()) -> Forbidden:
-    """Not allowed; without a resource (a path such as /metrics) the message names none."""
+    """Build the error for a denied request; without a resource (a path such as /metrics) the message names none."""
     if not (group or resource):
         subject = ""
     elif not name:
@@ -256,15 +295,20 @@ def forbidden(group: str, resource: str, name: str, why: str, causes: Iterable[C
 
 
 def unauthorized(message: str = "Unauthorized") -> Unauthorized:
+    """Build the error for a client that is not authenticated."""
     return Unauthorized(message)
 
 
 def bad_request(message: str) -> BadRequest:
+    """Build the error for a malformed request."""
     return BadRequest(message)
 
 
 def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> Invalid:
-    """An object that fails validation; causes list every error, the message each text once."""
+    """Build the error for an object that fails validation.
+
+    The causes list every error, the message contains each text once.
+    """
     causes = tuple(Cause(error.type.value, error.body(), error.field) for error in errors)
     message = f"{qualified(group, kind)} {quote(name)} is invalid"
     if errors:
@@ -273,39 +317,49 @@ def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> I
 
 
 def method_not_supported(group: str, resource: str, action: str) -> MethodNotAllowed:
+    """Build the error for an action that a resource does not support."""
     message = f"{action} is not supported on resources of kind {quote(qualified(group, resource))}"
     return MethodNotAllowed(message, _about(group, resource))
 
 
 def not_acceptable(accepted: Iterable[str], converting_to: str = "") -> NotAcceptable:
-    """No media type in common; `converting_to` names the form (such as Table) that was asked for."""
+    """Build the error for a request without a common media type.
+
+    `converting_to` names the requested form (such as Table).
+    """
     when = f" when converting to {converting_to}" if converting_to else ""
     return NotAcceptable(f"only the following media types are accepted{when}: {', '.join(accepted)}")
 
 
 def unsupported_media_type(accepted: Iterable[str]) -> UnsupportedMediaType:
+    """Build the error for a request body of an unsupported media type."""
     return UnsupportedMediaType(
         f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
     )
 
 
 def gone(message: str) -> Gone:
+    """Build the error for an item that is no longer available."""
     return Gone(message)
 
 
 def expired(message: str = LIST_TOO_OLD, continue_token: str = "") -> Expired:
+    """Build the error for a list or continue token that is too old."""
     return Expired(message, continue_token=continue_token)
 
 
 def too_old_resource_version(requested: int, oldest: int) -> Expired:
+    """Build the error for a watch from a resourceVersion that was compacted."""
     return Expired(f"too old resource version: {requested} ({oldest})")
 
 
 def timeout(message: str, retry_after_seconds: int = 0) -> Timeout:
+    """Build the error for an operation that took too long."""
     return Timeout(f"Timeout: {message}", Details(retry_after_seconds=retry_after_seconds))
 
 
 def too_large_resource_version(requested: int, current: int, retry_after_seconds: int = 0) -> Timeout:
+    """Build the error for a resourceVersion that the server has not reached."""
     cause = Cause("ResourceVersionTooLarge", "Too large resource version")
     return Timeout(
         f"Timeout: Too large resource version: {requested}, current: {current}",
@@ -314,6 +368,7 @@ def too_large_resource_version(requested: int, current: int, retry_after_seconds
 
 
 def server_timeout(group: str, resource: str, operation: str, retry_after_seconds: int = 0) -> ServerTimeout:
+    """Build the error for an operation that could not be completed now."""
     message = (
         f"The {operation} operation against {qualified(group, resource)} "
         "could not be completed at this time, please try again."
@@ -322,18 +377,22 @@ def server_timeout(group: str, resource: str, operation: str, retry_after_second
 
 
 def too_many_requests(message: str, retry_after_seconds: int = 0, causes: Iterable[Cause] = ()) -> TooManyRequests:
+    """Build the error for a request that was throttled or must be retried."""
     return TooManyRequests(message, Details(causes=tuple(causes), retry_after_seconds=retry_after_seconds))
 
 
 def request_entity_too_large(message: str) -> RequestEntityTooLarge:
+    """Build the error for a request body that exceeds the limit."""
     return RequestEntityTooLarge(f"Request entity too large: {message}")
 
 
 def internal_error(message: str) -> InternalError:
+    """Build the error for an internal failure."""
     return InternalError(f"Internal error occurred: {message}", Details(causes=(Cause(message=message),)))
 
 
 def service_unavailable(message: str) -> ServiceUnavailable:
+    """Build the error for an unavailable service."""
     return ServiceUnavailable(message)
 
 
@@ -355,7 +414,7 @@ _GENERIC: Final[Mapping[int, tuple[type[ApiError], str]]] = {
 
 
 def generic(code: int, server_message: str = "", retry_after_seconds: int = 0) -> ApiError:
-    """An answer about no object in particular, known by its code alone."""
+    """Build an error that is known by its HTTP code alone and concerns no particular object."""
     details = Details(retry_after_seconds=retry_after_seconds)
     if code == 403:
         return Forbidden(server_message, details)

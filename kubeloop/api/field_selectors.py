@@ -1,4 +1,4 @@
-"""Which objects are meant by their fields: selectors such as `status.phase!=Running`, parsed and matched."""
+"""Field selectors such as `status.phase!=Running`: parsing and matching."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kubeloop.api.selectors.operators import Operator, SelectorError
 
 
 class FieldRequirement(msgspec.Struct, frozen=True):
-    """One condition on a field: its text equals a value, or doesn't."""
+    """Requirement that the text of one field equals a value, or differs from it."""
 
     field: str
     operator: Operator
@@ -24,27 +24,31 @@ class FieldRequirement(msgspec.Struct, frozen=True):
 
 
 class FieldSelector(msgspec.Struct, frozen=True):
-    """All of its requirements must hold; without any, everything matches."""
+    """Conjunction of field requirements; without any, it matches everything."""
 
     requirements: tuple[FieldRequirement, ...] = ()
 
     @property
     def empty(self) -> bool:
+        """True if the selector has no requirements and matches everything."""
         return not self.requirements
 
     def matches(self, value_of: Callable[[str], str]) -> bool:
-        """Whether an object matches, given what reads its fields (an absent field reads as empty)."""
+        """Return True if an object matches; `value_of` reads its fields (an absent field reads as empty)."""
         return all((value_of(one.field) == one.value) is (one.operator is Operator.EQUALS) for one in self.requirements)
 
     def requires_exact_match(self, field: str) -> str | None:
-        """The one value that a field must have, if there is such."""
+        """Return the only value that a field may have, or None."""
         for one in self.requirements:
             if one.field == field and one.operator is Operator.EQUALS:
                 return one.value
         return None
 
     def transformed(self, transform: Callable[[str, str], tuple[str, str]]) -> FieldSelector:
-        """With each field and value rewritten (or refused, by raising); what becomes empty is dropped."""
+        """Return the selector with each field and value rewritten by `transform`, which may raise to reject.
+
+        A requirement whose field and value become empty is dropped.
+        """
         rewritten = ((one.operator, *transform(one.field, one.value)) for one in self.requirements)
         return FieldSelector(
             tuple(FieldRequirement(field, operator, value) for operator, field, value in rewritten if field or value)
@@ -55,12 +59,12 @@ class FieldSelector(msgspec.Struct, frozen=True):
 
 
 def escape_value(value: str) -> str:
-    """A value as it can stand in a field selector's text."""
+    """Escape a value for use in the text of a field selector."""
     return re.sub(r"([\\,=])", r"\\\1", value)
 
 
 def unescape_value(text: str) -> str:
-    """The value that a field selector's text stands for."""
+    """Unescape a value from the text of a field selector."""
     if not any(special in text for special in "\\,="):
         return text
     parts: list[str] = []
@@ -85,7 +89,7 @@ _TERM_OPERATOR: Final = re.compile("!=|==|=")
 
 @lru_cache(maxsize=1024)
 def parse_fields(text: str) -> FieldSelector:
-    """A field selector from its text form, such as `metadata.name=a,status.phase!=Running`."""
+    """Parse a field selector from its text form, such as `metadata.name=a,status.phase!=Running`."""
     requirements: list[FieldRequirement] = []
     for term in sorted(_terms(text)):
         split = _TERM_OPERATOR.search(term)
@@ -97,12 +101,12 @@ def parse_fields(text: str) -> FieldSelector:
 
 
 def _terms(text: str) -> list[str]:
-    """The parts between commas that aren't escaped, empty ones left out."""
+    """Split a selector's text at commas that aren't escaped, without empty terms."""
     terms: list[str] = []
     position = 0
     while position <= len(text):
         term = _TERM.match(text, position)
-        assert term is not None  # it matches the empty text too
+        assert term is not None  # the pattern matches the empty string too
         if term[0]:
             terms.append(term[0])
         position = term.end() + 1

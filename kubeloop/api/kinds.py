@@ -1,9 +1,9 @@
-"""The literal table of every resource that the API server serves by default, in discovery order.
+"""Table of every resource that the API server serves by default, in discovery order.
 
-`api.offered` has those that it serves when asked to.
+`api.features.optional_resources` has those that are off by default.
 
-One line a resource: what clients call it, where it is served, which verbs and subresources it has. Everything else
-about a resource (its type, its storage key, its discovery entry) is derived from its line.
+One line per resource: its names, its group and version, its verbs and subresources. Everything else about a resource
+(its type, its storage key, its discovery entry) is derived from its line.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _UNUSUAL_PACKAGES = {
     "apiregistration.k8s.io": "io.k8s.kube-aggregator.pkg.apis.apiregistration",
     "internal.apiserver.k8s.io": "io.k8s.api.apiserverinternal",
 }
-# Where upstream's storage layout doesn't use the plural name.
+# Resources whose storage key isn't the plural name.
 _UNUSUAL_KEYS = {
     "nodes": "minions",
     "services": "services/specs",
@@ -40,7 +40,7 @@ _UNUSUAL_KEYS = {
 
 @dataclass(frozen=True)
 class Subresource:
-    """A path below an object; `kind` is empty where it answers with the object's own kind."""
+    """Subresource of an object; `kind` is empty if it returns the object's own kind."""
 
     name: str
     group_version: str = ""
@@ -50,7 +50,7 @@ class Subresource:
 
 @dataclass(frozen=True)
 class Resource:
-    """One resource in one version."""
+    """Resource in one version of its API group."""
 
     group: str
     version: str
@@ -61,11 +61,11 @@ class Resource:
     categories: tuple[str, ...] = ()
     verbs: tuple[str, ...] = ALL_VERBS
     subresources: tuple[Subresource, ...] = ()
-    # The version its objects are stored in, as (group, version), where it isn't this one.
+    # Storage version as (group, version), if it isn't this one.
     stored_as: tuple[str, str] | None = None
-    # What everybody is told who uses it.
+    # Deprecation warning for clients.
     deprecation: str = ""
-    # The feature that has to be on for it to be served.
+    # Feature gate that must be enabled to serve the resource.
     gate: str = ""
     by_name: dict[str, Subresource] = field(init=False, compare=False, repr=False)
     _hash: int = field(init=False, compare=False, repr=False)
@@ -75,85 +75,90 @@ class Resource:
         object.__setattr__(self, "_hash", hash((self.group, self.version, self.plural, self.kind)))
 
     def __hash__(self) -> int:
-        """Made once: resources are looked up several times in every request."""
+        """Return the precomputed hash: resources are looked up several times in every request."""
         return self._hash
 
     @cached_property
     def group_version(self) -> str:
-        """`v1` or `apps/v1`: what objects carry as apiVersion."""
+        """Value of an object's apiVersion, such as `v1` or `apps/v1`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @cached_property
     def singular(self) -> str:
+        """Singular name, as discovery and kubectl use it."""
         return self.kind.lower()
 
     @cached_property
     def list_kind(self) -> str:
+        """Kind of a list of these objects."""
         return self.kind + "List"
 
     @cached_property
     def qualified(self) -> str:
-        """`deployments.apps`: how errors name the resource."""
+        """Plural with its group, such as `deployments.apps`, as errors name the resource."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @cached_property
     def definition(self) -> str:
-        """The name of its type in the schema data."""
+        """Name of the type in the schema data."""
         return definition_of(self.group_version, self.kind)
 
     @cached_property
     def type(self) -> Any:
-        """Its generated struct class, imported when first asked for."""
+        """Generated struct class, imported on first use."""
         return type_of(self.definition)
 
     @cached_property
     def node(self) -> Node:
-        """Its shape, for patches and server-side apply."""
+        """Schema node, for patches and server-side apply."""
         return node_of(self.definition)
 
     @property
     def is_custom(self) -> bool:
-        """Whether a definition in the store made it, and not the table below."""
+        """True if a CustomResourceDefinition in the store defines the resource, not the table below."""
         return False
 
     @cached_property
     def list_type(self) -> Any:
+        """Generated struct class of a list of these objects."""
         return type_of(self.definition + "List")
 
     @cached_property
     def key_prefix(self) -> str:
-        """Where its objects lie in the store; ends with a slash."""
+        """Prefix of the objects' keys in the store; ends with a slash."""
         return f"/registry/{_UNUSUAL_KEYS.get(self.plural, self.plural)}/"
 
     @cached_property
     def stored_version(self) -> tuple[str, str]:
+        """Group and version in which the objects are stored."""
         return self.stored_as or (self.group, self.version)
 
     @cached_property
     def storage_version_hash(self) -> str:
-        """Discovery's fingerprint of the stored version."""
+        """Discovery's hash of the storage version."""
         group, version = self.stored_version
         digest = hashlib.sha256(f"{group}/{version}/{self.kind}".encode()).digest()
         return base64.b64encode(digest[:8]).decode()
 
     @property
     def is_stored(self) -> bool:
-        """Reviews and bindings are answered, never kept."""
+        """True if objects are stored; reviews and bindings are only answered."""
         return "get" in self.verbs and self.plural != "componentstatuses"
 
     def key(self, namespace: str, name: str) -> str:
+        """Return the key of an object in the store."""
         return f"{self.key_prefix}{namespace}/{name}" if self.namespaced else self.key_prefix + name
 
 
 def definition_of(group_version: str, kind: str) -> str:
-    """`apps/v1`, `Deployment` is `io.k8s.api.apps.v1.Deployment`."""
+    """Return the definition name of a kind: `io.k8s.api.apps.v1.Deployment` for `apps/v1`, `Deployment`."""
     group, _, version = group_version.rpartition("/")
     package = _UNUSUAL_PACKAGES.get(group) or "io.k8s.api." + group.partition(".")[0]
     return f"{package}.{version}.{kind}"
 
 
 def type_of(definition: str) -> Any:
-    """The generated struct class of a definition."""
+    """Return the generated struct class of a definition."""
     package, _, name = definition.rpartition(".")
     parts = package.split(".")
     return getattr(import_module(f"kubeloop.api.generated.{parts[-2]}_{parts[-1]}"), name)
@@ -165,7 +170,7 @@ def _resource(group_version: str, plural: str, kind: str, **facts: Any) -> Resou
 
 
 def _same(name: str, *verbs: str) -> Subresource:
-    """A subresource that answers with the object itself."""
+    """Return a subresource that answers with the object itself."""
     return Subresource(name, verbs=verbs or ("get", "patch", "update"))
 
 
@@ -446,7 +451,7 @@ RESOURCES: tuple[Resource, ...] = (
 
 
 def definitions_of(resources: Iterable[Resource]) -> Iterable[str]:
-    """The types of resources and of lists of them."""
+    """Return the definitions of resources and of their lists."""
     for resource in resources:
         yield resource.definition
         if resource.is_stored or resource.plural == "componentstatuses":
@@ -463,5 +468,5 @@ def _definitions() -> Iterable[str]:
         yield _META + name
 
 
-# Every type that is generated, before what these refer to.
+# All generated types, before the types that they refer to.
 DEFINITIONS: tuple[str, ...] = tuple(dict.fromkeys(_definitions()))

@@ -1,4 +1,4 @@
-"""What an API server asks of nodes on behalf of clients, and what it hears; shared by both ends. Pure."""
+"""Requests that an API server sends to kubelets for its clients, and their answers; shared by both ends. Pure."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import msgspec
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.kinds import Resource
 
-# Annotation of nodes that run nothing: with no value those of a plane's own process, else those of another program.
+# Annotation of simulated nodes: empty for nodes of the control plane's own process, set for those of another program.
 SIMULATED = "sim.kubeloop.io/node"
-# Annotation by which a kubelet says which certificate it shows: `sha256:` and the digest in hexadecimal digits.
+# Annotation with the digest of a kubelet's serving certificate: `sha256:` and hexadecimal digits.
 SHOWN_CERTIFICATE = "kubeloop.io/kubelet-certificate"
 
 
 class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Which part of a log is wanted."""
+    """PodLogOptions: selects a part of a container's log."""
 
     follow: bool = False
     previous: bool = False
@@ -26,54 +26,55 @@ class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
     tail_lines: int | None = None
     since: datetime | None = None
     limit_bytes: int | None = None
-    stream: str = ""  # one of the two that a container writes to, by name, or All
-    insecure: bool = False  # whether any certificate of the node will do
+    stream: str = ""  # name of one of the container's two output streams, or All
+    insecure: bool = False  # skip verification of the node's certificate
 
 
 class TerminalSize(NamedTuple):
-    """How many characters a terminal shows."""
+    """Size of a terminal in characters."""
 
     width: int
     height: int
 
 
 class Streams(Protocol):
-    """What a command in a container is connected to: somebody's input and output, which may be a terminal."""
+    """Standard streams of a client that are connected to a command in a container, possibly as a terminal."""
 
-    stdin: bool  # whether there is any input
+    stdin: bool  # True if there is any input
     tty: bool
-    size: TerminalSize | None  # of the terminal, as last told
-    on_resize: Callable[[TerminalSize], None] | None  # who wants to hear of every new size
+    size: TerminalSize | None  # of the terminal, as last reported
+    on_resize: Callable[[TerminalSize], None] | None  # called with every new size
 
     async def read(self) -> bytes:
-        """The next piece of input; empty once it is over."""
+        """Return the next chunk of standard input; empty at its end."""
 
     async def write(self, data: bytes) -> None:
-        """Say something; returns when there is room for more."""
+        """Write to standard output; returns when there is room for more."""
 
     async def write_error(self, data: bytes) -> None:
-        """Say something where errors are said; at a terminal that is the same place."""
+        """Write to standard error; on a terminal that is standard output."""
 
 
 class Duplex(Protocol):
-    """A connection to a port."""
+    """Bidirectional connection to a port."""
 
     async def read(self) -> bytes:
-        """The next piece; empty once no more will come."""
+        """Return the next chunk; empty at the end of the stream."""
 
-    async def write(self, data: bytes) -> None: ...
+    async def write(self, data: bytes) -> None:
+        """Write a chunk; returns when there is room for more."""
 
 
 class ForwardFailed(Exception):
-    """Why a port can't be connected to."""
+    """Raised if a port can't be connected to."""
 
 
 class ToldByNode(ForwardFailed):
-    """The same in a node's own words, which need no more around them."""
+    """ForwardFailed whose message comes from the node and is shown unchanged."""
 
 
 class CommandFailed(Exception):
-    """How a command ended other than by its exit code: the Status that a node gave."""
+    """Raised if a command ended without an exit code; carries the Status that the node returned."""
 
     def __init__(self, status: dict[str, Any]) -> None:
         super().__init__(status.get("message", ""))
@@ -81,7 +82,7 @@ class CommandFailed(Exception):
 
 
 class NodeRefused(Exception):
-    """A node's answer to somebody who wanted to be connected."""
+    """Raised if a node refuses a streaming connection; carries its answer."""
 
     def __init__(self, status: int, body: bytes, content_type: str = "text/plain; charset=utf-8") -> None:
         super().__init__(body.decode("utf-8", "replace"))
@@ -91,7 +92,7 @@ class NodeRefused(Exception):
 
 
 class Wanted(NamedTuple):
-    """What somebody wants to be connected to a container or pod for."""
+    """Parameters of a streaming request (exec, attach or port-forward) to a container or pod."""
 
     how: str  # exec, attach or portforward
     command: tuple[str, ...] = ()
@@ -102,7 +103,7 @@ class Wanted(NamedTuple):
 
 
 class NodeRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request for one of a node's own pages."""
+    """Request to an endpoint of the kubelet itself."""
 
     method: str
     path: str  # decoded, with a slash in front
@@ -110,12 +111,12 @@ class NodeRequest(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes = b""
 
     def text(self, key: str) -> str:
-        """The first value of an option; empty where there is none."""
+        """Return the first value of a query parameter; empty if there is none."""
         return next((value for name, value in self.query if name == key), "")
 
 
 class NodeAnswer(msgspec.Struct, frozen=True):
-    """A page, whole or in pieces as they come."""
+    """Response of a kubelet endpoint, whole or streamed in chunks."""
 
     status: int
     body: bytes | AsyncIterator[bytes] = b""
@@ -123,47 +124,47 @@ class NodeAnswer(msgspec.Struct, frozen=True):
 
 
 class PodConnections(Protocol):
-    """What can be done with a pod once its node has agreed."""
+    """Streaming operations on a pod, after its node accepted the request."""
 
     async def execute(self, pod: Pod, container: str, command: tuple[str, ...], streams: Streams) -> int:
-        """Run a command in a container; its exit code."""
+        """Run a command in a container and return its exit code."""
 
     async def attach(self, pod: Pod, container: str, streams: Streams) -> None:
-        """Be connected to what a container runs, until that ends."""
+        """Connect streams to a container's main process until it ends."""
 
     async def forward(self, pod: Pod, port: int, connection: Duplex) -> None:
-        """Serve a connection to a port of a pod until it is over; `ForwardFailed` if nobody listens there."""
+        """Forward a connection to a port of a pod until it ends; raises `ForwardFailed` if the port is closed."""
 
     def close(self) -> None:
-        """No more will be done; what is under way ends."""
+        """Close the connections and end operations in progress."""
 
 
 class PodDialer(Protocol):
-    """How an API server reaches pods: through their nodes."""
+    """Client with which an API server reaches pods, through their nodes."""
 
     def logs(self, pod: Pod, container: str, options: LogOptions) -> AsyncIterator[bytes]:
-        """What a container wrote, in pieces; a `BadRequest` before the first if there is nothing to read from."""
+        """Stream a container's log in chunks; raises `BadRequest` before the first if there is no log to read."""
 
     async def opened(self, pod: Pod, container: str, wanted: Wanted) -> PodConnections:
-        """Be connected to a container, or to the pod if none is named; `NodeRefused` if that can't be done now."""
+        """Open a connection to a container, or to the pod if none is named; raises `NodeRefused` if that fails."""
 
 
 class NodeDialer(PodDialer, Protocol):
-    """How an API server reaches nodes of its own process; handed in by whoever wires both."""
+    """Client with which an API server reaches nodes in its own process; injected by the program that runs both."""
 
     def reaches(self, node: str) -> bool:
-        """Whether a node can be asked at all."""
+        """Return True if a node is reachable by this dialer."""
 
     async def page(self, node: str, request: NodeRequest) -> NodeAnswer:
-        """What a node itself answers to a request."""
+        """Send a request to a node's own endpoint and return its response."""
 
 
 class ReadOnlyGroup(Protocol):
-    """An API group whose objects nobody stores: they are made when somebody asks."""
+    """API group whose objects are computed on request and never stored."""
 
     @property
     def resources(self) -> Sequence[Resource]:
-        """What the group serves, all of one group and version, with the verbs get and list."""
+        """Resources of the group, all of one group and version, with the verbs get and list."""
 
     def objects(self, resource: Resource, namespace: str, name: str = "") -> Sequence[Mapping[str, Any]]:
-        """The objects of a namespace, or of all; with a name, that one if it is there."""
+        """Return the objects of a namespace, or of all namespaces; with a name, only that object if it exists."""

@@ -1,4 +1,4 @@
-"""One request to an API server and what comes back, whatever carries them: HTTP, or a call within the process."""
+"""Requests to an API server and their results, independent of the transport: HTTP or in-process calls."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ APPLY_PATCH = "application/apply-patch+yaml"
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked of a server."""
+    """Request to an API server."""
 
     verb: Verb
     resource: Resource
@@ -30,14 +30,14 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     patch_type: str = ""  # the media type of a patch
     options: Mapping[str, str] = {}  # the query: selectors, versions, limits, dry run, field manager…
     metadata_only: bool = False
-    cause: str = ""  # why this write is made, for people; see the runtime's causes
+    cause: str = ""  # reason of this write, for users; see the runtime's causes
     user_agent: str = "kubeloop"
     timeout: float | None = 30.0
-    guard: Callable[[], None] | None = None  # asked again in the moment in which the call leaves; may raise
+    guard: Callable[[], None] | None = None  # called immediately before the call is sent; may raise
 
 
 class ListResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of a list."""
+    """Page of a list."""
 
     items: tuple[Any, ...]
     resource_version: str
@@ -46,7 +46,7 @@ class ListResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WatchEvent(msgspec.Struct, frozen=True, gc=False):
-    """One change; a bookmark has no object but says how far the watch has come."""
+    """Watch event; a bookmark has no object but carries the resourceVersion that the watch has reached."""
 
     type: EventType
     object: Any
@@ -55,13 +55,13 @@ class WatchEvent(msgspec.Struct, frozen=True, gc=False):
 
 
 class Transport(Protocol):
-    """How calls reach a server. Failures are raised as `kubeloop.api.errors.ApiError`, or as transport errors."""
+    """Protocol of a transport to a server; raises `kubeloop.api.errors.ApiError` or transport errors."""
 
     async def call(self, call: Call) -> Any:
-        """The object, the `ListResult`, or for a finished deletion the Status mapping."""
+        """Send a call and return the object, the `ListResult`, or for a completed deletion the Status mapping."""
 
     def watch(self, call: Call) -> AsyncIterator[Sequence[WatchEvent]]:
-        """Batches of events until the server ends the watch; `Expired` when the version is too old."""
+        """Yield batches of events until the server ends the watch; raises `Expired` if the version is too old."""
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close all connections."""

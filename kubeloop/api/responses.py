@@ -1,4 +1,4 @@
-"""From the bytes a server answers to the objects they stand for: structs, custom resources, lists, statuses."""
+"""Decoding of an API server's response bodies into structs, custom resources, lists and statuses."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _RAW_LIST = msgspec.json.Decoder(_RawList, dec_hook=wire.decode_hook)
 
 
 def is_built_in(resource: Resource) -> bool:
-    """Whether objects of a resource have a generated struct class."""
+    """Return True if objects of a resource have a generated struct class."""
     key = (resource.group, resource.version, resource.plural)
     return key in _BUILT_IN or ("a" in resource.version and key in _on_request())  # alpha or beta
 
@@ -50,7 +50,7 @@ def _on_request() -> set[tuple[str, str, str]]:
 
 @cache
 def object_decoder(resource: Resource, metadata_only: bool = False) -> Decode:
-    """What turns one object's bytes into a struct, or a custom resource's into a mapping."""
+    """Return the function that decodes one object's bytes: to a struct, or for custom resources to a mapping."""
     if metadata_only:
         return codec.decoder_of(PartialObject).decode
     if is_built_in(resource):
@@ -59,7 +59,7 @@ def object_decoder(resource: Resource, metadata_only: bool = False) -> Decode:
 
 
 def decode_answer(body: bytes, call: Call) -> Any:
-    """What a call that succeeded returns."""
+    """Decode the response body of a successful call."""
     resource = call.resource
     if call.verb == "list":
         return decode_list(body, resource, call.metadata_only)
@@ -79,7 +79,7 @@ def decode_answer(body: bytes, call: Call) -> Any:
 
 
 def decode_list(body: bytes, resource: Resource, metadata_only: bool) -> ListResult:
-    """A page of a list."""
+    """Decode a page of a list."""
     raw, meta = split_list(body)
     items = decode_items(raw, resource, metadata_only)
     for one in items:
@@ -89,12 +89,13 @@ def decode_list(body: bytes, resource: Resource, metadata_only: bool) -> ListRes
 
 
 def split_list(body: bytes) -> tuple[Sequence[msgspec.Raw], ListMeta]:
-    """A list's items, not yet decoded, and its metadata."""
+    """Split a list into its items, not yet decoded, and its metadata."""
     found = _RAW_LIST.decode(body)
     return found.items or (), found.metadata
 
 
 def list_of(items: Iterable[Any], meta: ListMeta) -> ListResult:
+    """Build a ListResult from items and list metadata."""
     return ListResult(
         items=tuple(items),
         resource_version=meta.resource_version,
@@ -104,9 +105,9 @@ def list_of(items: Iterable[Any], meta: ListMeta) -> ListResult:
 
 
 def decode_items(raw: Iterable[msgspec.Raw], resource: Resource, metadata_only: bool) -> list[Any]:
-    """Items of a list, which come without their kind: a struct has it anyway, a mapping is given it.
+    """Decode a list's items, which lack their kind: structs have it anyway, mappings get it set.
 
-    They may hold on to the list's bytes: see `detach`.
+    They may reference the list's bytes: see `detach`.
     """
     decode = object_decoder(resource, metadata_only)
     items = [decode(one) for one in raw]
@@ -118,7 +119,7 @@ def decode_items(raw: Iterable[msgspec.Raw], resource: Resource, metadata_only: 
 
 
 def detach(obj: Any) -> None:
-    """Make an object hold its own bytes: one that outlives the others of its list must not keep all of theirs."""
+    """Copy the bytes that an object references, so that it does not keep the bytes of its whole list alive."""
     for entry in obj.metadata.managed_fields:
         codec.force_setattr(entry, "fields_v1", entry.fields_v1.copy())
 
@@ -128,7 +129,7 @@ def _custom(body: bytes | msgspec.Raw) -> Custom:
 
 
 def _subresource_type(resource: Resource, subresource: str, api_version: str, kind: str) -> Any | None:
-    """The struct class of a subresource's own kind, such as Scale; None for kinds that have none."""
+    """Return the struct class of a subresource's own kind, such as Scale; None if it has none."""
     if subresource == "token":
         wanted = ("authentication.k8s.io/v1", "TokenRequest")
     elif subresource in resource.by_name:

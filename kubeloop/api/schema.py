@@ -1,6 +1,6 @@
-"""The shape of every kind as data: what patches, server-side apply and OpenAPI need to know.
+"""Schemas of all kinds as data, for patches, server-side apply and OpenAPI.
 
-`generated/schema.json` holds facts in OpenAPI's own words (types, references, list and merge keys), one definition a
+`generated/schema.json` holds OpenAPI facts (types, references, list and merge keys), one definition per
 type. A `Node` is a place in an object seen through that data, resolved lazily because types may refer to themselves.
 """
 
@@ -16,7 +16,7 @@ NodeType = Literal["object", "array", "string", "integer", "number", "boolean", 
 
 
 class _Definitions(dict[str, dict[str, Any]]):
-    """The types that are served by default; those that are served when asked for are read when one is looked up."""
+    """Definitions that are served by default; those of optional resources are read on the first lookup of one."""
 
     def __missing__(self, name: str) -> dict[str, Any]:
         return _read("schema_offered.json")[name]
@@ -27,9 +27,9 @@ class _Definitions(dict[str, dict[str, Any]]):
 
 @cache
 def definitions() -> Mapping[str, Mapping[str, Any]]:
-    """Type definitions by their OpenAPI name, such as `io.k8s.api.core.v1.Pod`.
+    """Return the type definitions by OpenAPI name, such as `io.k8s.api.core.v1.Pod`.
 
-    Any can be looked up; only those that are served by default are listed.
+    Any definition can be looked up; only those that are served by default are listed.
     """
     return _Definitions(_read("schema.json"))
 
@@ -42,7 +42,7 @@ def _read(name: str) -> dict[str, dict[str, Any]]:
 
 
 class Node:
-    """One place in an object: its type, its children, and how lists and maps there merge."""
+    """Schema of one place in an object: its type, its children, and the merge rules of its lists and maps."""
 
     def __init__(self, own: Mapping[str, Any], defs: Mapping[str, Mapping[str, Any]] | None = None) -> None:
         self._defs = definitions() if defs is None else defs
@@ -51,11 +51,12 @@ class Node:
         self._target: Mapping[str, Any] = self._defs[reference.rpartition("/")[2]] if reference else own
 
     def _fact(self, key: str, default: Any = None) -> Any:
-        """A fact stated at the field wins over the same fact stated at the type it refers to."""
+        """Return a fact of the field itself, or else of the type that the field refers to."""
         return self._own.get(key, self._target.get(key, default))
 
     @cached_property
     def type(self) -> NodeType:
+        """JSON type of the value; `any` for free-form JSON."""
         if self._fact("x-kubernetes-int-or-string") or self._fact("format") == "int-or-string":
             return "int-or-string"
         if "properties" in self._target or "additionalProperties" in self._target:
@@ -66,61 +67,68 @@ class Node:
 
     @cached_property
     def format(self) -> str:
+        """OpenAPI format; empty if there is none."""
         return str(self._fact("format", ""))
 
     @cached_property
     def fields(self) -> Mapping[str, Node]:
-        """A struct's known fields by wire name; empty for anything else."""
+        """Known fields of a struct by wire name; empty for anything else."""
         return {name: Node(prop, self._defs) for name, prop in self._target.get("properties", {}).items()}
 
     @cached_property
     def item(self) -> Node | None:
-        """What a list or a map holds."""
+        """Schema of a list's items or a map's values."""
         inner = self._target.get("items") or self._target.get("additionalProperties")
         return Node(inner, self._defs) if isinstance(inner, Mapping) else None
 
     @property
     def is_struct(self) -> bool:
+        """True if the node has known fields."""
         return bool(self._target.get("properties"))
 
     @property
     def is_map(self) -> bool:
+        """True if the node is an object without known fields."""
         return self.type == "object" and not self.is_struct
 
     @cached_property
     def required(self) -> frozenset[str]:
+        """Names of the required fields."""
         return frozenset(self._target.get("required", ()))
 
     @cached_property
     def list_type(self) -> Literal["atomic", "set", "map"]:
+        """Value of x-kubernetes-list-type."""
         found: Literal["atomic", "set", "map"] = self._fact("x-kubernetes-list-type", "atomic")
         return found
 
     @cached_property
     def list_keys(self) -> tuple[str, ...]:
+        """Value of x-kubernetes-list-map-keys."""
         return tuple(self._fact("x-kubernetes-list-map-keys", ()))
 
     @cached_property
     def atomic(self) -> bool:
-        """A map or struct that is owned and replaced as a whole."""
+        """True if a map or struct is owned and replaced as a whole."""
         return self.type == "any" or self._fact("x-kubernetes-map-type") == "atomic"
 
     @cached_property
     def patch_strategies(self) -> frozenset[str]:
-        """Strategic merge patch: any of `merge`, `retainKeys`, `replace`."""
+        """Strategies of a strategic merge patch: any of `merge`, `retainKeys`, `replace`."""
         return frozenset(filter(None, self._fact("x-kubernetes-patch-strategy", "").split(",")))
 
     @cached_property
     def patch_merge_key(self) -> str:
+        """Merge key of a strategic merge patch; empty if there is none."""
         return str(self._fact("x-kubernetes-patch-merge-key", ""))
 
     @property
     def default(self) -> Any:
-        """The value an absent list-map key stands for (`protocol` is `TCP`), or None."""
+        """Default of an absent list-map key (`TCP` for `protocol`), or None."""
         return self._own.get("default")
 
 
 @cache
 def node_of(definition: str) -> Node:
-    """The root node of a named type, such as `io.k8s.api.core.v1.Pod`."""
+    """Return the root node of a named type, such as `io.k8s.api.core.v1.Pod`."""
     return Node({"$ref": "#/definitions/" + definition})

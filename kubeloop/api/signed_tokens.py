@@ -1,8 +1,8 @@
-"""Signed tokens (JWT) of service accounts: RSA, or ECDSA on one of NIST's curves, as the key has it.
+"""Signed JWTs of service accounts: RSA, or ECDSA on a NIST curve, depending on the key.
 
 A general JOSE library would bring every other algorithm, and with them the class of mistakes in which a token chooses
-how it is checked. Here the key alone decides; the arithmetic is the cryptography library's. Loaded when first needed,
-because that library takes its time.
+its own verification. Here the key alone decides; the cryptography library does the arithmetic. Imported on first use,
+because that library is slow to load.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PEM_MARK = b"-----BEGIN "
 
 
 class NotOurToken(Exception):
-    """Not a token, or not one that was signed with one of these keys."""
+    """Raised for a value that is no token, or was not signed by one of the given keys."""
 
 
 class _Head(msgspec.Struct):
@@ -33,14 +33,18 @@ class _Head(msgspec.Struct):
 
 
 class Scheme(Protocol):
-    """How one kind of key signs and checks."""
+    """Signature scheme of one type of key."""
 
     algorithm: str
 
-    def sign(self, key: Any, message: bytes) -> bytes: ...
-    def verify(self, key: Any, message: bytes, signature: bytes) -> None: ...
+    def sign(self, key: Any, message: bytes) -> bytes:
+        """Return the signature of a message."""
+
+    def verify(self, key: Any, message: bytes, signature: bytes) -> None:
+        """Verify the signature of a message; raises if it is invalid."""
+
     def described(self, key: Any) -> dict[str, str]:
-        """The public key's own part of its JWK."""
+        """Return the members of the JWK that describe the public key."""
 
 
 class _Rsa:
@@ -88,7 +92,7 @@ _CURVES: dict[str, Callable[[], Scheme]] = {
 
 
 class PublicKey:
-    """A key that tokens are checked with."""
+    """Public key that verifies tokens."""
 
     def __init__(self, key: Any) -> None:
         self.key = key
@@ -96,13 +100,13 @@ class PublicKey:
         self.key_id = _key_id(key)
 
     def described(self) -> dict[str, str]:
-        """The key as a JWK, for whoever else wants to check."""
+        """Return the key as a JWK, for other verifiers."""
         told = {"use": "sig", "kid": self.key_id, "alg": self.scheme.algorithm}
         return told | self.scheme.described(self.key)
 
 
 class SigningKey:
-    """A private key, from its PEM form."""
+    """Private key, read from its PEM form."""
 
     def __init__(self, pem: bytes) -> None:
         self._key: Any = serialization.load_pem_private_key(pem, None)
@@ -111,13 +115,13 @@ class SigningKey:
         self._head = _encoded(msgspec.json.encode(head))
 
     def sign(self, claims: dict[str, Any]) -> str:
-        """A token that says these claims."""
+        """Return a signed token with the given claims."""
         message = self._head + b"." + _encoded(msgspec.json.encode(claims))
         return (message + b"." + _encoded(self.public.scheme.sign(self._key, message))).decode()
 
 
 def verify(token: str, keys: Sequence[PublicKey]) -> dict[str, Any]:
-    """The claims of a token that one of the keys signed; raises NotOurToken. Says nothing about what they mean."""
+    """Return the claims of a token that one of the keys signed; raises NotOurToken. The claims are not checked."""
     message, _, signature = token.rpartition(".")
     head, _, body = message.partition(".")
     try:
@@ -141,7 +145,7 @@ def _signed_by(key: PublicKey, said: _Head, message: bytes, signature: bytes) ->
 
 
 def read_public_keys(pem: bytes) -> list[PublicKey]:
-    """The keys of a file that may hold public keys, private keys and certificates. Raises ValueError without any."""
+    """Read the keys of a file with public keys, private keys or certificates; raises ValueError without any."""
     blocks = [_PEM_MARK + rest for rest in pem.split(_PEM_MARK)[1:]]
     if not blocks:
         raise ValueError("data does not contain any valid RSA or ECDSA public keys")
@@ -165,7 +169,7 @@ def _scheme_of(key: Any) -> Scheme:
 
 
 def _key_id(key: Any) -> str:
-    """Upstream's name for a key: the hash of its DER form."""
+    """Return upstream's ID of a key: the hash of its DER form."""
     der = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
     return _encoded(hashlib.sha256(der).digest()).decode()
 

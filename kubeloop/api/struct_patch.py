@@ -1,4 +1,4 @@
-"""Patches whose author knows what comes of them: within the process nothing is put into text, merged and read again."""
+"""Strategic merge patches that also yield the patched struct, so that in-process writes skip encoding and merging."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 
 
 class Overlay(ABC):
-    """A strategic merge patch of one part of an object."""
+    """Strategic merge patch of one part of an object."""
 
     part: str
-    uid: str  # of the object that it is about; empty if any of the name is meant
+    uid: str  # of the patched object; empty for any object of the name
 
     @property
     @abstractmethod
     def document(self) -> dict[str, Any]:
-        """The patch as it stands on the wire."""
+        """Patch as it appears on the wire."""
 
     @abstractmethod
     def laid_over(self, present: Any) -> Any | None:
-        """What the patch makes of the present part, as a struct; None where that takes merging."""
+        """Return the patched part as a struct; None if the patch requires a generic merge."""

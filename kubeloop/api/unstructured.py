@@ -1,4 +1,4 @@
-"""Objects whose types are not generated: custom resources, and objects of which only the metadata is wanted."""
+"""Objects without generated types: custom resources, and objects reduced to their metadata."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PARTIAL_VERSION = "meta.k8s.io/v1"
 
 
 class PartialObject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """An object of any kind without all but its metadata."""
+    """PartialObjectMetadata: an object of any kind, reduced to its metadata."""
 
     kind: str = msgspec.field(default_factory=lambda: PARTIAL_KIND)
     api_version: str = msgspec.field(default_factory=lambda: PARTIAL_VERSION, name="apiVersion")
@@ -24,9 +24,9 @@ class PartialObject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class Custom(Mapping[str, Any]):
-    """A custom resource: a mapping as it stands on the wire, with the same metadata struct that every kind has.
+    """Custom resource: a mapping in wire form, with the same metadata struct as every kind.
 
-    Shared like all objects, so what is in it must not be changed; `document` is for encoding it.
+    Shared like all objects, so its content must not be changed; `document` is used to encode it.
     """
 
     __slots__ = ("_metadata", "document")
@@ -37,15 +37,17 @@ class Custom(Mapping[str, Any]):
 
     @property
     def kind(self) -> str:
+        """Kind of the object."""
         return str(self.document.get("kind", ""))
 
     @property
     def api_version(self) -> str:
+        """Value of apiVersion."""
         return str(self.document.get("apiVersion", ""))
 
     @property
     def metadata(self) -> ObjectMeta:
-        """Made when first asked for."""
+        """Metadata struct, decoded on first use."""
         if self._metadata is None:
             raw = msgspec.json.encode(self.document.get("metadata") or {})
             self._metadata = _METADATA.decode(raw)
@@ -75,5 +77,5 @@ _METADATA = msgspec.json.Decoder(ObjectMeta, dec_hook=wire.decode_hook)
 
 
 def plain_body(body: Any) -> Any:
-    """What to encode for a body: a custom resource is its document, and so is a patch that is more than that."""
+    """Return the value to encode for a body: the document of a custom resource or of an overlay."""
     return body.document if isinstance(body, (Custom, Overlay)) else body

@@ -1,6 +1,6 @@
-"""Requests to revisions, and revisions to watches: the only gateway to the state.
+"""Kubernetes API server: the only component that reads and writes the store.
 
-http ──▶ app: who? may they? ──▶ endpoints (one a verb) ──▶ mutation: own, admit, prepare, validate ──▶ store
-  ▲                                  │ view: stored bytes + revision                                   │ events
-  └── responses, streams ◀───────────┴──────────────── watching: one frame for all watchers ◀──────────┘
+http ──▶ app: authenticate, authorize ──▶ handlers (one per verb) ──▶ registry: admission, validation ──▶ store
+  ▲                                          │ registry.serializer: stored bytes + revision            │ events
+  └── responses, streams ◀───────────────────┴──────────── watch.hub: one frame for all watchers ◀─────┘
 """

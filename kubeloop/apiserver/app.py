@@ -1,7 +1,7 @@
-"""The API server as one function: a request in, a response out.
+"""API server application: maps one HTTP request to one response.
 
-request ─ who? ─ may they? ─┬─ path: health, version, metrics, discovery, OpenAPI
-                            └─ resource: route ─ verb ─ endpoint ─ store
+request ─ authenticate ─ authorize ─┬─ non-resource path: health, version, metrics, discovery, OpenAPI
+                                    └─ resource: route ─ verb ─ handler ─ store
 """
 
 from __future__ import annotations
@@ -73,13 +73,13 @@ _READS = ("get", "list", "watch")
 _TEXT = "text/plain; charset=utf-8"
 _IMPERSONATE = "impersonate-"
 _LONGEST_AUDIT_ID = 64
-# Our own answer to why an object is as it is.
+# Debug endpoint that lists the causes of an object's writes; not part of Kubernetes.
 _WHY = "/kubeloop/why/"
 _SNAPSHOT = "/kubeloop/snapshot"
 
 
 class _Course:
-    """How far a request has come: as what its answer counts, wherever it ends."""
+    """State of one request that metrics and audit need, at whatever step the request ends."""
 
     __slots__ = ("flow", "target", "verb", "warnings")
 
@@ -91,7 +91,7 @@ class _Course:
 
 
 class ApiServer:
-    """Everything between the HTTP layer and the store."""
+    """Handles requests between the HTTP layer and the store."""
 
     def __init__(
         self,
@@ -141,12 +141,12 @@ class ApiServer:
         self._configured.start()
         self._writes = writes
         self.fairness: FlowControl | None = None
-        self.faults: Faults | None = None  # which calls from outside of the process fail on purpose
-        self.nodes: NodeDialer | None = None  # nodes of this process, set by whoever wires them
-        self.kubelets: Kubelets | None = None  # how others are reached, set likewise
+        self.faults: Faults | None = None  # fault injection for calls from outside of the process
+        self.nodes: NodeDialer | None = None  # in-process kubelets, set by the program that runs them
+        self.kubelets: Kubelets | None = None  # dialer for remote kubelets, set likewise
 
     def share_fairly(self, seats: int) -> FlowControl:
-        """Serve clients outside of the process by priority and fairness, so many at a time."""
+        """Enable API priority and fairness with this many seats for clients outside of the process."""
         from kubeloop.apiserver.flowcontrol.controller import FlowControl
         from kubeloop.apiserver.flowcontrol.flow_schema_status import DanglingConditions
         from kubeloop.apiserver.flowcontrol.metrics import lines_of
@@ -157,20 +157,21 @@ class ApiServer:
         return control
 
     def provide(self, group: ReadOnlyGroup) -> None:
-        """Serve a group that somebody else answers for."""
+        """Serve a read-only API group that is computed on request instead of stored."""
         self._provided[group.resources[0].group] = group
         self._serve_custom(*self._custom_served)
 
     def is_provided(self, resource: Resource) -> bool:
+        """Return True if the resource belongs to a virtual (computed) API group."""
         return resource.group in self._provided
 
     def is_kept(self, resource: Resource) -> bool:
-        """Whether objects of a resource are read from the store."""
+        """Return True if objects of the resource are read from the store."""
         return resource.is_stored and not self.is_provided(resource)
 
     @cached_property
     def tokens(self) -> ServiceAccountTokens | None:
-        """Who issues and recognizes the tokens of service accounts: made when first needed."""
+        """Issuer and verifier of service account tokens, created on first use."""
         return self._tokens() if callable(self._tokens) else self._tokens
 
     def _issuer(self) -> ServiceAccountTokens:
@@ -178,7 +179,7 @@ class ApiServer:
         return self.tokens
 
     def _serve_custom(self, custom: Sequence[Resource], definitions: DefinitionsSource) -> None:
-        """Serve these custom resources, and no others, beside the built-in kinds."""
+        """Serve exactly these custom resources beside the built-in ones."""
         self._custom_served = custom, definitions
         provided = [resource for group in self._provided.values() for resource in group.resources]
         resources = (*self._built_in, *custom)
@@ -186,7 +187,7 @@ class ApiServer:
         self.paths.serve(resources, definitions, undescribed=provided)
 
     def served(self, resource: Resource) -> Resource:
-        """The server's own notion of a resource that a caller in the process means; raises NotFound."""
+        """Return the server's own Resource for a resource named by an in-process caller; raises NotFound."""
         if not self.is_kept(resource):
             return resource
         try:
@@ -198,7 +199,7 @@ class ApiServer:
         return found
 
     async def handle(self, request: Request) -> Response:
-        """Answer one request; every failure is a Status."""
+        """Handle one request; every failure becomes a Status response."""
         audit_id = request.headers.get("audit-id", "")[:_LONGEST_AUDIT_ID] or self._new_audit_id()
         if self._auditor is None:
             response = await self._answer(request, audit_id, None)
@@ -216,7 +217,7 @@ class ApiServer:
         return trail.finish(response, lambda: self._asked(ANONYMOUS, request))
 
     def _new_audit_id(self) -> str:
-        """As long and as unique as a UUID, and cheaper: every answer has one, whether it is audited or not."""
+        """Return an audit ID as long and unique as a UUID, but cheaper to make: every response carries one."""
         return f"{self._audit_prefix}{next(self._audit_numbers):012x}"
 
     async def _answer(self, request: Request, audit_id: str, trail: Trail | None) -> Response:
@@ -252,7 +253,7 @@ class ApiServer:
         return response
 
     def _who_asks(self, request: Request, trail: Trail | None) -> User:
-        """Raises Unauthorized, or Forbidden for whoever may not act as somebody else."""
+        """Authenticate the request; raises Unauthorized, or Forbidden if impersonation is not allowed."""
         user = self.authenticator.authenticate(request)
         if trail is not None:
             trail.known(user, self._asked(user, request))
@@ -263,7 +264,7 @@ class ApiServer:
         return user
 
     def _understood(self, user: User, request: Request, course: _Course) -> Context:
-        """What is asked for by whom, who may, in which form."""
+        """Resolve target, verb and response format of an authorized request into its Context."""
         query = Query(request.query)
         course.target = target = self._find(user, request, query)
         course.verb = verb = _verb_of(target, query)
@@ -281,7 +282,7 @@ class ApiServer:
         return ctx
 
     async def _take_turn(self, fairness: FlowControl, ctx: Context, course: _Course) -> None:
-        """A read waits here, a write where it is about to begin."""
+        """Acquire seats for a read; a write acquires its seat just before it begins."""
         ctx.flow = course.flow = flow = fairness.flow_of(ctx.user, course.verb, ctx.target)
         if course.verb in _READS and not ctx.target.subresource:
             width = self._width(ctx.target, flow) if course.verb == "list" else 1
@@ -289,7 +290,7 @@ class ApiServer:
                 await fairness.await_turn(flow, width)
 
     async def _answer_path(self, user: User, request: Request) -> Response:
-        """What is no resource."""
+        """Authorize and answer a request for a non-resource path."""
         self.authorize_path(user, request.method, request.path)
         flow: Flow | None = None
         if self.fairness is not None:
@@ -311,13 +312,13 @@ class ApiServer:
         return self.paths.answer(request)
 
     def _width(self, target: Target, flow: Flow) -> int:
-        """How many seats a list takes."""
+        """Return the number of seats that a list request occupies."""
         if self.fairness is None or not self.is_kept(target.resource):
             return 1
         return self.fairness.width_of(flow, self.registry.of(target.resource).prefix(target.namespace))
 
     def _why(self, request: Request) -> Response:
-        """What is known of the writes to one object: `/kubeloop/why/api/v1/namespaces/…/pods/…`."""
+        """Return the recorded causes of writes to one object: `/kubeloop/why/api/v1/namespaces/…/pods/…`."""
         target = self._router.find("GET", "/" + request.path.removeprefix(_WHY))
         if not target.name or not target.resource.is_stored:
             raise errors.generic(404)
@@ -326,7 +327,7 @@ class ApiServer:
         return Response(200, msgspec.json.encode({"items": reasons}))
 
     def _find(self, user: User, request: Request, query: Query) -> Target:
-        """The target; whether there is one is told only to those who could use it."""
+        """Return the target; reveals a missing resource only to users who are authorized for the path."""
         try:
             return self._router.find(request.method, request.path)
         except (PageNotFound, errors.ApiError):
@@ -335,12 +336,12 @@ class ApiServer:
             raise
 
     def authorize_path(self, user: User, method: str, path: str) -> None:
-        """Raises Forbidden; the path is no resource's."""
+        """Authorize a request for a non-resource path; raises Forbidden."""
         if ADMINISTRATORS not in user.groups:
             self.authorizer.demand(of_path(user, method, path))
 
     def authorize(self, user: User, method: str, target: Target, verb: str, query: Query) -> None:
-        """Raises Forbidden; the verb is empty where the method means nothing."""
+        """Authorize a request for a resource; raises Forbidden. The verb is empty if the method is not supported."""
         if ADMINISTRATORS not in user.groups:
             self.authorizer.demand(of_target(user, method, target, verb, query))
 
@@ -356,7 +357,7 @@ class ApiServer:
         return found.user
 
     def _asked(self, user: User, request: Request) -> Attributes:
-        """What a request is about, whether it is served or not."""
+        """Return the authorization attributes of a request, even if its resource is not served."""
         if not _is_resource_path(request.path):
             return of_path(user, request.method, request.path)
         query = Query(request.query)
@@ -367,7 +368,7 @@ class ApiServer:
         return of_target(user, request.method, target, _verb_of(target, query), query)
 
     async def serve(self, ctx: Context, verb: str) -> Response:
-        """Answer a request that may be made."""
+        """Serve a request that has been authorized."""
         store = self.registry.store
         if verb in _READS and not store.shared:
             return await self._serve(ctx, verb)
@@ -402,19 +403,19 @@ class ApiServer:
             return await _WRITES[verb](ctx, storage, self.mutations)
 
     def _seat(self, ctx: Context) -> InFlight | Flow:
-        """A place among the writes under way; those from within the process have places of their own."""
+        """Return the limiter that a write acquires: its flow, or the separate limit of in-process writes."""
         return ctx.flow or self._writes
 
     def failed(self, request: Request, error: BaseException) -> Response:
-        """What a client gets when we are at fault."""
-        if not isinstance(error, asyncio.CancelledError):  # a client that left is nobody's fault
+        """Log an internal error and return the 500 response for it."""
+        if not isinstance(error, asyncio.CancelledError):  # a client that disconnected is no server error
             log.error("%s %s failed", request.method, request.path, exc_info=error)
         return status_response(
             errors.internal_error("an error on the server has prevented the request from succeeding")
         )
 
     def close(self) -> None:
-        """End all watches."""
+        """Close flow control, controllers and all watches."""
         if self.fairness is not None:
             self.fairness.close()
         self.registration.close()
@@ -425,29 +426,30 @@ class ApiServer:
 
 
 def rejected(code: int, message: str) -> Response:
-    """A refusal of the HTTP layer, in Kubernetes' form."""
+    """Return an HTTP-layer rejection as a Kubernetes Status response."""
     return status_response(
         errors.RequestEntityTooLarge(message) if code == 413 else errors.ApiError(message, code=code)
     )
 
 
 def status_response(error: errors.ApiError, warnings: Sequence[str] = ()) -> Response:
-    """A failure, with what was said on the way to it."""
+    """Return the response for an API error, with the warnings collected so far."""
     headers = (*error.headers.items(), *(warning_headers(warnings) if warnings else ()))
     return Response(error.code, msgspec.json.encode(error.status()) + b"\n", headers=headers)
 
 
 def store_failure(error: StoreError) -> errors.ApiError:
-    """Upstream passes on what etcd says of a full disk, and so clients know it."""
+    """Return the API error for a store error; a full disk keeps etcd's message, as upstream's clients expect."""
     return errors.ApiError(str(error)) if isinstance(error, StoreFull) else errors.internal_error(str(error))
 
 
 def not_found_page() -> Response:
+    """Return the plain-text 404 response of an unknown path."""
     return Response(404, b"404 page not found\n", _TEXT)
 
 
 def _is_resource_path(path: str) -> bool:
-    """`/api/V/…` and `/apis/G/V/…` with something behind the version; what is shorter is discovery."""
+    """Return True for `/api/V/…` and `/apis/G/V/…` with a part after the version; shorter ones are discovery."""
     if path.startswith("/api/"):
         return len(path.rstrip("/").split("/")) > 3
     return path.startswith("/apis/") and len(path.rstrip("/").split("/")) > 4
@@ -462,7 +464,7 @@ def _verb_of(target: Target, query: Query) -> str:
 
 
 def _not_allowed(method: str, target: Target) -> errors.ApiError:
-    """Custom resources are told about by what serves them, all others by the paths."""
+    """Return the error for an unsupported method; custom resources have a different message than built-in ones."""
     resource = target.resource
     if resource.is_custom and target.subresource and method in ("POST", "DELETE"):
         return errors.method_not_supported(resource.group, resource.plural, "create" if method == "POST" else "delete")

@@ -1,4 +1,4 @@
-"""Families of counters, gauges and histograms in Prometheus' text format: told apart by labels, shown once touched."""
+"""Labelled counters, gauges and histograms in Prometheus text format; a series appears once it has been set."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Values = tuple[str, ...]
 
 
 class Counters:
-    """Numbers that only grow."""
+    """Family of monotonic counters, one for each combination of label values."""
 
     def __init__(self, name: str, *labels: str) -> None:
         self._name = name
@@ -17,9 +17,11 @@ class Counters:
         self._counts: dict[Values, float] = {}
 
     def add(self, *values: str, amount: float = 1) -> None:
+        """Add an amount to the counter with these label values."""
         self._counts[values] = self._counts.get(values, 0) + amount
 
     def lines(self) -> Iterator[str]:
+        """Yield the family in Prometheus text format; nothing if no counter has been touched."""
         if self._counts:
             yield f"# TYPE {self._name} counter"
         for values, count in self._counts.items():
@@ -27,7 +29,7 @@ class Counters:
 
 
 class Gauges:
-    """Numbers as they are now."""
+    """Family of gauges, one for each combination of label values."""
 
     def __init__(self, name: str, *labels: str) -> None:
         self._name = name
@@ -35,12 +37,15 @@ class Gauges:
         self._values: dict[Values, float] = {}
 
     def set(self, value: float, *values: str) -> None:
+        """Set the gauge with these label values."""
         self._values[values] = value
 
     def remove(self, *values: str) -> None:
+        """Remove the gauge with these label values."""
         self._values.pop(values, None)
 
     def lines(self) -> Iterator[str]:
+        """Yield the family in Prometheus text format; nothing if no gauge is set."""
         if self._values:
             yield f"# TYPE {self._name} gauge"
         for values, value in self._values.items():
@@ -48,7 +53,7 @@ class Gauges:
 
 
 class Histograms:
-    """How often something took how long."""
+    """Family of duration histograms, one for each combination of label values."""
 
     def __init__(self, name: str, buckets: Sequence[float], *labels: str) -> None:
         self._name = name
@@ -57,6 +62,7 @@ class Histograms:
         self._found: dict[Values, tuple[list[int], list[float]]] = {}
 
     def observe(self, seconds: float, *values: str) -> None:
+        """Record a duration in seconds under these label values."""
         found = self._found.get(values)
         if found is None:
             found = self._found[values] = [0] * (len(self._buckets) + 1), [0.0]
@@ -65,6 +71,7 @@ class Histograms:
         total[0] += seconds
 
     def lines(self) -> Iterator[str]:
+        """Yield buckets, sum and count of each histogram in Prometheus text format."""
         if self._found:
             yield f"# TYPE {self._name} histogram"
         for values, (counts, total) in self._found.items():
@@ -80,6 +87,7 @@ _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
 def labelled(names: Sequence[str], values: Sequence[str]) -> str:
+    """Return the label set as `{name="value",…}`, escaped; empty without labels."""
     if not names:
         return ""
     return (
@@ -88,5 +96,5 @@ def labelled(names: Sequence[str], values: Sequence[str]) -> str:
 
 
 def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
-    """Bounds of buckets, each so many times the one before."""
+    """Return the upper bounds of exponential buckets, each `factor` times the previous one."""
     return tuple(start * factor**index for index in range(count))

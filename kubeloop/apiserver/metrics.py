@@ -1,4 +1,4 @@
-"""What the server measures of itself, under upstream's names, in Prometheus' text format."""
+"""Metrics of the API server under upstream's names, in Prometheus text format."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class Histogram:
-    """Counts by bucket, with their sum."""
+    """Duration histogram: counts by bucket, and their sum."""
 
     __slots__ = ("counts", "total")
 
@@ -27,12 +27,13 @@ class Histogram:
         self.total = 0.0
 
     def observe(self, seconds: float) -> None:
+        """Record a duration in seconds."""
         self.counts[bisect_left(_BUCKETS, seconds)] += 1
         self.total += seconds
 
 
 class Metrics:
-    """Counters that requests touch, and gauges that are read when somebody asks."""
+    """Request counters of the API server, and gauges that are computed on each scrape."""
 
     def __init__(self, registry: Registry, writes: InFlight) -> None:
         self._registry = registry
@@ -43,15 +44,15 @@ class Metrics:
         self._others: list[Callable[[], Iterable[str]]] = []
 
     def also(self, lines: Callable[[], Iterable[str]]) -> None:
-        """Show what another part measures of itself."""
+        """Add a source of further metric lines, from another component."""
         self._others.append(lines)
 
     def count_cut_watcher(self, _request: Request) -> None:
-        """A watcher read too slowly, and was cut off."""
+        """Count a watch that was closed because its client read too slowly."""
         self._cut_watchers += 1
 
     def observe(self, verb: str, target: Target | None, code: int, seconds: float) -> None:
-        """One answered request."""
+        """Record a finished request: verb, target, status code and duration in seconds."""
         if target is None:
             kind = (verb.upper(), "", "", "", "", "")
         else:
@@ -72,7 +73,7 @@ class Metrics:
         found.observe(seconds)
 
     def render(self) -> bytes:
-        """All metrics as text."""
+        """Return all metrics in Prometheus text format."""
         return ("\n".join(self._lines()) + "\n").encode()
 
     def _lines(self) -> Iterator[str]:
@@ -111,7 +112,7 @@ class Metrics:
     def _object_samples(self) -> Iterator[tuple[Labels, float]]:
         counted: set[str] = set()
         for storage in self._registry.storages():
-            # All versions of a custom resource are the same objects.
+            # All versions of a custom resource share the same stored objects.
             if storage.resource.stored_as is None and storage.resource.key_prefix not in counted:
                 counted.add(storage.resource.key_prefix)
                 found = self._registry.store.range(storage.resource.key_prefix, limit=1)
@@ -146,7 +147,7 @@ def _labels(kind: tuple[str, ...]) -> Labels:
 
 
 def family(name: str, kind: str, samples: Iterable[tuple[Labels, float | Histogram]]) -> Iterator[str]:
-    """One metric as Prometheus reads it: a line a sample."""
+    """Yield one metric family in Prometheus text format, one line per sample."""
     yield f"# TYPE {name} {kind}"
     for labels, value in samples:
         if isinstance(value, Histogram):
@@ -169,7 +170,7 @@ def _text(labels: Labels) -> str:
 
 
 def process_lines() -> Iterator[str]:
-    """What any program tells of itself."""
+    """Yield build and process metrics, which are common to all programs."""
     import resource
 
     yield from family("kubernetes_build_info", "gauge", [(_BUILD, 1)])
@@ -182,7 +183,7 @@ def process_lines() -> Iterator[str]:
 
 
 def _began_at() -> float | None:
-    """When the process began, in seconds since 1970, where the system tells."""
+    """Return the process start time in seconds since 1970, or None if /proc does not have it."""
     try:
         ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
         booted = next(line for line in Path("/proc/stat").read_text().splitlines() if line.startswith("btime "))
@@ -192,7 +193,7 @@ def _began_at() -> float | None:
 
 
 def _resident_bytes(most: int) -> int:
-    """What the process holds now, where the system tells; else the most it ever held."""
+    """Return the resident set size; falls back to the peak size if /proc does not have it."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except (OSError, ValueError, IndexError):

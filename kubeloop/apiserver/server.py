@@ -1,4 +1,4 @@
-"""One running API server: store, application, listener and chores, started and stopped in the right order."""
+"""Running API server: starts and stops store, application, listener and background jobs in the right order."""
 
 from __future__ import annotations
 
@@ -57,33 +57,33 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Writes that wait for a seat, for each one that has one.
+# Queue length: writes that wait for a seat, per seat.
 _WAITING_PER_SEAT = 5
 _FINISH_SECONDS = 3.0
-# What encrypted values in a store begin with: there may be some even if nothing says how to read them.
+# Prefix of encrypted values in a store: there may be some even without an encryption configuration.
 _ENCRYPTED = b"k8s:enc:"
-# The roles and bindings, of the same names, that give everybody a first look.
+# Default roles and bindings (same names) of unauthenticated and authenticated users: discovery, public info.
 _EVERYBODY = frozenset({"system:basic-user", "system:discovery", "system:public-info-viewer"})
 
 
 class CannotStart(Exception):
-    """Why the server does not run; the message is one sentence for a person."""
+    """Error that prevents the server from starting; the message is one sentence for the operator."""
 
 
 @dataclass(frozen=True, slots=True)
 class AccountTokens:
-    """How tokens of service accounts are signed, and in whose name."""
+    """Signing keys, issuers and audiences of service account tokens."""
 
     key: Path
-    issuers: tuple[str, ...] = ("https://kubernetes.default.svc",)  # the first signs, all are believed
-    audiences: tuple[str, ...] = ()  # the issuers, unless others are given
+    issuers: tuple[str, ...] = ("https://kubernetes.default.svc",)  # the first one signs, all are accepted
+    audiences: tuple[str, ...] = ()  # default: the issuers
     keys_uri: str = ""
-    further_keys: tuple[Path, ...] = ()  # that tokens may have been signed with as well
+    further_keys: tuple[Path, ...] = ()  # public keys that are accepted besides the signing key
 
 
 @dataclass(frozen=True, slots=True)
 class AuditConfig:
-    """What is written down about requests and where (`-`: standard output); zeros are the log's own limits."""
+    """Audit policy file and log path (`-`: standard output); zero limits mean the log's defaults."""
 
     policy: Path
     path: str
@@ -94,7 +94,7 @@ class AuditConfig:
 
 @dataclass(frozen=True, slots=True)
 class ServerConfig:
-    """Everything that can be chosen; times in seconds."""
+    """Configuration of an API server; times in seconds."""
 
     store: str = "memory"
     host: str = "127.0.0.1"
@@ -110,23 +110,23 @@ class ServerConfig:
     bootstrap_tokens: bool = False
     audit: AuditConfig | None = None
     writes_in_flight: int = 200
-    reads_in_flight: int = 400  # together they are the seats that priority and fairness share out
+    reads_in_flight: int = 400  # reads + writes in flight are the total seats of priority and fairness
     fairness: bool = True
     compaction_interval: float = 300.0
     event_ttl: float = 3600.0
     shutdown_delay: float = 0.0
     services: ServiceRanges = DEFAULT_RANGES
     serving: Serving = field(default_factory=Serving)
-    front_proxy: RequestHeaders | None = None  # who may say for whom they speak
+    front_proxy: RequestHeaders | None = None  # request-header authentication of the front proxy
     aggregator: AggregatorConfig = field(default_factory=AggregatorConfig)
-    encryption: Path | None = None  # which objects lie in the store encrypted, and with which keys
+    encryption: Path | None = None  # EncryptionConfiguration file
     encryption_reload: bool = False
     limits: Limits = field(default_factory=Limits)
-    faults: Faults | None = None  # which calls fail on purpose
+    faults: Faults | None = None  # fault injection
 
 
 class RunningServer:
-    """A server that answers; made by `start_server`."""
+    """API server with its store, listener and background jobs; made by `start_server`."""
 
     def __init__(self, config: ServerConfig, clock: Clock) -> None:
         self._config = config
@@ -139,18 +139,19 @@ class RunningServer:
 
     @property
     def address(self) -> str:
-        """Where clients are told to find the server, as host:port."""
+        """Advertised address of the server, as host:port."""
         host = self._config.advertise_address or self._config.host
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
     @property
     def app(self) -> ApiServer:
-        """The application, for callers in the same process; there once the server has started."""
+        """Application, for in-process callers; raises RuntimeError before the server has started."""
         if self._app is None:
             raise RuntimeError("the server has not been started")
         return self._app
 
     async def start(self) -> None:
+        """Open the store, listen, start the background jobs, and create the bootstrap objects."""
         config = self._config
         async with AsyncExitStack() as parts:
             store = open_store(config.store)
@@ -179,9 +180,9 @@ class RunningServer:
             self._parts = parts.pop_all()
 
     async def start_without_port(self, store: Store, *, complete: bool = False) -> ApiServer:
-        """Serve callers in the same process alone, from a store that, like its chores, is the caller's to look after.
+        """Serve in-process callers only, from a store that the caller opens, maintains and closes.
 
-        A complete store holds the server's own objects already.
+        A complete store already holds the bootstrap objects.
         """
         async with AsyncExitStack() as parts:
             app = self._app = self._application(store)
@@ -193,11 +194,11 @@ class RunningServer:
         return app
 
     def before_closing(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Have something done before the server closes."""
+        """Register a coroutine function to be awaited before the server closes."""
         self._parts.push_async_callback(work)
 
     async def close(self) -> None:
-        """Stop being ready, go on for the shutdown delay, then close."""
+        """Report not ready, continue serving for the shutdown delay, then close."""
         if not self._closing:
             self._closing = True
             if self._config.shutdown_delay:
@@ -213,7 +214,7 @@ class RunningServer:
         authorities = "".join(path.read_text() for path in config.client_authorities)
         options = BootstrapOptions(
             now=self._clock.now(),
-            # Where servers share a store, the endpoints are those of all of them.
+            # When servers share a store, the endpoints are those of all of them.
             advertise_address="" if registry.store.shared else config.advertise_address or config.host,
             secure_port=self.port,
             service_cidr=config.services.networks[0],
@@ -267,7 +268,7 @@ class RunningServer:
             parts.callback(Periodic(ADJUST_SECONDS, control.adjust).cancel)
 
     def _encrypting(self, store: Store, parts: AsyncExitStack) -> Store:
-        """The store as the rest of the server sees it: plain, whatever lies in it."""
+        """Return the store wrapped for encryption at rest, if configured or if it holds encrypted values."""
         path = self._config.encryption
         if path is None and not any(one.value.startswith(_ENCRYPTED) for one in store.range("").records):
             return store
@@ -336,7 +337,10 @@ class RunningServer:
 
 
 async def start_server(config: ServerConfig, clock: Clock) -> RunningServer:
-    """Returns when the server is ready. Raises CannotStart, StoreError, or OSError for files that can't be read."""
+    """Start a server and return when it is ready.
+
+    Raises CannotStart, StoreError, or OSError for files that can't be read.
+    """
     server = RunningServer(config, clock)
     await server.start()
     return server
@@ -357,7 +361,10 @@ def _keep_trust(
 
 
 def tls_context(config: ServerConfig) -> TellingContext | None:
-    """TLS 1.2 or newer; a client may show a certificate, and then it must be signed by one of the authorities."""
+    """Return the server's TLS context (1.2 or newer).
+
+    Client certificates are optional; one that is sent must be signed by one of the configured authorities.
+    """
     if config.certificate is None:
         return None
     context = TellingContext(ssl.PROTOCOL_TLS_SERVER)
@@ -378,7 +385,7 @@ def tls_context(config: ServerConfig) -> TellingContext | None:
 
 
 def _front_proxy_facts(config: RequestHeaders | None) -> tuple[tuple[str, str], ...]:
-    """What extension API servers read to know this server and the headers it sends."""
+    """Return the request-header entries of the extension-apiserver-authentication ConfigMap."""
     if config is None:
         return ()
     lists = {
@@ -402,7 +409,7 @@ def _tokens(config: ServerConfig) -> dict[str, User]:
 
 
 def _account_tokens(config: AccountTokens, lookup: RegistryLookup, clock: Clock) -> Callable[[], ServiceAccountTokens]:
-    """Made when the first token is asked for or shown: what signs and checks takes long to load."""
+    """Return a factory of the token issuer; it is called lazily because the crypto modules load slowly."""
     pem, further = config.key.read_bytes(), [path.read_bytes() for path in config.further_keys]
 
     @cache
@@ -416,7 +423,7 @@ def _account_tokens(config: AccountTokens, lookup: RegistryLookup, clock: Clock)
 
 
 async def _ensure_rights_of_everybody(registry: Registry, own: OwnObjects) -> None:
-    """A server that says it is ready must let those ask who may: probes, and clients that look around."""
+    """Create the discovery and public-info role bindings, which probes need once the server is ready."""
     bindings = registry.named("rbac.authorization.k8s.io", "v1", "clusterrolebindings")
     if any(bindings.peek("", name) is None for name in _EVERYBODY):
         await own.ensure(made for made in access_objects() if made[1].metadata.name in _EVERYBODY)
@@ -427,7 +434,7 @@ def _well() -> str:
 
 
 def _in_background(work: Coroutine[Any, Any, None], what: str, parts: AsyncExitStack) -> None:
-    """Run it beside the server, which goes on without it should it fail; end it with the server."""
+    """Run a coroutine until the server closes; log its failure, and continue without it."""
 
     def report(task: asyncio.Task[None]) -> None:
         if not task.cancelled() and task.exception() is not None:

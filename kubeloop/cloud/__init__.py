@@ -1,8 +1,8 @@
-"""What a cloud does for a cluster: a provider's protocol, four loops that use it, and the literal table of them.
+"""Cloud controller manager: the provider protocol, four controllers that use it, and their table.
 
-kubeloop.cli ── which are wanted? ──▶ select ──▶ wire(Context) ──▶ Loop ──▶ runtime.Manager keeps it running
-                                                    │ instances, load balancers, routes
-providers: local, aws, one's own ──▶ Provider ──────┘
+kubeloop.cli ── --controllers ──▶ select ──▶ wire(Context) ──▶ controller ──▶ runtime.Manager supervises it
+                                                   │ instances, load balancers, routes
+providers: local, aws, external ──▶ Provider ──────┘
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Descriptor:
-    """One loop: how it is called, and as whom it works."""
+    """Describes one controller: its names, its module and its service account."""
 
     name: str
     alias: str  # upstream's name for it before 1.28
     module: str  # within this package
-    account: str  # the service account whose rights it needs, in kube-system
+    account: str  # the service account in kube-system whose permissions it needs
 
     def wire(self) -> Wire:
-        """The function that makes it."""
+        """Import the controller's module and return its `wire` function."""
         wire: Wire = import_module(f"{__name__}.{self.module}").wire
         return wire
 
@@ -40,17 +40,17 @@ CONTROLLERS: tuple[Descriptor, ...] = (
 
 
 class UnusableChoice(ValueError):
-    """The wanted loops cannot be had; the message is one sentence for a person."""
+    """Raised for an invalid `--controllers` value; the message is one sentence for the user."""
 
 
 def select(wanted: Sequence[str]) -> tuple[Descriptor, ...]:
-    """The loops that are wanted, by upstream's rules: the first word about a loop counts, then `*`."""
+    """Return the selected controllers by upstream's rules: the first entry that names a controller wins, then `*`."""
     words = [_canonical(word) for word in wanted]
     return tuple(one for one in CONTROLLERS if _is_wanted(one, words))
 
 
 def _canonical(word: str) -> str:
-    """A word with its alias resolved."""
+    """Replace a controller's alias by its canonical name and keep a leading `-`."""
     if word == "*":
         return word
     sign, name = ("-", word[1:]) if word.startswith("-") else ("", word)

@@ -1,4 +1,4 @@
-"""From a provider to the cloud's loops that run: wires those that it can serve, and keeps them by a manager."""
+"""Builds the cloud controllers that the provider supports, and runs them under a manager."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kubeloop.runtime.manager import Loop, Manager
 
 COMPONENT = "cloud-controller-manager"
 
-# Given a service account of kube-system, who writes in its name.
+# Returns the client for a service account in kube-system.
 Clients = Callable[[str], Client]
 
 log = logging.getLogger(__name__)
@@ -24,13 +24,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Hosted:
-    """Loops, ready to run; made by `host`."""
+    """Wired controllers that are ready to run; built by `host`."""
 
     manager: Manager
     context: Context
 
     async def run(self, grace: Callable[[], float]) -> None:
-        """Fill the caches and keep the loops running, until cancelled; then drain them, and let the cloud go."""
+        """Fill the caches and keep the controllers running until cancelled; then drain them and close the provider."""
         informers: Informers = self.context.informers
         recorder: EventRecorder = self.context.recorder
         recording = asyncio.create_task(recorder.run(), name="event recorder")
@@ -46,7 +46,7 @@ class Hosted:
 
 
 def host(chosen: Sequence[Descriptor], context: Context, clients: Clients) -> Hosted:
-    """The chosen loops, as far as the cloud offers what they need."""
+    """Build the selected controllers, as far as the provider supports them."""
     loops = list(_wired(chosen, context, clients))
     manager = Manager(loops, context.clock, name=COMPONENT, registry=context.telemetry.registry)
     return Hosted(manager, context)

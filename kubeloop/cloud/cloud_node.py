@@ -1,11 +1,11 @@
-"""A node that waits for its cloud gets what the cloud knows of it, and may then be used; its addresses stay true.
+"""Initializes nodes with the metadata of their instance, and keeps their addresses up to date.
 
 Watches: nodes.
 Owns: the taint node.cloudprovider.kubernetes.io/uninitialized, provider ids, labels of zone, region, instance type.
 Writes: patches of nodes' metadata, spec and addresses; events.
-Wakes itself: every --node-status-update-frequency, to ask for the addresses of all nodes.
-Differs from upstream: a change of an address is noticed also where a node has several of its type; a failed write of
-addresses right after the taint is gone is made up for by the next round instead of at once, as upstream's is.
+Wakes itself: every --node-status-update-frequency, to read the addresses of all nodes.
+Differs from upstream: a changed address is detected also if a node has several of its type; a failed write of addresses
+right after the removal of the taint is repeated in the next round instead of at once.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ from kubeloop.runtime.queue.enqueue import own_key
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "cloud-node-controller"
-QUEUE = "Nodes"  # upstream's, as dashboards know it
+QUEUE = "Nodes"  # upstream's queue name, as dashboards know it
 COMPONENT = "cloud-node-controller"
 
 log = logging.getLogger(__name__)
 
 
 def wire(context: Context) -> Together:
+    """Build the controller and the periodic address update; raises NotOffered."""
     instances = context.provider.instances
     if instances is None:
         raise NotOffered("cloud provider does not support instances")
@@ -64,7 +65,7 @@ def wire(context: Context) -> Together:
 
 
 class Delays:
-    """How long nodes wait for their cloud, measured as upstream measures it."""
+    """Metrics of the time until nodes are initialized, under upstream's names."""
 
     def __init__(self, clock: Clock, telemetry: Telemetry) -> None:
         self._clock = clock
@@ -82,9 +83,11 @@ class Delays:
         ).of()
 
     def untainted(self, node: Node) -> None:
+        """Record the removal of the taint."""
         self._observe(self._untainted, node)
 
     def synced(self, node: Node) -> None:
+        """Record the first sync."""
         self._observe(self._synced, node)
 
     def _observe(self, histogram: Histogram, node: Node) -> None:
@@ -93,22 +96,24 @@ class Delays:
 
 
 class AddressWriter:
-    """Asks a cloud about nodes, and writes the addresses that it tells."""
+    """Reads nodes' instances from the cloud, and writes their addresses."""
 
     def __init__(self, client: Client, instances: Instances) -> None:
         self._client = client
         self._instances = instances
 
     async def instance_of(self, node: Node) -> InstanceMetadata | None:
+        """Return the metadata of a node's instance."""
         return await self._instances.metadata(node)
 
     async def refresh(self, node: Node) -> None:
-        """For a node that is in use."""
+        """Update the addresses of an initialized node."""
         instance = await self._instances.metadata(node)
         if instance is not None:
             await self.write(node, instance)
 
     async def write(self, node: Node, instance: InstanceMetadata) -> None:
+        """Write the addresses if they have changed."""
         if not instance.addresses:
             return
         wanted = addresses_of(node, instance)
@@ -118,6 +123,8 @@ class AddressWriter:
 
 
 class Reconciler:
+    """Initializes nodes by key."""
+
     def __init__(
         self, client: Client, nodes: Informer, writer: AddressWriter, recorder: EventRecorder, delays: Delays
     ) -> None:
@@ -128,6 +135,7 @@ class Reconciler:
         self._delays = delays
 
     async def reconcile(self, key: ObjectKey) -> None:
+        """Initialize a node with the taint, or update its labels."""
         node: Node | None = self._nodes.get(*key)
         if node is None:
             return
@@ -146,7 +154,7 @@ class Reconciler:
         self._delays.untainted(node)
         try:
             await self._writer.write(changed, instance)
-        except Exception as error:  # it can be used already, and the next round sees to its addresses
+        except Exception as error:  # the node is already usable, and the next round updates its addresses
             log.warning("node %s: its addresses could not be written: %s", name, error)
         self._recorder.event(node, "Normal", "Synced", "Node synced successfully")
         self._delays.synced(node)
@@ -157,7 +165,7 @@ class Reconciler:
             instance = await self._writer.instance_of(node)
         except CloudError as error:
             raise CloudError(f"failed to get instance metadata for node {name}: {error}") from error
-        # Other loops find instances by it, and nobody sets it later.
+        # Other controllers find instances by it, and it is not set later.
         if instance is not None and not (instance.provider_id or node.spec.provider_id):
             raise CloudError(
                 f"failed to get instance metadata for node {name}: "
@@ -167,7 +175,7 @@ class Reconciler:
 
 
 def initial_patch(node: Node, instance: InstanceMetadata) -> dict[str, Any]:
-    """All that makes a node usable, at once. Raises `CloudError` if it prefers an address that it does not have."""
+    """Build the patch that initializes a node. Raises `CloudError` if it prefers an address that it does not have."""
     try:
         preferred(node, instance.addresses)
     except CloudError as error:

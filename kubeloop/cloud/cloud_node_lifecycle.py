@@ -1,10 +1,10 @@
-"""A node that is not ready and whose instance is gone is deleted; one whose instance is stopped is tainted.
+"""Deletes unready nodes whose instance is gone, and taints those whose instance is stopped.
 
 Watches: nodes.
 Owns: the taint node.cloudprovider.kubernetes.io/shutdown.
 Writes: deletes nodes, patches their taints; events.
-Wakes itself: every --node-monitor-period, to ask about all nodes that are not ready.
-Differs from upstream: a node is deleted only if it still is the one that was asked about.
+Wakes itself: every --node-monitor-period, to check all nodes that are not ready.
+Differs from upstream: a node is deleted only if its UID is the one that was checked.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ COMPONENT = "cloud-node-lifecycle-controller"
 
 
 def wire(context: Context) -> Controller[str]:
+    """Build the periodic controller; raises NotOffered."""
     instances = context.provider.instances
     if instances is None:
         raise NotOffered("cloud provider does not support instances")
@@ -46,7 +47,7 @@ def wire(context: Context) -> Controller[str]:
 
 
 class Calls:
-    """What is asked of the cloud, counted as upstream counts it."""
+    """Metrics of calls to the cloud, under upstream's names."""
 
     def __init__(self, telemetry: Telemetry) -> None:
         self._total = telemetry.registry.counter(
@@ -62,14 +63,16 @@ class Calls:
         ).of()
 
     def count(self, operation: str, result: str) -> None:
+        """Count a call by operation and result."""
         self._total.of(operation, result).value += 1
 
     def took(self, seconds: float) -> None:
+        """Record the duration of a sweep."""
         self._seconds.observe(seconds)
 
 
 class Monitor:
-    """Looks at one node after the other."""
+    """Checks single nodes."""
 
     def __init__(self, client: Client, instances: Instances, recorder: EventRecorder, calls: Calls) -> None:
         self._client = client
@@ -78,6 +81,7 @@ class Monitor:
         self._calls = calls
 
     async def look(self, node: Node) -> None:
+        """Taint, untaint or delete one node."""
         if is_true(node.status.conditions, "Ready"):
             await remove_shutdown_taint(self._client, node)
         elif not await self._exists(node):

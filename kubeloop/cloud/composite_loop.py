@@ -1,4 +1,4 @@
-"""Several controllers that are one loop to everybody else, as upstream counts loops."""
+"""Combines several controllers into one, as upstream counts them."""
 
 from __future__ import annotations
 
@@ -9,24 +9,28 @@ from kubeloop.runtime.manager import Loop
 
 
 class Together:
-    """Runs, drains and tells of its parts at once; ill if one of them is."""
+    """Runs and drains its parts together; unhealthy if one part is."""
 
     def __init__(self, name: str, *parts: Loop) -> None:
         self.name = name
         self._parts = parts
 
     async def run(self) -> None:
+        """Run all parts."""
         async with asyncio.TaskGroup() as group:
             for part in self._parts:
                 group.create_task(part.run(), name=part.name)
 
     async def drain(self, grace: float) -> bool:
+        """Drain all parts."""
         return all(await asyncio.gather(*(part.drain(grace) for part in self._parts)))
 
     def health(self) -> Health:
+        """Return the first bad health, or a good one."""
         return next((told for part in self._parts if not (told := part.health()).ok), Health(True))
 
     def status(self) -> Status:
+        """Return the summed status of all parts."""
         told = [part.status() for part in self._parts]
         failed = next((one for one in told if one.last_error), told[0])
         ok, why = self.health()

@@ -1,4 +1,4 @@
-"""What the cloud's loops are told, with cloud-controller-manager's defaults; times in seconds."""
+"""Configuration of the cloud controllers, with cloud-controller-manager's defaults; durations in seconds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class CloudConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """One field a flag: `concurrent_service_syncs` is `--concurrent-service-syncs`."""
+    """Values of the flags: `concurrent_service_syncs` is `--concurrent-service-syncs`."""
 
     cluster_name: str = "kubernetes"
     cluster_cidr: str = ""

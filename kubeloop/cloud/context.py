@@ -1,4 +1,4 @@
-"""What a loop of the cloud is made of: handed to the function that wires it, by whoever runs it."""
+"""Dependencies of one cloud controller, passed to its `wire` function by the program that runs it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kubeloop.runtime.manager import Loop
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A loop's surroundings. Its writes go through `client`, which may be its own; reads come from shared caches."""
+    """Dependencies of a controller: it writes through `client`, which may be its own, and reads from shared caches."""
 
     client: Client
     informers: Informers
@@ -29,8 +29,8 @@ class Context:
 
 
 class NotOffered(Exception):
-    """A loop has nothing to do here: the cloud does not offer what it needs, or flags turn it off."""
+    """Raised if a controller cannot run: the cloud lacks a feature, or flags disable it."""
 
 
-# Every module of a loop has such a function named `wire`. Raises `NotOffered`.
+# Every controller module has such a function named `wire`. Raises `NotOffered`.
 Wire = Callable[[Context], Loop]

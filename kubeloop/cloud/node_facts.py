@@ -1,4 +1,4 @@
-"""From what a cloud says of an instance to what a node says of itself: labels and addresses. Pure."""
+"""Derives a node's labels and addresses from the metadata of its instance. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kubeloop.api.generated.core_v1 import Node, NodeAddress
 from kubeloop.cloud.provider import CloudError, InstanceMetadata
 
 PROVIDED_IP: Final = "alpha.kubernetes.io/provided-node-ip"
-# Each old label with the one that took its place. The old one is the truth, as it is upstream.
+# Each deprecated label with its replacement. The deprecated one takes precedence, as in upstream.
 ZONE: Final = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
 REGION: Final = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
 INSTANCE_TYPE: Final = ("beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type")
@@ -19,7 +19,7 @@ _KUBERNETES_OWN: Final = re.compile(r"(^|\.)(kubernetes|k8s)\.io/")
 
 
 def labels_of(instance: InstanceMetadata, present: Mapping[str, str]) -> dict[str, str]:
-    """The labels that a node gets; those that a provider adds neither replace any nor take Kubernetes' own names."""
+    """Return the labels of a node; a provider's extra labels neither replace others nor use Kubernetes' domains."""
     found: dict[str, str] = {}
     for names, value in ((INSTANCE_TYPE, instance.instance_type), (ZONE, instance.zone), (REGION, instance.region)):
         if value:
@@ -33,13 +33,13 @@ def labels_of(instance: InstanceMetadata, present: Mapping[str, str]) -> dict[st
 
 
 def stale_labels(present: Mapping[str, str]) -> dict[str, str]:
-    """The newer labels that do not say what the older ones say."""
+    """Return the newer labels that differ from the older ones."""
     pairs = (ZONE, REGION, INSTANCE_TYPE)
     return {new: present[old] for old, new in pairs if old in present and present.get(new) != present[old]}
 
 
 def addresses_of(node: Node, instance: InstanceMetadata) -> tuple[NodeAddress, ...]:
-    """What a node's addresses shall be: the cloud's, the host name that the node knows, those first that it prefers."""
+    """Return a node's addresses: those of the cloud and its own hostname, preferred ones first."""
     found = instance.addresses
     if not any(one.type == "Hostname" for one in found):
         found = (*found, *(one for one in node.status.addresses if one.type == "Hostname"))
@@ -47,9 +47,9 @@ def addresses_of(node: Node, instance: InstanceMetadata) -> tuple[NodeAddress, .
 
 
 def preferred(node: Node, addresses: Sequence[NodeAddress]) -> tuple[NodeAddress, ...]:
-    """With an address that the node was started with: that one alone of its type, then all of other types.
+    """Select the provided node IP as the only one of its type, followed by all other types.
 
-    Raises `CloudError` for one that makes no sense, or that the cloud does not know of.
+    Raises `CloudError` for an invalid address, or one that the cloud does not know.
     """
     provided = node.metadata.annotations.get(PROVIDED_IP)
     if provided is None:
@@ -68,4 +68,5 @@ def preferred(node: Node, addresses: Sequence[NodeAddress]) -> tuple[NodeAddress
 
 
 def differ(before: Sequence[NodeAddress], after: Sequence[NodeAddress]) -> bool:
+    """Return True if the addresses differ, regardless of order."""
     return set(before) != set(after) or len(before) != len(after)

@@ -1,11 +1,11 @@
-"""The cloud's network knows the way to the pods of every node, and a node says whether it does.
+"""Maintains the cloud's routes to the pods of every node, and reports them in a condition of the node.
 
 Watches: nodes.
 Owns: the cloud's routes into --cluster-cidr; the condition NetworkUnavailable of nodes.
 Writes: patches of that condition; events.
 Wakes itself: every --route-reconciliation-period.
-Differs from upstream: only the periodic way is there, not the watching one of an alpha gate that is off by default. A
-blackhole of a node's own range is replaced within one round instead of two.
+Differs from upstream: only periodic reconciliation exists, not the watch-based one of an alpha gate that is off by
+default. A blackhole for a node's own range is replaced within one round instead of two.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from kubeloop.runtime.metrics import Family, Value
 NAME = "node-route-controller"
 COMPONENT = "route_controller"
 CONDITION = "NetworkUnavailable"
-AT_ONCE = 200  # calls of the cloud, upstream's bound
-# For the condition's status, why.
+AT_ONCE = 200  # limit of concurrent calls to the cloud, as upstream
+# Reason and message by the condition's status.
 REASONS = {
     "False": ("RouteCreated", "RouteController created a route"),
     "True": ("NoRouteCreated", "RouteController failed to create a route"),
@@ -45,6 +45,7 @@ log = logging.getLogger(__name__)
 
 
 def wire(context: Context) -> Controller[str]:
+    """Build the periodic controller; raises NotOffered."""
     config, routes = context.config, context.provider.routes
     if not config.configure_cloud_routes:
         raise NotOffered("Will not configure cloud provider routes, --configure-cloud-routes: false")
@@ -64,6 +65,7 @@ def wire(context: Context) -> Controller[str]:
 
 
 async def counted_sweep(keeper: Keeper, nodes: Sequence[Node], counted: Family[Value]) -> None:
+    """Reconcile the routes once, and count the result."""
     try:
         changed = await keeper.reconcile(nodes)
     except Exception:
@@ -73,7 +75,7 @@ async def counted_sweep(keeper: Keeper, nodes: Sequence[Node], counted: Family[V
 
 
 class CloudNetwork:
-    """The cloud's routes of one cluster, changed a bounded number at a time; failures are contained and told."""
+    """Routes of one cluster, with a limit of concurrent calls; failures are contained and recorded."""
 
     def __init__(self, routes: Routes, cluster: str, recorder: EventRecorder, clock: Clock) -> None:
         self._routes = routes
@@ -83,10 +85,11 @@ class CloudNetwork:
         self._turns = asyncio.Semaphore(AT_ONCE)
 
     async def list(self) -> Sequence[Route]:
+        """List the routes of the cluster."""
         return await self._routes.list(self._cluster)
 
     async def delete(self, route: Route) -> bool:
-        """Whether it is gone."""
+        """Delete a route; returns True on success."""
         async with self._turns:
             try:
                 await self._routes.delete(self._cluster, route)
@@ -96,7 +99,7 @@ class CloudNetwork:
         return True
 
     async def create(self, missing: Missing) -> bool:
-        """Whether it is there."""
+        """Create a route; returns True on success."""
         meta, route = missing.node.metadata, missing.route
         began = self._clock.monotonic()
         async with self._turns:
@@ -114,7 +117,7 @@ class CloudNetwork:
 
 
 class Keeper:
-    """Compares routes with nodes, and sees to the difference."""
+    """Compares routes with nodes, and changes the difference."""
 
     def __init__(self, client: Client, network: CloudNetwork, networks: Sequence[Network], clock: Clock) -> None:
         self._client = client
@@ -123,7 +126,7 @@ class Keeper:
         self._clock = clock
 
     async def reconcile(self, nodes: Sequence[Node]) -> bool:
-        """Whether any route was changed."""
+        """Reconcile all routes; returns True if any was changed."""
         plan = plan_of(nodes, await self._network.list(), self._networks)
         gone = await asyncio.gather(*map(self._network.delete, plan.delete))
         made = await asyncio.gather(*map(self._network.create, plan.create))

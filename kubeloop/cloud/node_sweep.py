@@ -1,4 +1,4 @@
-"""A look at all nodes, again and again: what a cloud does not tell by itself has to be asked for."""
+"""Periodic check of all nodes, for clouds that send no events."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kubeloop.runtime.controller import Controller, Result
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
-SWEEP = "nodes"  # the one key
+SWEEP = "nodes"  # the only key
 
 log = logging.getLogger(__name__)
 
@@ -20,14 +20,12 @@ Sweep = Callable[[], Awaitable[None]]
 
 
 def sweeping(name: str, context: Context, nodes: Informer, period: float, sweep: Sweep) -> Controller[str]:
-    """A controller that sweeps once its caches are filled, and again whenever so many seconds have passed since."""
+    """Build a controller that runs `sweep` once its caches are synced, and again after each period."""
 
     async def reconcile(_: str) -> Result:
         try:
             await sweep()
-        except (
-            Exception
-        ):  # the next sweep is the next try: a cloud that fails is not asked more often than one that works
+        except Exception:  # the next sweep is the retry: a failing cloud is not asked more often than a working one
             log.exception("%s could not look at the nodes", name)
         return Result(requeue_after=period)
 
@@ -39,7 +37,7 @@ def sweeping(name: str, context: Context, nodes: Informer, period: float, sweep:
 
 
 async def each_contained(nodes: Sequence[Node], at_once: int, look: Callable[[Node], Awaitable[None]]) -> None:
-    """Look at every node, some at a time; what fails for one is told and keeps nobody from the others."""
+    """Call `look` for every node with limited concurrency; a failure is logged and does not affect others."""
     turns = asyncio.Semaphore(at_once)
 
     async def contained(node: Node) -> None:

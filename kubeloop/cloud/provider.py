@@ -1,7 +1,7 @@
-"""What a cloud has to be able to do: a small protocol, of which a provider offers as much as it can.
+"""Protocol of cloud providers; each implements as much of it as it supports.
 
-Everything is idempotent, because loops ask again after failures and restarts. What a provider is handed is shared and
-must not be changed. An exception's text reaches people in events, so it should say what went wrong in one sentence.
+All operations are idempotent, since controllers repeat them after failures and restarts. Arguments are shared and must
+not be changed. The text of an exception is shown in events, so it should describe the problem in one sentence.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from kubeloop.api.generated.core_v1 import LoadBalancerStatus, Node, NodeAddress
 
 
 class CloudError(Exception):
-    """The cloud could not do what was asked; it is asked again later."""
+    """Raised if the cloud failed an operation, which is retried later."""
 
 
 class InstanceNotFound(CloudError):
-    """There is no instance for a node. Not for one that is stopped: that one still exists."""
+    """Raised if a node has no instance; a stopped instance still exists."""
 
     def __init__(self, message: str = "instance not found") -> None:
         super().__init__(message)
 
 
 class ImplementedElsewhere(CloudError):
-    """Somebody else takes care of this load balancer; it is left alone."""
+    """Raised if another implementation manages this load balancer, which is then left alone."""
 
     def __init__(self, message: str = "implemented by alternate to cloud provider") -> None:
         super().__init__(message)
 
 
 class RetryAfter(CloudError):
-    """Not yet: ask again after a fixed time instead of longer and longer ones."""
+    """Raised to retry after a fixed time instead of with backoff."""
 
     def __init__(self, message: str, seconds: float) -> None:
         super().__init__(message)
@@ -41,80 +41,87 @@ class RetryAfter(CloudError):
 
 @dataclass(frozen=True, slots=True)
 class InstanceMetadata:
-    """What a node's instance is; becomes fields and labels of the node."""
+    """Metadata of a node's instance, which become fields and labels of the node."""
 
-    provider_id: str = ""  # <provider>://<instance>, in a form that never changes
+    provider_id: str = ""  # <provider>://<instance>, immutable
     instance_type: str = ""
     addresses: tuple[NodeAddress, ...] = ()
     zone: str = ""
     region: str = ""
-    labels: Mapping[str, str] = field(default_factory=dict)  # more of them, outside of Kubernetes' own names
+    labels: Mapping[str, str] = field(default_factory=dict)  # further ones, outside of Kubernetes' domains
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The way to the pods of a node."""
+    """Route to the pods of a node."""
 
     target_node: str  # empty if the cloud does not know the instance
     destination: str  # a CIDR
-    name: str = ""  # the cloud's; ignored for one to be made
-    blackhole: bool = False  # leads to where nobody is any longer
+    name: str = ""  # assigned by the cloud; ignored on creation
+    blackhole: bool = False  # its target no longer exists
     target_addresses: tuple[NodeAddress, ...] | None = None  # None where the cloud does not route by addresses
 
 
 class Instances(Protocol):
-    """The machines that nodes run on. Found by `spec.providerID` if it is set, else by what else the node says."""
+    """Machines of nodes, found by `spec.providerID` or else by other properties of the node."""
 
     async def exists(self, node: Node) -> bool:
-        """Whether there is such an instance, running or not. A node that is not ready goes when there is none."""
+        """Return True if the instance exists, running or not. Without one, an unready node is deleted."""
 
     async def is_shut_down(self, node: Node) -> bool:
-        """Whether the instance is stopped."""
+        """Return True if the instance is stopped."""
 
     async def metadata(self, node: Node) -> InstanceMetadata | None:
-        """What the instance is; None to leave the node as it is for now. Raises `InstanceNotFound`."""
+        """Return the instance's metadata; None to leave the node unchanged for now. Raises `InstanceNotFound`."""
 
 
 class LoadBalancers(Protocol):
-    """Addresses outside of the cluster that lead to services. One balancer a service, told apart by its uid."""
+    """External load balancers of Services, one per Service, identified by its UID."""
 
     async def status(self, cluster: str, service: Service) -> LoadBalancerStatus | None:
-        """Where a service's balancer is reached; None if there is none."""
+        """Return the status of a Service's load balancer; None if there is none."""
 
     async def ensure(self, cluster: str, service: Service, nodes: Sequence[Node]) -> LoadBalancerStatus:
-        """Make the balancer, or make it what the service says: ports, affinity, source ranges, hosts."""
+        """Create or update the load balancer: ports, affinity, source ranges, hosts."""
 
     async def update_hosts(self, cluster: str, service: Service, nodes: Sequence[Node]) -> None:
-        """Direct a balancer to these nodes; nothing else of the service has changed."""
+        """Update the nodes of a load balancer whose Service is otherwise unchanged."""
 
     async def delete(self, cluster: str, service: Service) -> None:
-        """See to it that nothing is left of the balancer; well done if there was nothing."""
+        """Delete the load balancer completely; succeeds if there is none."""
 
 
 class Routes(Protocol):
-    """A network that has to be told which node has which pods."""
+    """Network that needs routes to the pods of each node."""
 
     async def list(self, cluster: str) -> Sequence[Route]:
-        """All routes of the cluster."""
+        """List all routes of the cluster."""
 
     async def create(self, cluster: str, hint: str, route: Route) -> None:
-        """Make a route; the hint may become part of its name."""
+        """Create a route; the hint may become part of its name."""
 
     async def delete(self, cluster: str, route: Route) -> None:
-        """Remove a route that `list` has told of."""
+        """Delete a route that `list` has returned."""
 
 
 class Provider(Protocol):
-    """A cloud. What it does not offer is None: the loops that need it do not run."""
+    """Cloud provider. Unsupported features are None: their controllers do not run."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Name of the provider."""
+
     @property
-    def instances(self) -> Instances | None: ...
+    def instances(self) -> Instances | None:
+        """Instances, or None."""
+
     @property
-    def load_balancers(self) -> LoadBalancers | None: ...
+    def load_balancers(self) -> LoadBalancers | None:
+        """Load balancers, or None."""
+
     @property
-    def routes(self) -> Routes | None: ...
+    def routes(self) -> Routes | None:
+        """Routes, or None."""
 
     async def close(self) -> None:
-        """Let go of what the process holds; what was made for the cluster stays where it can."""
+        """Release the resources of the process; those of the cluster are kept where possible."""

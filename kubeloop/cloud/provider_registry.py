@@ -1,4 +1,4 @@
-"""Providers by name: those that come with us, and those that are installed beside us, found by entry point."""
+"""Finds providers by name: built-in ones, and installed ones by entry point."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from kubeloop.cloud.provider import Provider
 from kubeloop.runtime.informer.informer import Informers
 
 GROUP = "kubeloop.cloud_providers"
-# Imported when asked for: a provider's library may take long, or not be installed.
+# Imported on demand: a provider's library may be slow or missing.
 BUILT_IN = {"local": "kubeloop.cloud.local", "aws": "kubeloop.cloud.aws"}
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a provider may use. Its informers start with the loops."""
+    """Dependencies of a provider; its informers start with the controllers."""
 
     client: Client
     informers: Informers
     clock: Clock
-    config_file: str = ""  # what --cloud-config says
+    config_file: str = ""  # value of --cloud-config
 
 
-# What a provider's module has under the name `make`, and what an entry point leads to.
+# Type of the function `make` in a provider's module, and of the entry points.
 Make = Callable[[Surroundings], Provider]
 
 
 class UnusableProvider(ValueError):
-    """A provider cannot be had; the message is one sentence for a person."""
+    """Raised if a provider is unavailable; the message is one sentence for the user."""
 
 
 def load(name: str, around: Surroundings) -> Provider:
-    """The provider of a name. Raises `UnusableProvider` for one that can't be had."""
+    """Load a provider by name; raises `UnusableProvider`."""
     make = _make(name)
     try:
         return make(around)

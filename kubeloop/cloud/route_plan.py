@@ -1,4 +1,4 @@
-"""Which routes have to go and which have to be made, given the nodes and the routes that there are. Pure."""
+"""Plans which routes to delete and to create, from nodes and existing routes. Pure."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Network = IPv4Network | IPv6Network
 
 
 class UnusableNetworks(ValueError):
-    """What is said of the pods' networks makes no sense; the message is one sentence for a person."""
+    """Raised for an invalid --cluster-cidr; the message is one sentence for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A route to be made, and the node that it is for."""
+    """A route to create, and its node."""
 
     node: Node
     route: Route
@@ -27,15 +27,15 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What has to be done, in this order."""
+    """Changes to make, in this order."""
 
     delete: tuple[Route, ...]
     create: tuple[Missing, ...]
-    concerned: tuple[Node, ...]  # the nodes whose condition is ours to tell
+    concerned: tuple[Node, ...]  # nodes whose condition we set
 
 
 def networks_of(text: str) -> tuple[Network, ...]:
-    """The networks that pods are in: one, or one of each family. Raises `UnusableNetworks`."""
+    """Parse the pod CIDRs: one, or one per family. Raises `UnusableNetworks`."""
     try:
         found = tuple(ip_network(part.strip(), strict=False) for part in text.strip().split(","))
     except ValueError as error:
@@ -49,7 +49,7 @@ def networks_of(text: str) -> tuple[Network, ...]:
 
 
 def plan_of(nodes: Sequence[Node], routes: Sequence[Route], networks: Sequence[Network]) -> Plan:
-    """A route stays if it leads to a node that has its destination, by the addresses that the node has now."""
+    """Plan the changes; a route stays if its target node has its destination and its addresses are current."""
     by_target: dict[str, list[Route]] = {}
     for route in routes:
         if route.target_node:
@@ -80,7 +80,7 @@ def _is_right(route: Route, node: Node, destination: str) -> bool:
 
 
 def is_responsible(route: Route, networks: Iterable[Network]) -> bool:
-    """Whether a route leads into the pods' networks; all others are somebody else's."""
+    """Return True if a route leads into the pod CIDRs; others are not ours."""
     parsed = parse_cidr(route.destination)
     if parsed is None:
         return False

@@ -1,4 +1,4 @@
-"""From where a service's load balancer may be reached: what its spec says, else its annotation, else everywhere."""
+"""Source ranges of a Service's load balancer: from its spec, else its annotation, else any."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EVERYWHERE = "0.0.0.0/0"
 
 
 def source_ranges(service: Service) -> tuple[str, ...]:
-    """CIDRs. Raises `CloudError` for what is none."""
+    """Return the CIDRs; raises `CloudError` for an invalid one."""
     ranges = service.spec.load_balancer_source_ranges
     if ranges:
         if bad := _first_bad(ranges):

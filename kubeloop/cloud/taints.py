@@ -1,4 +1,4 @@
-"""The taints by which a cloud speaks about nodes, put on and taken off by patches that fail if others were faster."""
+"""Cloud taints of nodes, added and removed by patches with the version as precondition."""
 
 from __future__ import annotations
 
@@ -14,28 +14,33 @@ SHUTDOWN = Taint(key="node.cloudprovider.kubernetes.io/shutdown", effect="NoSche
 
 
 def has_taint(node: Node, key: str) -> bool:
+    """Return True if the node has a taint with this key."""
     return any(one.key == key for one in node.spec.taints)
 
 
 def without_taint(taints: Iterable[Taint], key: str) -> tuple[Taint, ...]:
+    """Return the taints without those of this key."""
     return tuple(one for one in taints if one.key != key)
 
 
 def identity_of(node: Node) -> dict[str, Any]:
-    """For a patch that must meet exactly this state: a list is replaced as a whole, and nobody's taint may be lost."""
+    """Return the UID and version with which a patch applies only to this state, so that no other taint is lost."""
     return {"uid": node.metadata.uid, "resourceVersion": node.metadata.resource_version}
 
 
 def plain(taints: Iterable[Taint]) -> list[Any]:
+    """Convert taints to their plain form."""
     return [codec.to_plain(one) for one in taints]
 
 
 async def ensure_shutdown_taint(client: Client, node: Node) -> None:
+    """Add the shutdown taint if it is missing."""
     if not _is_shut_down(node):
         await _write(client, node, (*node.spec.taints, SHUTDOWN))
 
 
 async def remove_shutdown_taint(client: Client, node: Node) -> None:
+    """Remove the shutdown taint if the node has it."""
     if _is_shut_down(node):
         await _write(client, node, tuple(one for one in node.spec.taints if not _is_about_shutdown(one)))
 

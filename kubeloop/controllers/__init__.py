@@ -1,6 +1,8 @@
-"""The loops, one module each; this is the literal table of them, with upstream's names.
+"""Table of all controllers under upstream's names; each controller is one module or package.
 
-kubeloop.cli ── which are wanted? ──▶ select ──▶ wire(Context) ──▶ Loop ──▶ runtime.Manager keeps it running
+kubeloop.cli ── --controllers ──▶ select ──▶ wire(Context) ──▶ controller ──▶ runtime.Manager supervises it
+
+app builds and runs the selected controllers; shared holds code that several of them use.
 """
 
 from __future__ import annotations
@@ -18,21 +20,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Descriptor:
-    """One loop: how it is called, and when it runs. Without a module it is upstream's and not yet ours."""
+    """Describes one controller: its names, its module and the conditions under which it runs.
+
+    A descriptor without a module names an upstream controller that kubeloop does not implement yet.
+    """
 
     name: str
     alias: str = ""  # upstream's name for it before 1.28
     module: str = ""  # within this package
-    account: str = ""  # the service account whose rights it needs, in kube-system
-    on_by_default: bool = True  # whether `*` means it too
-    gates: tuple[str, ...] = ()  # feature gates that all have to be on
+    account: str = ""  # the service account in kube-system whose permissions it needs
+    on_by_default: bool = True  # True if `*` selects it
+    gates: tuple[str, ...] = ()  # feature gates that must all be enabled
 
     @property
     def is_available(self) -> bool:
+        """True if kubeloop implements the controller."""
         return bool(self.module)
 
     def wire(self) -> Wire:
-        """The function that makes it."""
+        """Import the controller's module and return its `wire` function."""
         wire: Wire = import_module(f"{__name__}.{self.module}").wire
         return wire
 
@@ -126,19 +132,19 @@ CONTROLLERS: tuple[Descriptor, ...] = (
 
 
 class UnusableChoice(ValueError):
-    """The wanted loops cannot be had; the message is one sentence for a person."""
+    """Raised for an invalid `--controllers` value; the message is one sentence for the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What comes of `--controllers`: the loops that run, and those that would if we had them already."""
+    """Result of `--controllers`: the controllers to run, and the selected ones that are not implemented."""
 
     chosen: tuple[Descriptor, ...]
     missing: tuple[Descriptor, ...]
 
 
 def select(wanted: Sequence[str], gates: Sequence[str] = ()) -> Choice:
-    """The loops that are wanted, by upstream's rules: the first word about a loop counts, then `*`."""
+    """Return the selected controllers by upstream's rules: the first entry that names a controller wins, then `*`."""
     words = [_canonical(word) for word in wanted]
     _refuse_missing(words)
     features = _features(gates)
@@ -148,7 +154,7 @@ def select(wanted: Sequence[str], gates: Sequence[str] = ()) -> Choice:
 
 
 def _canonical(word: str) -> str:
-    """A word with its alias resolved."""
+    """Replace a controller's alias by its canonical name and keep a leading `-`."""
     if word == "*":
         return word
     sign, name = ("-", word[1:]) if word.startswith("-") else ("", word)

@@ -1,13 +1,13 @@
-"""The config map `cluster-info` of kube-public carries a signature for each bootstrap token that may sign.
+"""Signs the config map `cluster-info` of kube-public with each bootstrap token that may sign.
 
-Whoever has such a token can tell by it, without knowing the cluster yet, that what it says of the cluster is true.
+A client that has such a token can verify the cluster's data without knowing the cluster yet.
 
 Watches: that config map; secrets of kube-system of type `bootstrap.kubernetes.io/token`.
 Owns: the config map's keys that begin with `jws-kubeconfig-`.
 Writes: these keys.
 Wakes itself: when a token expires.
-Differs from upstream: caches no other secrets and config maps; a signature goes when its token expires, even while
-    nobody deletes that.
+Differs from upstream: caches no other secrets and config maps; removes a signature when its token expires, even if
+  the token is not deleted.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ from kubeloop.runtime.objects.keys import ObjectKey
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME: Final = "bootstrap-signer-controller"
-QUEUE = "bootstrap_signer_queue"  # upstream's, as dashboards know it
+QUEUE = "bootstrap_signer_queue"  # upstream's queue name, as dashboards know it
 SIGNED: Final = ObjectKey("kube-public", "cluster-info")
 CONTENT: Final = "kubeconfig"
 PREFIX: Final = "jws-kubeconfig-"
 
 
 def wire(context: Context) -> Controller[ObjectKey]:
+    """Build the controller and register its event handlers."""
     secrets = bootstrap_secrets(context)
     config_maps = context.informers.of(
         resource_of_class(ConfigMap), namespace=SIGNED.namespace, fields=f"metadata.name={SIGNED.name}"
@@ -56,6 +57,8 @@ def wire(context: Context) -> Controller[ObjectKey]:
 
 
 class Reconciler:
+    """Signs the config map."""
+
     def __init__(self, client: Client, config_maps: Informer, secrets: Informer, clock: Clock) -> None:
         self._writer = PatchOrUpdate(client)
         self._config_maps = config_maps
@@ -63,6 +66,7 @@ class Reconciler:
         self._clock = clock
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
+        """Update the signatures; returns the time until the next token expires."""
         found: ConfigMap | None = self._config_maps.get(*key)
         if found is None or CONTENT not in found.data:
             return None
@@ -81,7 +85,7 @@ class Reconciler:
 
 
 def changes_of(data: Mapping[str, str], tokens: Mapping[str, Token]) -> dict[str, str | None]:
-    """What has to change for the content to be signed by exactly these tokens."""
+    """Return the changes with which exactly these tokens sign the content."""
     wanted = {PREFIX + name: signature_of(data[CONTENT], token) for name, token in tokens.items()}
     changes: dict[str, str | None] = {key: value for key, value in wanted.items() if data.get(key) != value}
     changes.update((key, None) for key in data if key.startswith(PREFIX) and key not in wanted)
@@ -89,7 +93,7 @@ def changes_of(data: Mapping[str, str], tokens: Mapping[str, Token]) -> dict[str
 
 
 def signature_of(content: str, token: Token) -> str:
-    """A JWS by HMAC with SHA-256, whose content is left out because it lies beside it."""
+    """Build a detached JWS by HMAC with SHA-256; the payload is omitted because it is in the same object."""
     head = _encoded(msgspec.json.encode({"alg": "HS256", "kid": token.identifier}))
     signed = f"{head}.{_encoded(content.encode())}".encode()
     return f"{head}..{_encoded(hmac.digest(token.secret.encode(), signed, hashlib.sha256))}"

@@ -1,12 +1,12 @@
-"""A node's request for its own client certificate is approved, if whoever asks may have it.
+"""Approves a kubelet's request for its own client certificate, if the requester is authorized.
 
-A kubelet asks as its bootstrap token's user first, for any node, and later as the node that it is, for itself. Who may
-is said by the right to create `certificatesigningrequests/nodeclient` and `.../selfnodeclient`.
+A kubelet first requests as its bootstrap token's user, for any node, and later as its node, for itself. The required
+permission is to create `certificatesigningrequests/nodeclient` and `.../selfnodeclient`.
 
 Watches: certificate signing requests.
 Owns: nothing.
-Writes: the condition Approved, by the approval subresource; asks the server for rights.
-Wakes itself: while a request would be approved but nobody has given the right, ever less often.
+Writes: the condition Approved, by the approval subresource; creates SubjectAccessReviews.
+Wakes itself: while a request is valid but its requester not authorized, with growing delays.
 Differs from upstream: nothing.
 """
 
@@ -30,13 +30,13 @@ from kubeloop.runtime.queue.rate_limits import Bucket, ItemExponential, MaxOf
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME: Final = "certificatesigningrequest-approving-controller"
-QUEUE = "certificate"  # upstream's, as dashboards know it
-WORKERS = 5  # upstream's
-FIRST_DELAY = 0.2  # upstream's, of a try that failed, or of a right that is missing
+QUEUE = "certificate"  # upstream's queue name, as dashboards know it
+WORKERS = 5  # as upstream
+FIRST_DELAY = 0.2  # as upstream, after a failure or a missing permission
 
 
 class Right(NamedTuple):
-    """A right that lets requests be approved, as a subresource, and what is said of it."""
+    """Permission that lets requests be approved, as a subresource, and the message of the approval."""
 
     subresource: str
     message: str
@@ -47,6 +47,7 @@ FOR_ANY_NODE = Right("nodeclient", "Auto approving kubelet client certificate af
 
 
 def wire(context: Context) -> Controller[ObjectKey]:
+    """Build the controller and register its event handlers."""
     clock = context.clock
     requests = context.informers.of(resource_of_class(CertificateSigningRequest))
     reconciler = Reconciler(context.client, requests)
@@ -60,13 +61,16 @@ def wire(context: Context) -> Controller[ObjectKey]:
 
 
 class Reconciler:
+    """Approves requests by key."""
+
     def __init__(self, client: Client, requests: Informer) -> None:
         self._client = client
         self._writer = PatchOrUpdate(client)
         self._requests = requests
-        self._waits: ItemExponential[ObjectKey] = ItemExponential(FIRST_DELAY)  # for rights
+        self._waits: ItemExponential[ObjectKey] = ItemExponential(FIRST_DELAY)  # for missing permissions
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
+        """Approve the request if its requester has one of the permissions."""
         request: CertificateSigningRequest | None = self._requests.get(*key)
         if request is None or not is_of_a_node(request):
             self._waits.forget(key)
@@ -91,19 +95,19 @@ class Reconciler:
 
 
 def is_of_a_node(request: CertificateSigningRequest) -> bool:
-    """Whether a request may be one that this loop decides about."""
+    """Return True if this controller decides about the request."""
     return request.spec.signer_name == KUBELET_CLIENT and not request.status.certificate and not is_decided(request)
 
 
 def rights_of(request: CertificateSigningRequest, asked: Asked) -> list[Right]:
-    """The rights by any of which a request may be approved, the narrower first."""
+    """Return the permissions of which any suffices, the narrowest first."""
     if kubelet_client_problem(asked, request.spec.usages):
         return []
     return [FOR_ITSELF, FOR_ANY_NODE] if request.spec.username == asked.common_name else [FOR_ANY_NODE]
 
 
 def review_of(request: CertificateSigningRequest, right: Right) -> SubjectAccessReview:
-    """The question whether whoever has made a request has a right."""
+    """Build the SubjectAccessReview of the requester's permission."""
     spec = request.spec
     wanted = ResourceAttributes(
         group="certificates.k8s.io",

@@ -1,13 +1,14 @@
-"""Certificate signing requests that have served their purpose, or never will, are deleted.
+"""Deletes certificate signing requests that are complete or will never be completed.
 
-One hour after a certificate was issued, or the request denied or failed; when the certificate has expired; one day
-after it was made if nobody has decided, and after it was approved if nobody has signed.
+One hour after the certificate was issued, or the request denied or failed; when the certificate has expired; one day
+after creation without a decision, and after approval without a certificate.
 
 Watches: certificate signing requests.
 Owns: nothing.
 Writes: deletes requests.
-Wakes itself: when a request's time is over.
-Differs from upstream: deletes at that moment, where upstream looks once an hour; names the uid of what was judged.
+Wakes itself: when a request expires.
+Differs from upstream: deletes at that time, where upstream checks once an hour; requires the UID of the evaluated
+request.
 """
 
 from __future__ import annotations
@@ -32,13 +33,14 @@ from kubeloop.runtime.objects.keys import ObjectKey
 from kubeloop.runtime.queue.enqueue import own_key
 
 NAME: Final = "certificatesigningrequest-cleaner-controller"
-WORKERS = 1  # upstream's
+WORKERS = 1  # as upstream
 DECIDED: Final = timedelta(hours=1)
 WAITING: Final = timedelta(hours=24)
-INSTANT: Final = timedelta(seconds=1)  # times are told in seconds, and a request has all of its last one
+INSTANT: Final = timedelta(seconds=1)  # times have whole seconds, and a request keeps all of its last one
 
 
 def wire(context: Context) -> Controller[ObjectKey]:
+    """Build the controller and register its event handlers."""
     requests = context.informers.of(resource_of_class(CertificateSigningRequest))
     cleaner = Cleaner(context.client, requests, context.clock)
     controller: Controller[ObjectKey] = Controller(
@@ -49,12 +51,15 @@ def wire(context: Context) -> Controller[ObjectKey]:
 
 
 class Cleaner:
+    """Deletes expired requests by key."""
+
     def __init__(self, client: Client, requests: Informer, clock: Clock) -> None:
         self._client = client
         self._requests = requests
         self._clock = clock
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
+        """Delete the request if it has expired, else wait until then."""
         request: CertificateSigningRequest | None = self._requests.get(*key)
         end = None if request is None else end_of(request)
         if request is None or end is None:
@@ -69,7 +74,7 @@ class Cleaner:
 
 
 def end_of(request: CertificateSigningRequest) -> datetime | None:
-    """When a request has to go; None for one that is being deleted, or tells no times."""
+    """Return the time at which a request expires; None if it is being deleted or has no times."""
     if request.metadata.deletion_timestamp is not None:
         return None
     return min(_ends(request), default=None)
@@ -93,7 +98,7 @@ def _ends(request: CertificateSigningRequest) -> Iterator[datetime]:
 
 
 def expiry_of(chain: bytes) -> datetime | None:
-    """When the first certificate of a chain expires; None if there is none that can be read."""
+    """Return the expiry of the first certificate of a chain; None if it is unreadable."""
     block = next(pem_blocks(chain), None)
     if block is None:
         return None

@@ -1,14 +1,14 @@
-"""An approved request for one of Kubernetes' own signers gets its certificate, or a condition that says why not.
+"""Signs approved requests for Kubernetes' own signers, or reports the reason for a refusal in a condition.
 
 The signers are kubelet-serving, kube-apiserver-client-kubelet, kube-apiserver-client and legacy-unknown. All share the
-files of --cluster-signing-cert-file and -key-file, or each has its own; who has none does not sign.
+files of --cluster-signing-cert-file and -key-file, or each has its own; a signer without files does not sign.
 
 Watches: certificate signing requests.
 Owns: nothing.
 Writes: certificates and the condition Failed into requests' status.
 Wakes itself: never.
-Differs from upstream: one queue serves all signers. A request that cannot be read rests until it changes. Files are
-    looked at again for each certificate, instead of every minute.
+Differs from upstream: one queue serves all signers. An unreadable request is not retried until it changes. Files are
+  checked for each certificate, instead of every minute.
 """
 
 from __future__ import annotations
@@ -44,14 +44,15 @@ if TYPE_CHECKING:
     from kubeloop.controllers.shared.certificates.authority import Authority
 
 NAME: Final = "certificatesigningrequest-signing-controller"
-QUEUE = "certificate"  # upstream's, as dashboards know it
-WORKERS = 5  # upstream's
-FIRST_DELAY = 0.2  # upstream's, of a try that failed
+QUEUE = "certificate"  # upstream's queue name, as dashboards know it
+WORKERS = 5  # as upstream
+FIRST_DELAY = 0.2  # as upstream, after a failure
 SHORTEST: Final = timedelta(minutes=10)
 Files = tuple[str, str]  # of a certificate and its key
 
 
 def wire(context: Context) -> Loop:
+    """Build the controller and register its event handlers; a disabled one if no signer has files."""
     config, clock = context.config, context.clock
     files = files_of(config)
     if not files:
@@ -72,7 +73,7 @@ def wire(context: Context) -> Loop:
 
 
 class Signer:
-    """One signer: its files, and for how long it certifies."""
+    """Signer with its files and its longest duration."""
 
     def __init__(self, files: Files, longest: timedelta, clock: Clock) -> None:
         self._files = files
@@ -80,6 +81,7 @@ class Signer:
         self._clock = clock
 
     def certificate(self, request: CertificateSigningRequest, asked: Any) -> bytes:
+        """Sign the request and return the certificate as PEM."""
         life = life_of(request.spec.expiration_seconds, self._longest)
         return self._authority.sign(asked, request.spec.usages, life, self._clock.now())
 
@@ -91,6 +93,8 @@ class Signer:
 
 
 class Reconciler:
+    """Signs requests by key."""
+
     def __init__(self, writer: PatchOrUpdate, requests: Informer, signers: Mapping[str, Signer], clock: Clock) -> None:
         self._writer = writer
         self._requests = requests
@@ -98,6 +102,7 @@ class Reconciler:
         self._clock = clock
 
     async def reconcile(self, key: ObjectKey) -> None:
+        """Sign the request, or report the problem in a condition."""
         request: CertificateSigningRequest | None = self._requests.get(*key)
         if request is None or not waits_for(request, self._signers):
             return
@@ -122,13 +127,13 @@ class Reconciler:
         )
 
     async def _write(self, request: CertificateSigningRequest, status: dict[str, Any]) -> None:
-        """Only into the request as it was judged: an approval that has been taken back meanwhile is a conflict."""
+        """Write the status only to the evaluated state, so that a withdrawn approval causes a conflict."""
         patch = {"metadata": this_very(request), "status": status}
         await self._writer.patch(self._requests.resource, request.metadata.name, patch, subresource="status")
 
 
 def waits_for(request: CertificateSigningRequest, signers: Mapping[str, Any]) -> bool:
-    """Whether a request is approved and still waits for one of these signers."""
+    """Return True if the request is approved and still waits for one of these signers."""
     return (
         request.spec.signer_name in signers
         and not request.status.certificate
@@ -138,7 +143,7 @@ def waits_for(request: CertificateSigningRequest, signers: Mapping[str, Any]) ->
 
 
 def life_of(seconds: int | None, longest: timedelta) -> timedelta:
-    """For how long a certificate is asked for, within what is possible."""
+    """Return the requested duration, limited to the supported range."""
     if seconds is None:
         return longest
     asked = timedelta(seconds=seconds)
@@ -146,7 +151,7 @@ def life_of(seconds: int | None, longest: timedelta) -> timedelta:
 
 
 def files_of(config: ManagerConfig) -> dict[str, Files]:
-    """The files of each signer that has some. Raises UnusableChoice if it is said in both ways."""
+    """Return the files of each configured signer. Raises UnusableChoice if shared and specific files are mixed."""
     shared = (config.cluster_signing_cert_file, config.cluster_signing_key_file)
     specific = {
         rules.KUBELET_SERVING: (
@@ -175,7 +180,7 @@ def files_of(config: ManagerConfig) -> dict[str, Files]:
 
 
 def _check(files: Files) -> None:
-    """What can be told of them without the library that reads them; raises UnusableChoice."""
+    """Check the files without the slow cryptography library; raises UnusableChoice."""
     for path, wanted in zip(files, ("CERTIFICATE", "PRIVATE KEY"), strict=True):
         if not path:
             raise UnusableChoice("the certificate and the key of a signer have to be given together")

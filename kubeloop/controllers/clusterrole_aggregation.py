@@ -1,10 +1,10 @@
-"""A cluster role with an aggregation rule has the rules of all roles that it selects.
+"""Gives a cluster role with an aggregation rule the rules of all roles that it selects.
 
 Watches: cluster roles.
 Owns: nothing.
 Writes: rules of aggregated roles, by server-side apply.
 Wakes itself: never.
-Differs from upstream: roles are put together again only if something has changed that could matter to them.
+Differs from upstream: roles are aggregated again only after a change that may affect them.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME: Final = "clusterrole-aggregation-controller"
-QUEUE = "ClusterRoleAggregator"  # upstream's, as dashboards know it
-WORKERS = 5  # upstream's
-MANAGER: Final = NAME  # of the fields that it applies
+QUEUE = "ClusterRoleAggregator"  # upstream's queue name, as dashboards know it
+WORKERS = 5  # as upstream
+MANAGER: Final = NAME  # field manager
 AGGREGATED: Final = "aggregated"
 YES = "yes"
 
 
 def wire(context: Context) -> Controller[str]:
+    """Build the controller and register its event handlers."""
     roles = context.informers.of(resource_of_class(ClusterRole))
     roles.add_indexer(AGGREGATED, _is_aggregated)
     reconciler = Reconciler(context.client, roles)
@@ -38,7 +39,7 @@ def wire(context: Context) -> Controller[str]:
     controller = Controller(
         NAME, reconciler.reconcile, context.clock, workers=WORKERS, queue=queue, telemetry=context.telemetry
     )
-    # Which roles a change concerns is said by selectors alone, and there are few aggregated roles.
+    # Only selectors determine the affected roles, and there are few aggregated roles.
     controller.watches(
         roles, lambda _: [one.metadata.name for one in roles.by_index(AGGREGATED, YES)], may_matter
     )  # fmt: skip
@@ -46,11 +47,14 @@ def wire(context: Context) -> Controller[str]:
 
 
 class Reconciler:
+    """Aggregates cluster roles by name."""
+
     def __init__(self, client: Client, roles: Informer) -> None:
         self._client = client
         self._roles = roles
 
     async def reconcile(self, key: str) -> None:
+        """Apply the aggregated rules if they have changed."""
         role: ClusterRole | None = self._roles.get("", key)
         if role is None or role.aggregation_rule is None:
             return
@@ -70,7 +74,7 @@ class Reconciler:
 
 
 def rules_of(role: ClusterRole, roles: Iterable[ClusterRole]) -> list[PolicyRule]:
-    """The rules of all selected roles but itself: selector by selector, by name, each rule once."""
+    """Collect the rules of all other selected roles: by selector, then by name, each rule once."""
     others = sorted((one for one in roles if one.metadata.name != role.metadata.name), key=_name)
     rules: list[PolicyRule] = []
     for selector in role.aggregation_rule.cluster_role_selectors if role.aggregation_rule is not None else ():
@@ -82,7 +86,7 @@ def rules_of(role: ClusterRole, roles: Iterable[ClusterRole]) -> list[PolicyRule
 
 
 def may_matter(old: Any, new: Any) -> bool:
-    """Whether a role's change may change what others, or it itself, are put together of."""
+    """Return True if a role's change may affect aggregated roles."""
     if old is None or new is None:
         return True
     return bool(

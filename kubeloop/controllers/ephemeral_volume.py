@@ -1,10 +1,10 @@
-"""A pod with ephemeral volumes has a claim for each of them, which goes when the pod does.
+"""Creates a claim for each ephemeral volume of a pod, which is deleted with the pod.
 
 Watches: pods; claims, for their deletion.
 Owns: the claims of ephemeral volumes, by an owner reference; the garbage collector deletes them after their pod.
 Writes: creates claims.
 Wakes itself: never.
-Differs from upstream: a claim that cannot be made in a namespace that is ending is not tried again.
+Differs from upstream: a claim that cannot be created in a terminating namespace is not retried.
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ from kubeloop.runtime.queue.enqueue import own_key
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME: Final = "ephemeral-volume-controller"
-COMPONENT: Final = "ephemeral_volume"  # whom upstream's events name
-QUEUE: Final = "ephemeral_volume"  # upstream's, as dashboards know it
+COMPONENT: Final = "ephemeral_volume"  # source component of upstream's events
+QUEUE: Final = "ephemeral_volume"  # upstream's queue name, as dashboards know it
 
 
 def wire(context: Context) -> Controller[ObjectKey]:
+    """Build the controller and register its event handlers."""
     pods = context.informers.of(resource_of_class(Pod))
     claims = context.informers.of(resource_of_class(PersistentVolumeClaim))
     pods.add_indexer(PODS_BY_CLAIM, claim_keys_of)
@@ -56,10 +57,12 @@ def wire(context: Context) -> Controller[ObjectKey]:
 
 
 class ClaimNotOurs(Exception):
-    """Somebody else has a claim by the name that the pod's would have."""
+    """Raised if a claim of that name exists that was not created for the pod."""
 
 
 class Reconciler:
+    """Creates claims by the key of their pod."""
+
     def __init__(
         self, client: Client, pods: Informer, claims: Informer, recorder: EventRecorder, registry: Registry
     ) -> None:
@@ -72,6 +75,7 @@ class Reconciler:
         self._failures = registry.counter(f"{subsystem}_create_failures_total", "Claims that could not be made.").of()
 
     async def reconcile(self, key: ObjectKey) -> None:
+        """Create the missing claims of one pod."""
         pod: Pod | None = self._pods.get(*key)
         if pod is None or pod.metadata.deletion_timestamp is not None:
             return
@@ -104,7 +108,7 @@ class Reconciler:
 
 
 def claim_for(pod: Pod, volume: Volume) -> PersistentVolumeClaim:
-    """The claim of an ephemeral volume, as its template says."""
+    """Build the claim of an ephemeral volume from its template."""
     template = volume.ephemeral.volume_claim_template if volume.ephemeral is not None else None
     if template is None:
         raise ValueError(f"volume {volume.name} has no claim template")
@@ -128,6 +132,7 @@ def claim_for(pod: Pod, volume: Volume) -> PersistentVolumeClaim:
 
 
 def pods_of(pods: Informer, claim: PersistentVolumeClaim) -> Iterable[ObjectKey]:
+    """Return the keys of pods that use a claim and have ephemeral volumes."""
     users = pods.by_index(PODS_BY_CLAIM, f"{claim.metadata.namespace}/{claim.metadata.name}")
     return [key_of(pod) for pod in users if _is_new(None, pod)]
 
@@ -139,7 +144,7 @@ def _why(pod: Pod, volume: Volume, error: Exception) -> str:
 
 
 def _is_new(old: Any, new: Any) -> bool:
-    """A pod that appears with ephemeral volumes; what it says of them never changes."""
+    """Return True for a new pod with ephemeral volumes, which are immutable."""
     if old is not None or new is None or new.metadata.deletion_timestamp is not None:
         return False
     return any(volume.ephemeral is not None for volume in new.spec.volumes)

@@ -1,10 +1,10 @@
-"""There is one trust bundle by which whoever mounts it recognizes the API server, and none of an earlier authority.
+"""Publishes one trust bundle that verifies the API server, and deletes those of former authorities.
 
 Watches: cluster trust bundles of the signer `kubernetes.io/kube-apiserver-serving`.
 Owns: all of them.
 Writes: creates, updates and deletes bundles.
 Wakes itself: never.
-Differs from upstream: speaks certificates.k8s.io/v1 alone, not its betas.
+Differs from upstream: uses only certificates.k8s.io/v1, not its betas.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ from kubeloop.runtime.manager import Loop
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME: Final = "kube-apiserver-serving-clustertrustbundle-publisher-controller"
-SUBSYSTEM = "clustertrustbundle_publisher"  # in the names of metrics
-QUEUE = "ca_cert_publisher_cluster_trust_bundles"  # upstream's, as dashboards know it
+SUBSYSTEM = "clustertrustbundle_publisher"  # prefix of metrics
+QUEUE = "ca_cert_publisher_cluster_trust_bundles"  # upstream's queue name, as dashboards know it
 SIGNER: Final = "kubernetes.io/kube-apiserver-serving"
 
 
 def wire(context: Context) -> Loop:
+    """Build the controller, or a disabled one without a root CA."""
     if not context.root_ca:
         return Idle(NAME)
     bundles = context.informers.of(resource_of_class(ClusterTrustBundle), fields=f"spec.signerName={SIGNER}")
@@ -49,37 +50,40 @@ def wire(context: Context) -> Loop:
 
 
 class Publisher:
+    """Publishes the trust bundle."""
+
     def __init__(self, client: Client, bundles: Informer, root_ca: str) -> None:
         self._client = client
         self._bundles = bundles
         self._wanted = bundle_of(root_ca)
 
     async def reconcile(self, _: str) -> None:
+        """Create or update the bundle, and delete all others of the signer."""
         wanted = self._wanted
         found: ClusterTrustBundle | None = self._bundles.get("", wanted.metadata.name)
         if found is None:
             await self._client.create(wanted)
         elif found.spec.trust_bundle != wanted.spec.trust_bundle:
-            # The role that clusters have for this loop allows updates, but neither patches nor reading a single bundle.
+            # The controller's role allows updates, but neither patches nor reading a single bundle.
             await self._client.update(msgspec.structs.replace(found, spec=wanted.spec))
         await self._remove(one for one in self._bundles.list() if one.metadata.name != wanted.metadata.name)
 
     async def _remove(self, bundles: Iterable[ClusterTrustBundle]) -> None:
-        """All that can be removed, and then what could not."""
+        """Delete as many as possible, then raise the errors."""
         errors: list[Exception] = []
         for one in bundles:
             this_one = Preconditions(uid=one.metadata.uid)
             try:
                 with suppress(NotFound):
                     await self._client.delete(ClusterTrustBundle, one.metadata.name, preconditions=this_one)
-            except Exception as error:  # whatever it is, the next may be removed
+            except Exception as error:  # on any error, continue with the next
                 errors.append(error)
         if errors:
             raise ExceptionGroup("bundles could not be removed", errors)
 
 
 def bundle_of(root_ca: str) -> ClusterTrustBundle:
-    """The bundle as it should be; its name tells what it holds."""
+    """Build the bundle; its name contains a digest of its content."""
     digest = hashlib.sha256(root_ca.encode()).digest()[:12].hex()
     name = f"{SIGNER.replace('/', ':')}:{digest}"
     return ClusterTrustBundle(

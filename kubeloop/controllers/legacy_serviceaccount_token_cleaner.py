@@ -1,8 +1,8 @@
-"""Tokens that were once made for accounts by themselves, and that nobody has used for a year, are marked, then deleted.
+"""Marks auto-generated service account tokens that were unused for a year as invalid, and later deletes them.
 
 Watches: secrets of type `kubernetes.io/service-account-token`, service accounts, pods.
 Owns: nothing.
-Writes: marks secrets as invalid by a label; deletes those that have had it for as long.
+Writes: marks secrets as invalid by a label; deletes those that have had it for the same period.
 Wakes itself: every 24 hours.
 Differs from upstream: caches only secrets of that type.
 """
@@ -32,12 +32,13 @@ NAME: Final = "legacy-serviceaccount-token-cleaner-controller"
 PERIOD = 24 * 3600.0
 LAST_USED: Final = "kubernetes.io/legacy-token-last-used"
 INVALID_SINCE: Final = "kubernetes.io/legacy-token-invalid-since"
-# Where API servers write since when they have taken note of uses.
+# ConfigMap in which API servers record since when they track uses.
 TRACKING: Final = ("kube-apiserver-legacy-service-account-token-tracking", "kube-system")
 DAY = "%Y-%m-%d"
 
 
 def wire(context: Context) -> Controller[str]:
+    """Build the controller; it only reads the informers, and is driven by time."""
     secrets = token_secrets(context)
     accounts = context.informers.of(resource_of_class(ServiceAccount))
     pods = context.informers.of(resource_of_class(Pod))
@@ -48,20 +49,20 @@ def wire(context: Context) -> Controller[str]:
         NAME, cleaner.reconcile, context.clock, workers=1, queue=queue, telemetry=context.telemetry
     )  # fmt: skip
     for one in (secrets, accounts, pods):
-        controller.reads(one)  # it is time that wakes this loop
+        controller.reads(one)  # the controller is driven by time
     queue.add("tokens")
     return controller
 
 
 class Seen(NamedTuple):
-    """What is there, by informers."""
+    """Informers that the controller reads from."""
 
     secrets: Informer
     accounts: Informer
     pods: Informer
 
     def is_listed(self, secret: Secret) -> bool:
-        """Whether an account that is there lists the secret: only of these it is known that nobody made them."""
+        """Return True if an existing account lists the secret: only such secrets are known to be auto-generated."""
         key = key_of_token(secret)
         account: ServiceAccount | None = self.accounts.get(key.namespace, key.account)
         if account is None or key.account_uid not in ("", account.metadata.uid):
@@ -69,11 +70,14 @@ class Seen(NamedTuple):
         return any(one.name == key.name for one in account.secrets)
 
     def is_mounted(self, secret: Secret) -> bool:
+        """Return True if a pod of the namespace uses the secret."""
         wanted = ("secrets", secret.metadata.name)
         return any(wanted in names_in(pod) for pod in self.pods.list(secret.metadata.namespace))
 
 
 class Cleaner:
+    """Marks and deletes unused tokens."""
+
     def __init__(self, client: Client, seen: Seen, clock: Clock, period: timedelta) -> None:
         self._client = client
         self._seen = seen
@@ -81,22 +85,23 @@ class Cleaner:
         self._period = period
 
     async def reconcile(self, _: str) -> Result:
+        """Clean up once, if uses have been tracked for long enough, and repeat after the period."""
         now = self._clock.now()
         if await self._tracked_long_enough(now):
             await self._clean(now)
         return Result(requeue_after=PERIOD)
 
     async def _tracked_long_enough(self, now: datetime) -> bool:
-        """Uses are known from the day after tracking began; before that, nothing can be called unused."""
+        """Return True if the period has passed since the day after tracking began, so that unused tokens are known."""
         try:
             found = await self._client.get(ConfigMap, *TRACKING)
         except NotFound:
-            return False  # nobody tracks
+            return False  # uses are not tracked
         since = day_of(found.data.get("since", ""))
         return since is not None and now >= since + timedelta(days=1) + self._period
 
     async def _clean(self, now: datetime) -> None:
-        """Deal with each secret, whatever becomes of the others."""
+        """Handle each secret, regardless of failures of others."""
         horizon, errors = now - self._period, []
         for secret in self._seen.secrets.list():
             step = step_of(secret, horizon)
@@ -116,7 +121,7 @@ class Cleaner:
             await self._client.patch(Secret, meta.name, patch, meta.namespace)
 
     async def _delete(self, secret: Secret) -> None:
-        """Delete it as it was seen; if it has been used or changed since, it stays."""
+        """Delete the secret if it is unchanged; if it was used or changed meanwhile, it stays."""
         meta = secret.metadata
         this_one = Preconditions(resource_version=meta.resource_version)
         with suppress(Conflict, NotFound):
@@ -124,7 +129,7 @@ class Cleaner:
 
 
 def step_of(secret: Secret, horizon: datetime) -> Literal["mark", "delete"] | None:
-    """What is to be done with a secret if nobody needs it, given the moment since which it must not have been used."""
+    """Return the action for an unreferenced secret that must not have been used since the horizon."""
     meta = secret.metadata
     if meta.deletion_timestamp is not None or meta.creation_timestamp is None:
         return None
@@ -133,7 +138,7 @@ def step_of(secret: Secret, horizon: datetime) -> Literal["mark", "delete"] | No
     last_day = midnight(horizon)
     if LAST_USED in meta.labels:
         used = day_of(meta.labels[LAST_USED])
-        if used is None or used >= last_day:  # a day that can't be read may be any
+        if used is None or used >= last_day:  # an unreadable day may be any day
             return None
     invalid_since = day_of(meta.labels.get(INVALID_SINCE, ""))
     if invalid_since is None:
@@ -142,7 +147,7 @@ def step_of(secret: Secret, horizon: datetime) -> Literal["mark", "delete"] | No
 
 
 def day_of(text: str) -> datetime | None:
-    """The beginning of a day, or nothing if the text tells none."""
+    """Parse a day; None if the text is invalid."""
     try:
         return datetime.strptime(text, DAY).replace(tzinfo=UTC) if len(text) == len("2000-12-31") else None
     except ValueError:
@@ -150,4 +155,5 @@ def day_of(text: str) -> datetime | None:
 
 
 def midnight(moment: datetime) -> datetime:
+    """Return the beginning of the day in UTC."""
     return moment.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)

@@ -1,12 +1,12 @@
-"""A claim that asks for more than it has gets more: from us for our own host paths, else from somebody who is told.
+"""Expands volumes of claims that request more: here for own host paths, else by an external resizer.
 
 Watches: claims.
 Owns: nothing.
-Writes: the annotation that names the driver that resizes a disk of old; sizes of host paths of our own provisioner;
-    takes the note of the size before a growth from volumes when their claim has grown.
+Writes: the annotation that names the CSI driver that resizes a migrated in-tree volume; sizes of host paths of our own
+  provisioner; removes the pre-resize annotation from volumes when their claim has grown.
 Wakes itself: never.
 Differs from upstream: grows directories of `kubeloop.io/host-path`, which have no size of their own. Flex volumes are
-    left to somebody outside, as any other volume.
+  left to an external resizer, like any other volume.
 """
 
 from __future__ import annotations
@@ -35,16 +35,17 @@ from kubeloop.runtime.queue.enqueue import own_key
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME: Final = "persistentvolume-expander-controller"
-COMPONENT: Final = "volume_expand"  # whom upstream's events name
-QUEUE: Final = "volume_expand"  # upstream's, as dashboards know it
-WORKERS: Final = 10  # upstream's
+COMPONENT: Final = "volume_expand"  # source component of upstream's events
+QUEUE: Final = "volume_expand"  # upstream's queue name, as dashboards know it
+WORKERS: Final = 10  # as upstream
 RESIZER: Final = "volume.kubernetes.io/storage-resizer"
 PRE_RESIZE_CAPACITY: Final = "volume.alpha.kubernetes.io/pre-resize-capacity"
-GROWN_HERE: Final = "kubeloop.io/host-path"  # a directory: to grow it is to say so
+GROWN_HERE: Final = "kubeloop.io/host-path"  # a directory: only its recorded size changes
 EXPANDING: Final = "ExternalExpanding"
 
 
 def wire(context: Context) -> Controller[ObjectKey]:
+    """Build the controller and register its event handlers."""
     claims = context.informers.of(resource_of_class(PersistentVolumeClaim))
     recorder = context.recorder.of_component(COMPONENT)
     reconciler = Reconciler(context.client, claims, recorder)
@@ -57,10 +58,12 @@ def wire(context: Context) -> Controller[ObjectKey]:
 
 
 class NotBound(Exception):
-    """The claim names a volume that is not its own; the binder will see to it."""
+    """Raised if the claim's volume is not bound to it; the binder will handle it."""
 
 
 class Reconciler:
+    """Expands claims by key."""
+
     def __init__(self, client: Client, claims: Informer, recorder: EventRecorder) -> None:
         self._client = client
         self._claims = claims
@@ -68,13 +71,14 @@ class Reconciler:
         self._status = StatusWriter(client, claims.resource)
 
     async def reconcile(self, key: ObjectKey) -> None:
+        """Expand the volume of one claim, or delegate it to an external resizer."""
         claim: PersistentVolumeClaim | None = self._claims.get(*key)
         if claim is None or claim.status.phase != "Bound":
             return
         try:
             volume = await self._client.get(PersistentVolume, claim.spec.volume_name)
         except NotFound:
-            return  # the claim will be told to be lost
+            return  # the claim will become Lost
         reference = volume.spec.claim_ref
         if reference is None or reference.uid != claim.metadata.uid:
             raise NotBound(f"persistent Volume is not bound to PVC being updated : {key}")
@@ -98,11 +102,11 @@ class Reconciler:
         if claim.metadata.annotations.get(RESIZER) != driver:
             meta = claim.metadata
             patch = {"metadata": {"uid": meta.uid, "annotations": {RESIZER: driver}}}
-            # Upstream's role lets this loop change a claim only by way of its status.
+            # Upstream's role lets this controller change a claim only through its status.
             await self._client.patch(PersistentVolumeClaim, meta.name, patch, meta.namespace, subresource="status")
 
     async def _grow(self, claim: PersistentVolumeClaim, volume: PersistentVolume) -> None:
-        """The volume first: a claim never says that it has more than its volume."""
+        """Grow the volume first, since a claim must never show more than its volume."""
         changes: dict[str, Any] = {}
         wanted = requested_size(claim)
         if wanted > size_of_volume(volume):
@@ -119,11 +123,12 @@ class Reconciler:
 
 
 def capacity_of(claim: PersistentVolumeClaim) -> Quantity:
+    """Return the capacity in the claim's status."""
     return parse_quantity(claim.status.capacity.get(STORAGE, "0"))
 
 
 def disk_of_old(spec: PersistentVolumeSpec) -> str | None:
-    """The name of the disk that was part of Kubernetes once, if the volume is one."""
+    """Return the in-tree plugin of the volume, or None."""
     sources = {
         "kubernetes.io/aws-ebs": spec.aws_elastic_block_store,
         "kubernetes.io/azure-disk": spec.azure_disk,
@@ -137,7 +142,7 @@ def disk_of_old(spec: PersistentVolumeSpec) -> str | None:
 
 
 def _has_grown(old: Any, new: Any) -> bool:
-    """A bound claim appears, asks for more, or has more than before."""
+    """Return True if a bound claim appears, requests more, or has more capacity than before."""
     if new is None or new.status.phase != "Bound":
         return False
     if old is None or old.status.phase != "Bound":

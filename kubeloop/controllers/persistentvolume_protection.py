@@ -1,4 +1,4 @@
-"""A volume that is bound to a claim is not deleted before it is released.
+"""Prevents the deletion of a volume that is bound to a claim.
 
 Watches: volumes.
 Owns: the finalizer `kubernetes.io/pv-protection`.
@@ -23,11 +23,12 @@ from kubeloop.runtime.queue.enqueue import own_key
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME: Final = "persistentvolume-protection-controller"
-QUEUE: Final = "pvprotection"  # upstream's, as dashboards know it
-WORKERS: Final = 1  # upstream's
+QUEUE: Final = "pvprotection"  # upstream's queue name, as dashboards know it
+WORKERS: Final = 1  # as upstream
 
 
 def wire(context: Context) -> Controller[ObjectKey]:
+    """Build the controller and register its event handlers."""
     volumes = context.informers.of(resource_of_class(PersistentVolume))
     protection = Protection(context.client, volumes.resource, VOLUME_PROTECTION, is_bound)
     reconciler = Reconciler(volumes, protection)
@@ -40,16 +41,19 @@ def wire(context: Context) -> Controller[ObjectKey]:
 
 
 class Reconciler:
+    """Adds and removes the finalizer by key."""
+
     def __init__(self, volumes: Informer, protection: Protection) -> None:
         self._volumes = volumes
         self._protection = protection
 
     async def reconcile(self, key: ObjectKey) -> None:
+        """Add or remove the finalizer of one volume."""
         volume = self._volumes.get(*key)
         if volume is not None:
             await self._protection.protect(volume)
 
 
 async def is_bound(volume: PersistentVolume) -> bool:
-    """The phase says it: what pods use is bound, and its claim is protected in turn."""
+    """Return True if the phase is Bound; a volume used by pods is bound, and its claim is protected in turn."""
     return volume.status.phase == "Bound"

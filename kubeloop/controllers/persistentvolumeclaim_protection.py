@@ -1,11 +1,11 @@
-"""A claim that a pod uses is not deleted; and each bound claim says whether any pod uses it, and since when none does.
+"""Prevents the deletion of a claim that a pod uses, and reports since when a bound claim is unused.
 
 Watches: claims; pods, for the claims that they use.
 Owns: the finalizer `kubernetes.io/pvc-protection`, and the condition `Unused`.
 Writes: finalizers of claims, and their status.
 Wakes itself: never.
-Differs from upstream: pods are listed anew only before a finalizer is removed; the condition goes by the cache, which
-    tells of every change anyway. Claims of one namespace that are deleted at the same time share such a list.
+Differs from upstream: pods are listed from the server only before a finalizer is removed; the condition is based on the
+  cache, whose events follow every change. Claims of one namespace that are deleted at the same time share such a list.
 """
 
 from __future__ import annotations
@@ -37,13 +37,14 @@ from kubeloop.runtime.queue.enqueue import own_key
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME: Final = "persistentvolumeclaim-protection-controller"
-QUEUE: Final = "pvcprotection"  # upstream's, as dashboards know it
-WORKERS: Final = 30  # upstream's
+QUEUE: Final = "pvcprotection"  # upstream's queue name, as dashboards know it
+WORKERS: Final = 30  # as upstream
 GATE: Final = "PersistentVolumeClaimUnusedSinceTime"
 UNUSED: Final = "Unused"
 
 
 def wire(context: Context) -> Controller[ObjectKey]:
+    """Build the controller and register its event handlers."""
     claims = context.informers.of(resource_of_class(PersistentVolumeClaim))
     pods = context.informers.of(resource_of_class(Pod))
     pods.add_indexer(PODS_BY_CLAIM, claim_keys_of)
@@ -64,18 +65,18 @@ def wire(context: Context) -> Controller[ObjectKey]:
 
 
 class Users:
-    """The pods that use a claim."""
+    """Pods that use a claim."""
 
     def __init__(self, pods: Informer, live: LivePods) -> None:
         self._pods = pods
         self._live = live
 
     def refer_to(self, claim: PersistentVolumeClaim) -> bool:
-        """Whether a pod that has not ended names the claim."""
+        """Return True if a pod that has not ended refers to the claim."""
         return any(not is_done_with_volumes(pod) and uses_claim(pod, claim) for pod in self._cached(claim))
 
     async def is_in_use(self, claim: PersistentVolumeClaim) -> bool:
-        """Whether a node may have a pod with the claim. The cache may not show a pod yet that the server has."""
+        """Return True if a node may run a pod with the claim; the server is asked if the cache shows none."""
         if any(holds(pod, claim) for pod in self._cached(claim)):
             return True
         return any(holds(pod, claim) for pod in await self._live.of(claim.metadata.namespace))
@@ -85,6 +86,8 @@ class Users:
 
 
 class Reconciler:
+    """Reconciles claims by key."""
+
     def __init__(
         self, claims: Informer, users: Users, protection: Protection, status: StatusWriter | None, clock: Clock
     ) -> None:
@@ -95,6 +98,7 @@ class Reconciler:
         self._clock = clock
 
     async def reconcile(self, key: ObjectKey) -> None:
+        """Update the condition and the finalizer of one claim."""
         claim: PersistentVolumeClaim | None = self._claims.get(*key)
         if claim is None:
             return
@@ -112,20 +116,20 @@ class Reconciler:
 
 
 def holds(pod: Pod, claim: PersistentVolumeClaim) -> bool:
-    """Whether the pod keeps the claim from being deleted. A pod without a node doesn't: no node will start it.
+    """Return True if the pod blocks the claim's deletion; a pod without a node does not, since it never starts.
 
-    A claim that was made for a pod is let go as soon as the pod is shut down, lest the two wait for each other.
+    A claim created for a pod is released as soon as the pod is shut down; otherwise each would wait for the other.
     """
     return bool(pod.spec.node_name) and uses_claim(pod, claim, ephemeral=not is_shut_down(pod))
 
 
 def is_shut_down(pod: Pod) -> bool:
-    """The node is done with it, or it was deleted by force."""
+    """Return True if the kubelet has finished the pod, or it was force-deleted."""
     return pod.metadata.deletion_timestamp is not None and pod.metadata.deletion_grace_period_seconds == 0
 
 
 def unused_condition(claim: PersistentVolumeClaim, is_used: bool) -> dict[str, str] | None:
-    """What the claim should say of its use, if it says something else."""
+    """Return the condition to write; None if the claim already has it."""
     told: PersistentVolumeClaimCondition | None = next(
         (one for one in claim.status.conditions if one.type == UNUSED), None
     )
@@ -143,6 +147,7 @@ def _condition(status: str, reason: str, message: str) -> dict[str, str]:
 
 
 def claims_of_pod(pod: Pod) -> list[ObjectKey]:
+    """Return the keys of the claims that a pod uses."""
     return [ObjectKey(pod.metadata.namespace, use.name) for use in claim_uses(pod)]
 
 
@@ -153,5 +158,5 @@ def _needs_condition(claim: PersistentVolumeClaim | None, tells_use: bool) -> bo
 
 
 def _may_release(pod: Any) -> bool:
-    """A pod that is gone, has ended, or has no node yet."""
+    """Return True for a pod that is gone, has ended, or has no node yet."""
     return pod is None or is_done_with_volumes(pod) or not pod.spec.node_name

@@ -1,15 +1,15 @@
-"""Pods that nobody else will ever remove are removed by force.
+"""Force-deletes pods that no other component will remove.
 
-These are: ended pods above a number, evicted and oldest first; pods of nodes that are gone; pods that are being
-deleted and have no node; pods that are being deleted on a node that is out of service.
+These are: terminated pods above a threshold, evicted and oldest first; pods of nodes that are gone; unscheduled pods
+that are being deleted; pods that are being deleted on a node that is out of service.
 
 Watches: pods and nodes.
 Owns: nothing.
-Writes: makes pods failed where they had not ended, with a condition that says why if their node is gone; deletes pods
-    without grace.
+Writes: sets the phase Failed of pods that had not ended, with a condition if their node is gone; deletes pods without
+  grace.
 Wakes itself: every 20 seconds.
-Differs from upstream: a node that comes back ends its quarantine; a pod is dealt with once a turn; a deletion names
-    the uid of the pod that was judged.
+Differs from upstream: a node that returns ends its quarantine; a pod is handled once per pass; a deletion requires the
+  UID of the evaluated pod.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from kubeloop.runtime.metrics import Registry
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "pod-garbage-collector-controller"
-QUEUE = "orphaned_pods_nodes"  # upstream's, though of other things
+QUEUE = "orphaned_pods_nodes"  # upstream's queue name, though for other keys
 PERIOD = 20.0
-QUARANTINE = 40.0  # how long a node may be missing before the server itself is asked
-AT_ONCE = 32  # pods removed at a time
+QUARANTINE = 40.0  # seconds for which a node may be missing before the server is asked
+AT_ONCE = 32  # pods deleted concurrently
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 LIVING = ("Pending", "Running", "Unknown")
 
@@ -51,6 +51,7 @@ log = logging.getLogger(__name__)
 
 
 def wire(context: Context) -> Controller[str]:
+    """Build the controller; it only reads the informers, and is driven by time."""
     pods = context.informers.of(resource_of_class(Pod))
     nodes = context.informers.of(resource_of_class(Node))
     pods.add_indexer(NODE, node_name_of)
@@ -58,14 +59,14 @@ def wire(context: Context) -> Controller[str]:
     sweeper = Sweeper(context, pods, nodes)
     queue: WorkQueue[str] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
     controller = Controller(NAME, sweeper.reconcile, context.clock, workers=1, queue=queue, telemetry=context.telemetry)
-    controller.reads(pods)  # it is time that wakes this loop
+    controller.reads(pods)  # the controller is driven by time
     controller.reads(nodes)
     queue.add("pods")
     return controller
 
 
 class Counts:
-    """How many pods were removed, and why."""
+    """Metrics of deleted pods by reason."""
 
     def __init__(self, registry: Registry) -> None:
         self._removed = registry.counter(
@@ -76,14 +77,16 @@ class Counts:
         )
 
     def removed(self, namespace: str, reason: str) -> None:
+        """Count a deleted pod."""
         self._removed.of(namespace, reason).value += 1
 
     def failed(self, namespace: str, reason: str) -> None:
+        """Count a failed deletion."""
         self._failed.of(namespace, reason).value += 1
 
 
 class Finding(NamedTuple):
-    """A pod that has to go, as metrics call the reason, and what its status shall say of it."""
+    """A pod to delete, the reason for metrics, and the condition to set."""
 
     pod: Pod
     reason: str
@@ -91,6 +94,8 @@ class Finding(NamedTuple):
 
 
 class Sweeper:
+    """Finds and deletes such pods."""
+
     def __init__(self, context: Context, pods: Informer, nodes: Informer) -> None:
         self._client = context.client
         self._pods = pods
@@ -98,9 +103,10 @@ class Sweeper:
         self._clock = context.clock
         self._counts = Counts(context.telemetry.registry)
         self._threshold = context.config.terminated_pod_gc_threshold
-        self._missing: dict[str, float] = {}  # nodes that pods are bound to and no cache has, and until when they may
+        self._missing: dict[str, float] = {}  # missing nodes that pods are bound to, and the end of their quarantine
 
     async def reconcile(self, _: str) -> Result:
+        """Delete all such pods once, and repeat after the period."""
         found = [*self._ended(), *self._out_of_service(), *await self._orphaned(), *self._unbound()]
         once = {finding.pod.metadata.uid: finding for finding in reversed(found)}
         limit = asyncio.Semaphore(AT_ONCE)
@@ -112,7 +118,7 @@ class Sweeper:
         await asyncio.gather(*map(remove, reversed(once.values())))
         return Result(requeue_after=PERIOD)
 
-    # Which
+    # Candidates
 
     def _ended(self) -> Iterable[Finding]:
         pods = self._pods.by_index(INDEX, ENDED)
@@ -138,7 +144,7 @@ class Sweeper:
         ]
 
     async def _gone_nodes(self) -> list[str]:
-        """Nodes that have been missing for long enough, and are not there by the server's own word."""
+        """Return the nodes that have been missing for long enough, and that the server does not have either."""
         now = self._clock.monotonic()
         missing = [name for name in self._pods.index_values(NODE) if self._nodes.get("", name) is None]
         self._missing = {name: self._missing.get(name, now + QUARANTINE) for name in missing}
@@ -153,7 +159,7 @@ class Sweeper:
             log.warning("%s: node %s could not be looked up: %s", NAME, node, error)
         return False
 
-    # How
+    # Deletion
 
     async def _remove(self, finding: Finding) -> None:
         pod, reason, _ = finding
@@ -171,7 +177,7 @@ class Sweeper:
             log.warning("%s: pod %s/%s (%s) stays for now: %s", NAME, meta.namespace, meta.name, reason, error)
 
     async def _fail(self, finding: Finding) -> None:
-        """A pod that ends by force has failed: nobody else is there to say so."""
+        """Set the phase Failed before a forced deletion, since no kubelet will."""
         pod = finding.pod
         if is_terminal(pod):
             return
@@ -183,7 +189,7 @@ class Sweeper:
 
 
 def states_of(pod: Pod) -> tuple[str, ...]:
-    """Index pods by what may be a reason to remove them."""
+    """Index pods by the states that may be a reason to delete them."""
     ended = () if pod.status.phase in LIVING else (ENDED,)
     if pod.metadata.deletion_timestamp is None:
         return ended
@@ -191,13 +197,13 @@ def states_of(pod: Pod) -> tuple[str, ...]:
 
 
 def removal_order(pod: Pod) -> tuple[bool, str, str]:
-    """Evicted pods first, then by age and name."""
+    """Return a sort key: evicted pods first, then by age and name."""
     evicted = pod.status.phase == "Failed" and pod.status.reason == "Evicted"
     return (not evicted, str(pod.metadata.creation_timestamp or ""), pod.metadata.name)
 
 
 def is_out_of_service(node: Node | None) -> bool:
-    """Whether somebody has said that a node, which doesn't answer, won't come back as it was."""
+    """Return True if an unready node has the out-of-service taint."""
     if node is None or not any(taint.key == OUT_OF_SERVICE for taint in node.spec.taints):
         return False
     ready = find_condition(node.status.conditions, "Ready")
@@ -205,6 +211,7 @@ def is_out_of_service(node: Node | None) -> bool:
 
 
 def node_is_gone(pod: Pod) -> PodCondition:
+    """Build the DisruptionTarget condition of a pod whose node is gone."""
     return PodCondition(
         type="DisruptionTarget",
         status="True",
@@ -215,7 +222,7 @@ def node_is_gone(pod: Pod) -> PodCondition:
 
 
 def failure_patch(pod: Pod, condition: PodCondition | None, now: Any) -> dict[str, Any]:
-    """A strategic patch of the status that makes a pod failed."""
+    """Build a strategic merge patch that sets the phase Failed."""
     status: dict[str, Any] = {"phase": "Failed", "observedGeneration": pod.metadata.generation}
     if condition is not None:
         updated = find_condition(set_condition(pod.status.conditions, condition, now), condition.type)

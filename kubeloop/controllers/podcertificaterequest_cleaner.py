@@ -1,10 +1,10 @@
-"""Requests for certificates of pods are deleted a quarter of an hour after they were made, whatever came of them.
+"""Deletes pod certificate requests 15 minutes after their creation, regardless of their result.
 
 Watches: pod certificate requests.
 Owns: nothing.
 Writes: deletes requests.
-Wakes itself: when a request's time is over.
-Differs from upstream: deletes at that moment, where upstream looks every five minutes.
+Wakes itself: when a request expires.
+Differs from upstream: deletes at that time, where upstream checks every five minutes.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ from kubeloop.runtime.objects.keys import ObjectKey
 from kubeloop.runtime.queue.enqueue import own_key
 
 NAME: Final = "podcertificaterequest-cleaner-controller"
-WORKERS = 1  # upstream's
-LIFE: Final = timedelta(minutes=15)  # every pod has got or not got its certificate by then
+WORKERS = 1  # as upstream
+LIFE: Final = timedelta(minutes=15)  # by then every pod has its certificate or has failed
 
 
 def wire(context: Context) -> Controller[ObjectKey]:
+    """Build the controller and register its event handlers."""
     requests = context.informers.of(resource_of_class(PodCertificateRequest), metadata_only=True)
     cleaner = Cleaner(context.client, requests, context.clock)
     controller: Controller[ObjectKey] = Controller(
@@ -42,12 +43,15 @@ def wire(context: Context) -> Controller[ObjectKey]:
 
 
 class Cleaner:
+    """Deletes expired requests by key."""
+
     def __init__(self, client: Client, requests: Informer, clock: Clock) -> None:
         self._client = client
         self._requests = requests
         self._clock = clock
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
+        """Delete the request if it has expired, else wait until then."""
         request = self._requests.get(*key)
         if request is None or request.metadata.creation_timestamp is None:
             return None
@@ -61,5 +65,5 @@ class Cleaner:
 
 
 def _is_new(old: Any, new: Any) -> bool:
-    """Nothing that changes in a request changes its time."""
+    """Return True for new requests only, since changes don't affect the expiry."""
     return old is None and new is not None

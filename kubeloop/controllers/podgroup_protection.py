@@ -1,10 +1,10 @@
-"""A pod group that pods belong to which have not ended is not deleted.
+"""Prevents the deletion of a pod group with pods that have not ended.
 
 Watches: pod groups; pods, for the groups that they leave.
-Owns: the finalizer `scheduling.k8s.io/podgroup-protection`, which the API server puts on every new group.
+Owns: the finalizer `scheduling.k8s.io/podgroup-protection`, which the API server adds to every new group.
 Writes: finalizers of pod groups.
 Wakes itself: never.
-Differs from upstream: asks the server for pods once more before it lets a group go: the cache may not show one yet.
+Differs from upstream: lists pods from the server before it releases a group, since the cache may not show all.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ from kubeloop.runtime.queue.enqueue import own_key
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME: Final = "podgroup-protection-controller"
-QUEUE: Final = "podgroupprotection"  # upstream's, as dashboards know it
+QUEUE: Final = "podgroupprotection"  # upstream's queue name, as dashboards know it
 FINALIZER: Final = "scheduling.k8s.io/podgroup-protection"
-WORKERS: Final = 1  # upstream's
-# An index of the pods that have not ended, by their group.
+WORKERS: Final = 1  # as upstream
+# Index of pods that have not ended, by group.
 ACTIVE_BY_GROUP: Final = "active pods by group"
 
 
 def wire(context: Context) -> Controller[ObjectKey]:
+    """Build the controller and register its event handlers."""
     groups = context.informers.of(resource_of_class(PodGroup))
     pods = context.informers.of(resource_of_class(Pod))
     pods.add_indexer(ACTIVE_BY_GROUP, lambda pod: map(_text, active_group_of(pod)))
@@ -49,6 +50,8 @@ def wire(context: Context) -> Controller[ObjectKey]:
 
 
 class Reconciler:
+    """Removes finalizers of pod groups by key."""
+
     def __init__(self, context: Context, groups: Informer, pods: Informer) -> None:
         self._client = PatchOrUpdate(context.client)
         self._live = LivePods(context.client)
@@ -56,6 +59,7 @@ class Reconciler:
         self._pods = pods
 
     async def reconcile(self, key: ObjectKey) -> None:
+        """Remove the finalizer of a deleted group without active pods."""
         group: PodGroup | None = self._groups.get(*key)
         if group is None or not awaits_release(group, FINALIZER):
             return
@@ -66,7 +70,7 @@ class Reconciler:
 
 
 def group_of(pod: Pod) -> tuple[ObjectKey, ...]:
-    """The group that a pod names, if it names one."""
+    """Return the key of the pod's group, if it has one."""
     named = pod.spec.scheduling_group
     if named is None or named.pod_group_name is None:
         return ()
@@ -74,12 +78,12 @@ def group_of(pod: Pod) -> tuple[ObjectKey, ...]:
 
 
 def active_group_of(pod: Pod) -> tuple[ObjectKey, ...]:
-    """The same for a pod that has not ended."""
+    """Return the key of the pod's group, if the pod has not ended."""
     return () if is_terminal(pod) else group_of(pod)
 
 
 def leaves(old: Any, new: Any) -> bool:
-    """Whether a pod no longer needs its group: it has ended, is gone, or another has taken its name."""
+    """Return True if a pod no longer needs its group: it has ended, is gone, or was replaced."""
     if new is None or is_terminal(new):
         return True
     return old is not None and old.metadata.uid != new.metadata.uid

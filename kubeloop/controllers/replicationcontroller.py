@@ -1,4 +1,4 @@
-"""As many pods run as a ReplicationController asks for: the policy of replica sets, for their elder kind.
+"""Runs as many pods as a ReplicationController specifies, by the policy of replica sets.
 
 Watches: replication controllers; pods.
 Owns: pods that match the selector; orphans are adopted, those that no longer match released.
@@ -21,6 +21,7 @@ NAME = "replicationcontroller-controller"
 
 
 def wire(context: Context) -> Controller[ObjectKey]:
+    """Build the controller and register its event handlers."""
     kind = ReplicaKind(
         name=NAME,
         component="replication-controller",
@@ -28,10 +29,11 @@ def wire(context: Context) -> Controller[ObjectKey]:
         resource=resource_of_class(ReplicationController),
         condition=ReplicationControllerCondition,
         selector_of=selector_of,
-        counts_terminating=False,  # its status has no field for them
+        counts_terminating=False,  # its status has no such field
     )
     return wire_kind(context, kind, workers=context.config.concurrent_rc_syncs)
 
 
 def selector_of(owner: ReplicationController) -> LabelSelector:
+    """Return the selector of a replication controller."""
     return from_labels(owner.spec.selector)

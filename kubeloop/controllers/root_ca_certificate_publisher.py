@@ -1,10 +1,10 @@
-"""Every namespace has a config map `kube-root-ca.crt`, by which pods recognize the API server.
+"""Publishes the config map `kube-root-ca.crt` in every namespace, by which pods verify the API server.
 
 Watches: namespaces; config maps of that name, for their change and deletion.
-Owns: nothing; what it makes belongs to the namespace.
+Owns: nothing; the config maps belong to the namespace.
 Writes: creates and updates config maps.
 Wakes itself: never.
-Differs from upstream: caches only the config maps it looks after, and leaves namespaces alone that are being deleted.
+Differs from upstream: caches only the config maps of that name, and ignores namespaces that are being deleted.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "root-ca-certificate-publisher-controller"
-SUBSYSTEM = "root_ca_cert_publisher"  # in the names of metrics
-QUEUE = "root_ca_cert_publisher"  # upstream's, as dashboards know it
+SUBSYSTEM = "root_ca_cert_publisher"  # prefix of metrics
+QUEUE = "root_ca_cert_publisher"  # upstream's queue name, as dashboards know it
 CONFIG_MAP = "kube-root-ca.crt"
-WORKERS = 1  # upstream's
+WORKERS = 1  # as upstream
 DESCRIBED_BY = "kubernetes.io/description"
-# Upstream's words: whoever compares clusters finds the same object in both.
+# Upstream's text, so that the object is the same in all clusters.
 DESCRIPTION = (
     "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the "
     "internal service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes "
@@ -40,6 +40,7 @@ DESCRIPTION = (
 
 
 def wire(context: Context) -> Controller[str]:
+    """Build the controller and register its event handlers."""
     namespaces = context.informers.of(resource_of_class(Namespace))
     config_maps = context.informers.of(resource_of_class(ConfigMap), fields=f"metadata.name={CONFIG_MAP}")
     reconciler = Reconciler(context.client, namespaces, config_maps, context.root_ca)
@@ -60,6 +61,8 @@ def wire(context: Context) -> Controller[str]:
 
 
 class Reconciler:
+    """Publishes the config map by namespace."""
+
     def __init__(self, client: Client, namespaces: Informer, config_maps: Informer, root_ca: str) -> None:
         self._client = client
         self._namespaces = namespaces
@@ -67,6 +70,7 @@ class Reconciler:
         self._root_ca = root_ca
 
     async def reconcile(self, key: str) -> None:
+        """Create or update the config map of one namespace."""
         if not is_active(self._namespaces.get("", key)):
             return
         found: ConfigMap | None = self._config_maps.get(key, CONFIG_MAP)
@@ -74,7 +78,7 @@ class Reconciler:
         if found is None:
             await self._create(wanted)
         elif wanted is not found:
-            # The role that clusters have for this loop allows updates, but no patches.
+            # The controller's role allows updates, but no patches.
             await self._client.update(wanted)
 
     async def _create(self, wanted: ConfigMap) -> None:
@@ -86,7 +90,7 @@ class Reconciler:
 
 
 def wanted_of(found: ConfigMap | None, namespace: str, root_ca: str) -> ConfigMap:
-    """The config map as it should be; the very one that was found if it is."""
+    """Build the desired config map; returns the existing one if it is right."""
     data = {"ca.crt": root_ca}
     if found is None:
         meta = ObjectMeta(name=CONFIG_MAP, namespace=namespace, annotations={DESCRIBED_BY: DESCRIPTION})
@@ -103,5 +107,5 @@ def _is_active(_: Any, namespace: Any) -> bool:
 
 
 def _was_touched(old: Any, new: Any) -> bool:
-    """Whether it was changed or deleted; that it exists was to be expected."""
+    """Return True if the config map was changed or deleted; its creation is expected."""
     return old is not None or new is None

@@ -1,13 +1,13 @@
-"""A range of service addresses is ready once it is kept from deletion, and goes only when no address would be orphaned.
+"""Protects ranges of Service IPs by a finalizer until their deletion would orphan no address.
 
 Watches: service CIDRs, IP addresses.
 Owns: nothing.
 Writes: a finalizer and the `Ready` condition of service CIDRs.
-Wakes itself: ten seconds after a range's deletion was asked for, when no server gives out its addresses any more.
-Differs from upstream: another range that goes wakes those that it overlaps, and an address that is labelled otherwise
-counts at once. Another range counts as a replacement only while its finalizer keeps it, so that of two overlapping
-ranges that are deleted together one stays for the addresses of both. Before a range goes, the addresses are listed
-anew: a watch may be broken for longer than the ten seconds.
+Wakes itself: ten seconds after a range's deletion was requested, when no server allocates its addresses any more.
+Differs from upstream: the deletion of another range enqueues those that it overlaps, and a relabelled address counts at
+once. Another range counts as a replacement only while its finalizer protects it, so that of two overlapping ranges
+that are deleted together one stays for the addresses of both. Before a range is released, the addresses are listed
+from the server, since a watch may be broken for longer than the ten seconds.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from kubeloop.runtime.objects.keys import ObjectKey, key_of
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "service-cidr-controller"
-QUEUE = "ipaddresses"  # upstream's, as dashboards know it
+QUEUE = "ipaddresses"  # upstream's queue name, as dashboards know it
 FINALIZER: Final = "networking.k8s.io/service-cidr-finalizer"
 MANAGED_BY: Final = "ipaddress.kubernetes.io/managed-by"
-ALLOCATOR: Final = "ipallocator.k8s.io"  # addresses of others are not the ranges' concern
-GRACE: Final = timedelta(seconds=10)  # until every server has heard that a range is going
+ALLOCATOR: Final = "ipallocator.k8s.io"  # addresses of other managers are ignored
+GRACE: Final = timedelta(seconds=10)  # until every server knows that a range is being deleted
 READY: Final = "Ready"
 BLOCKED: Final = (
     "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR"
@@ -51,6 +51,7 @@ Network = IPv4Network | IPv6Network
 
 
 def wire(context: Context) -> Controller[ObjectKey]:
+    """Build the controller and register its event handlers."""
     ranges = context.informers.of(resource_of_class(ServiceCIDR))
     addresses = context.informers.of(resource_of_class(IPAddress))
     recorder = context.recorder.of_component(NAME)
@@ -65,11 +66,12 @@ def wire(context: Context) -> Controller[ObjectKey]:
 
 @dataclass(frozen=True, slots=True)
 class Overlaps:
-    """Which ranges a change concerns: a range may stand in for others, an address may keep one."""
+    """Maps changes of ranges and addresses to the ranges that they affect."""
 
     ranges: Informer
 
     def with_range(self, changed: ServiceCIDR) -> set[ObjectKey]:
+        """Return the keys of the range and of all ranges that overlap with it."""
         networks = networks_of(changed)
         found = {
             key_of(one) for one in self.ranges.list() if any(_overlap(a, b) for a in networks_of(one) for b in networks)
@@ -77,11 +79,14 @@ class Overlaps:
         return found | {key_of(changed)}
 
     def with_address(self, changed: IPAddress) -> list[ObjectKey]:
+        """Return the keys of the ranges that contain the address."""
         address = allocated_address(changed)
         return [] if address is None else [key_of(one) for one in ranges_around(address, self.ranges.list())]
 
 
 class Reconciler:
+    """Reconciles service CIDRs by key."""
+
     def __init__(
         self, client: Client, clock: Clock, ranges: Informer, addresses: Informer, recorder: EventRecorder
     ) -> None:
@@ -90,9 +95,10 @@ class Reconciler:
         self._ranges = ranges
         self._addresses = addresses
         self._recorder = recorder
-        self._released: set[str] = set()  # uids of cached ranges whose finalizer may be removed already
+        self._released: set[str] = set()  # UIDs of cached ranges whose finalizer may already be removed
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
+        """Protect one range and mark it as ready, or release it if it is being deleted."""
         found: ServiceCIDR | None = self._ranges.get(*key)
         if found is None:
             self._forget_released()
@@ -121,7 +127,7 @@ class Reconciler:
         return None
 
     async def _release(self, found: ServiceCIDR) -> Result | None:
-        """Remove the finalizer, unless the server has an address that the cache does not have yet."""
+        """Remove the finalizer, unless the server has an address that the cache does not show yet."""
         allocated = await self._client.list(IPAddress, labels={MANAGED_BY: ALLOCATOR})
         if not may_go(found, self._protected(), allocated.items):
             return Result(requeue_after=GRACE.total_seconds())
@@ -130,7 +136,7 @@ class Reconciler:
         return None
 
     def _protected(self) -> list[ServiceCIDR]:
-        """List the ranges that exist for sure, however old the cache is: only this controller ends their protection."""
+        """Return the ranges that surely exist even if the cache is old, since only this controller releases them."""
         return [
             one
             for one in self._ranges.list()
@@ -152,7 +158,7 @@ class Reconciler:
             return
 
     async def _tell(self, found: ServiceCIDR, wanted: Condition) -> None:
-        """The loop's own condition, applied: servers write theirs."""
+        """Apply the controller's own condition; API servers write others."""
         told = find_condition(found.status.conditions, READY)
         if told is not None and (told.status, told.reason, told.message) == (
             wanted.status,
@@ -177,13 +183,13 @@ class Reconciler:
 
 
 def seconds_of_grace(found: ServiceCIDR, now: datetime) -> float:
-    """How long a range that is being deleted has to stay."""
+    """Return the seconds for which a range that is being deleted must stay."""
     since = found.metadata.deletion_timestamp
     return 0.0 if since is None else (parse_time(since) + GRACE - now).total_seconds()
 
 
 def may_go(going: ServiceCIDR, ranges: Sequence[ServiceCIDR], addresses: Iterable[IPAddress]) -> bool:
-    """Whether each address of a range would still be in another one."""
+    """Return True if each address of the range is also in another one."""
     others = [one for one in ranges if one.metadata.name != going.metadata.name]
     if all(any(_contains(b, a) for one in others for b in networks_of(one)) for a in networks_of(going)):
         return True
@@ -195,22 +201,23 @@ def may_go(going: ServiceCIDR, ranges: Sequence[ServiceCIDR], addresses: Iterabl
 
 
 def networks_of(one: ServiceCIDR) -> list[Network]:
+    """Parse the networks of a range."""
     parsed = (parse_cidr(cidr) for cidr in one.spec.cidrs)
     return [found[1] for found in parsed if found is not None]
 
 
 def allocated_address(one: IPAddress) -> Address | None:
-    """The address that an object stands for, if a server gave it to a service."""
+    """Return the address of an object if a server allocated it to a Service, else None."""
     return parse_ip(one.metadata.name) if one.metadata.labels.get(MANAGED_BY) == ALLOCATOR else None
 
 
 def ranges_around(address: Address, ranges: Iterable[ServiceCIDR]) -> list[ServiceCIDR]:
-    """The ranges that could have given out an address."""
+    """Return the ranges that can allocate the address."""
     return [one for one in ranges if any(gives_out(network, address) for network in networks_of(one))]
 
 
 def gives_out(network: Network, address: Address) -> bool:
-    """A range never gives out its first address, nor the last one of its version 4."""
+    """Return True if the network can allocate the address: not its first one, nor the last one in IPv4."""
     if address.version != network.version or address == network.network_address:
         return False
     return address in network and (address.version == 6 or address != network.broadcast_address)

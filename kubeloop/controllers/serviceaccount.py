@@ -1,10 +1,10 @@
-"""Every active namespace has a service account named `default`, without which no pod can be created in it.
+"""Creates a service account named `default` in every active namespace, which pods there require.
 
 Watches: namespaces; service accounts named `default`, for their deletion.
-Owns: nothing; what it makes belongs to the namespace.
+Owns: nothing; the accounts belong to the namespace.
 Writes: creates service accounts.
 Wakes itself: never.
-Differs from upstream: caches only the names of the accounts it looks after.
+Differs from upstream: caches only the names of these accounts.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "serviceaccount-controller"
-QUEUE = "serviceaccount"  # upstream's, as dashboards know it
+QUEUE = "serviceaccount"  # upstream's queue name, as dashboards know it
 ACCOUNT = "default"
-WORKERS = 1  # upstream's
+WORKERS = 1  # as upstream
 
 
 def wire(context: Context) -> Controller[str]:
+    """Build the controller and register its event handlers."""
     namespaces = context.informers.of(resource_of_class(Namespace))
     accounts = context.informers.of(
         resource_of_class(ServiceAccount), fields=f"metadata.name={ACCOUNT}", metadata_only=True
@@ -44,12 +45,15 @@ def wire(context: Context) -> Controller[str]:
 
 
 class Reconciler:
+    """Creates service accounts by namespace."""
+
     def __init__(self, client: Client, namespaces: Informer, accounts: Informer) -> None:
         self._client = client
         self._namespaces = namespaces
         self._accounts = accounts
 
     async def reconcile(self, key: str) -> None:
+        """Create the account of one namespace if it is missing."""
         namespace = self._namespaces.get("", key)
         if not needs_account(namespace, self._accounts.get(key, ACCOUNT)):
             return
@@ -61,7 +65,7 @@ class Reconciler:
 
 
 def needs_account(namespace: Namespace | None, account: Any) -> bool:
-    """Whether an account has to be made; in a namespace that is ending none can be."""
+    """Return True if the account is missing and the namespace is active."""
     return account is None and is_active(namespace)
 
 

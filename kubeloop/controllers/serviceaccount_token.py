@@ -1,12 +1,11 @@
-"""A secret of type `kubernetes.io/service-account-token` holds a token of the account that it names, or goes with it.
+"""Fills secrets of type `kubernetes.io/service-account-token` with a token, and deletes those without an account.
 
 Watches: secrets of that type; service accounts, for their deletion.
 Owns: nothing.
-Writes: tokens, namespaces, certificates of the authority and annotations into secrets; deletes secrets whose account is
-    gone; takes deleted secrets from the accounts that list them.
+Writes: tokens, namespaces, CA certificates and annotations into secrets; deletes secrets whose account is gone; removes
+  deleted secrets from the accounts that list them.
 Wakes itself: never.
-Differs from upstream: caches only secrets of that type. What fails is tried again for as long as it takes, instead of
-    ten times.
+Differs from upstream: caches only secrets of that type. Failures are retried without limit, instead of ten times.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from kubeloop.api.signed_tokens import SigningKey
 
 NAME: Final = "serviceaccount-token-controller"
-QUEUE = "serviceaccount_tokens_service"  # upstream's, as dashboards know it
+QUEUE = "serviceaccount_tokens_service"  # upstream's queue name, as dashboards know it
 TYPE: Final = "kubernetes.io/service-account-token"
 ACCOUNT_NAME: Final = "kubernetes.io/service-account.name"
 ACCOUNT_UID: Final = "kubernetes.io/service-account.uid"
@@ -45,15 +44,16 @@ _PRIVATE_KEY = b"PRIVATE KEY-----"
 
 
 class TokenKey(NamedTuple):
-    """A secret, and whose token it holds: when it is gone, nothing else tells of that."""
+    """Queue key: a secret and its account, which nothing else identifies once the secret is gone."""
 
     namespace: str
     name: str
     account: str
-    account_uid: str  # empty in a secret that was never seen to
+    account_uid: str  # empty in a secret that was never processed
 
 
 def wire(context: Context) -> Loop:
+    """Build the controller, or a disabled one without a private key."""
     config = context.config
     if not config.service_account_private_key_file:
         return Idle(NAME)
@@ -74,21 +74,21 @@ def wire(context: Context) -> Loop:
 
 
 def token_secrets(context: Context) -> Informer:
-    """The secrets that are of this type, by the account that they name."""
+    """Return the informer for secrets of this type, indexed by account."""
     secrets = context.informers.of(resource_of_class(Secret), fields=f"type={TYPE}")
     secrets.add_indexer(BY_ACCOUNT, _accounts_of)
     return secrets
 
 
 class Minter:
-    """Makes what a secret lacks."""
+    """Creates the missing content of secrets."""
 
     def __init__(self, key: bytes, root_ca: str) -> None:
         self._key = key
         self._root_ca = root_ca.encode()
 
     def missing(self, secret: Secret, account: ObjectMeta) -> dict[str, bytes]:
-        """What has to be put into a secret; nothing if it is complete."""
+        """Return the content to add to a secret; empty if it is complete."""
         missing: dict[str, bytes] = {}
         if self._root_ca and secret.data.get("ca.crt") != self._root_ca:
             missing["ca.crt"] = self._root_ca
@@ -106,6 +106,8 @@ class Minter:
 
 
 class Reconciler:
+    """Reconciles token secrets by key."""
+
     def __init__(self, client: Client, secrets: Informer, accounts: Informer, minter: Minter) -> None:
         self._client = client
         self._writer = PatchOrUpdate(client)
@@ -114,12 +116,13 @@ class Reconciler:
         self._minter = minter
 
     async def reconcile(self, key: TokenKey) -> None:
+        """Complete one secret, delete it if its account is gone, or remove its reference if it is gone itself."""
         secret: Secret | None = self._secrets.get(key.namespace, key.name)
         if secret is None:
             await self._remove_reference(key)
             return
         if key_of_token(secret) != key:
-            return  # it names another account by now, and was queued for that
+            return  # it names another account by now, and was enqueued for that
         account = await self._account(key)
         if account is None:
             await self._delete(secret)
@@ -127,7 +130,7 @@ class Reconciler:
             await self._complete(secret, account, missing)
 
     async def _account(self, key: TokenKey) -> ObjectMeta | None:
-        """The account whose token it is. That there is none is taken only from the server itself."""
+        """Return the secret's account; its absence is confirmed by the server."""
         known = self._accounts.get(key.namespace, key.account)
         if known is not None and key.account_uid in ("", known.metadata.uid):
             found: ObjectMeta = known.metadata
@@ -151,17 +154,17 @@ class Reconciler:
         try:
             await self._writer.patch(resource_of_class(Secret), meta.name, patch, meta.namespace)
         except (Conflict, NotFound):
-            return  # it has changed, and wakes this loop by that, or is gone
+            return  # it has changed, whose event enqueues it, or is gone
 
     async def _delete(self, secret: Secret) -> None:
         meta = secret.metadata
         try:
             await self._client.delete(Secret, meta.name, meta.namespace, preconditions=Preconditions(uid=meta.uid))
         except (Conflict, NotFound):
-            return  # another of the same name has its own turn
+            return  # another secret of this name is handled by its own key
 
     async def _remove_reference(self, key: TokenKey) -> None:
-        """Take a secret that is gone from its account's list, unless it is back."""
+        """Remove a deleted secret from its account's list, unless it exists again."""
         known = self._accounts.get(key.namespace, key.account)
         if known is None or key.account_uid not in ("", known.metadata.uid):
             return
@@ -178,13 +181,14 @@ class Reconciler:
 
 
 def key_of_token(secret: Secret) -> TokenKey:
+    """Build the key of a secret."""
     meta = secret.metadata
     named = meta.annotations
     return TokenKey(meta.namespace, meta.name, named.get(ACCOUNT_NAME, ""), named.get(ACCOUNT_UID, ""))
 
 
 def claims_of(account: ObjectMeta, secret: str) -> dict[str, Any]:
-    """What a token without an end says."""
+    """Build the claims of a token without expiry."""
     about = "kubernetes.io/serviceaccount/"
     return {
         "iss": ISSUER,
@@ -197,6 +201,7 @@ def claims_of(account: ObjectMeta, secret: str) -> dict[str, Any]:
 
 
 def account_index(account: Any) -> str:
+    """Build the index value of an account."""
     return f"{account.metadata.namespace}/{account.metadata.name}"
 
 

@@ -1,13 +1,13 @@
-"""What an API server that is gone has said of the versions that it stores is forgotten.
+"""Removes the entries of absent API servers from StorageVersions.
 
 Each API server has a lease in kube-system, and an entry in the StorageVersion of every resource that it serves.
 
 Watches: storage versions; leases of API servers, for their deletion.
 Owns: nothing.
-Writes: deletes storage versions of which no entry is left; takes entries from the others' status.
+Writes: deletes storage versions without entries; removes entries from the status of others.
 Wakes itself: never.
-Differs from upstream: one queue, of storage versions, serves both; a lease that is gone wakes those that name it. A
-    lease that cannot be asked for is not taken for one that is gone.
+Differs from upstream: one queue of storage versions serves both; a deleted lease enqueues those that name it. A failed
+  read of a lease does not count as its absence.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME: Final = "storageversion-garbage-collector-controller"
-QUEUE = "storage_version_garbage_collector_storageversions"  # upstream's, as dashboards know it
+QUEUE = "storage_version_garbage_collector_storageversions"  # upstream's queue name, as dashboards know it
 NAMESPACE: Final = "kube-system"
 IDENTITY: Final = "apiserver.kubernetes.io/identity"
 API_SERVER: Final = "kube-apiserver"
@@ -48,6 +48,7 @@ EQUAL: Final = "AllEncodingVersionsEqual"
 
 
 def wire(context: Context) -> Controller[str]:
+    """Build the controller and register its event handlers."""
     versions = context.informers.of(resource_of_class(StorageVersion))
     versions.add_indexer(BY_SERVER, servers_of)
     leases = context.informers.of(resource_of_class(Lease), namespace=NAMESPACE, labels=f"{IDENTITY}={API_SERVER}")
@@ -69,12 +70,15 @@ def wire(context: Context) -> Controller[str]:
 
 
 class Reconciler:
+    """Reconciles storage versions by name."""
+
     def __init__(self, client: Client, versions: Informer, clock: Clock) -> None:
         self._client = client
         self._versions = versions
         self._clock = clock
 
     async def reconcile(self, key: str) -> None:
+        """Remove the entries of absent servers, and delete the object if none is left."""
         found: StorageVersion | None = self._versions.get("", key)
         if found is None:
             return
@@ -92,11 +96,11 @@ class Reconciler:
             "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
             "status": status_of(found, living, self._clock.now()),
         }
-        with suppress(NotFound, Conflict):  # what has changed wakes this loop again
+        with suppress(NotFound, Conflict):  # a change enqueues the object again
             await self._client.patch(StorageVersion, key, patch, subresource="status")
 
     async def _lives(self, server: str) -> bool:
-        """Whether an API server has its lease, by the server's own word."""
+        """Return True if the API server's lease exists on the server."""
         if not server:
             return False
         try:
@@ -107,11 +111,12 @@ class Reconciler:
 
 
 def servers_of(version: StorageVersion) -> list[str]:
+    """Return the IDs of the servers in a StorageVersion."""
     return list(dict.fromkeys(one.api_server_id for one in version.status.storage_versions))
 
 
 def status_of(version: StorageVersion, entries: Sequence[ServerStorageVersion], now: datetime) -> dict[str, Any]:
-    """The status with these entries: the version that all of them store in, and whether there is one."""
+    """Build the status with these entries, the common encoding version, and its condition."""
     before = version.status
     stored = {one.encoding_version for one in entries}
     common = stored.pop() if len(stored) == 1 else None
@@ -134,7 +139,7 @@ def status_of(version: StorageVersion, entries: Sequence[ServerStorageVersion], 
 def _with(
     conditions: Sequence[StorageVersionCondition], new: StorageVersionCondition, moved: bool
 ) -> list[StorageVersionCondition]:
-    """The conditions with one replaced; when it changed is told anew only if it did."""
+    """Replace a condition; the transition time changes only with the status."""
     old = next((one for one in conditions if one.type == new.type), None)
     if old is None:
         return [*conditions, new]

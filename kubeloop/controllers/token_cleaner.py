@@ -1,4 +1,4 @@
-"""Bootstrap tokens that have expired are deleted.
+"""Deletes expired bootstrap tokens.
 
 Watches: secrets of kube-system of type `bootstrap.kubernetes.io/token`.
 Owns: nothing.
@@ -26,10 +26,11 @@ from kubeloop.runtime.queue.enqueue import own_key
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME: Final = "token-cleaner-controller"
-QUEUE = "token_cleaner"  # upstream's, as dashboards know it
+QUEUE = "token_cleaner"  # upstream's queue name, as dashboards know it
 
 
 def wire(context: Context) -> Controller[ObjectKey]:
+    """Build the controller and register its event handlers."""
     secrets = bootstrap_secrets(context)
     cleaner = Cleaner(context.client, secrets, context.clock)
     queue: WorkQueue[ObjectKey] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
@@ -41,12 +42,15 @@ def wire(context: Context) -> Controller[ObjectKey]:
 
 
 class Cleaner:
+    """Deletes expired tokens by key."""
+
     def __init__(self, client: Client, secrets: Informer, clock: Clock) -> None:
         self._client = client
         self._secrets = secrets
         self._clock = clock
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
+        """Delete the token if it has expired, else wait until then."""
         secret: Secret | None = self._secrets.get(*key)
         left = None if secret is None else seconds_left(secret, self._clock.now())
         if secret is None or left is None:

@@ -1,10 +1,10 @@
-"""Every node is told, in an annotation, how long it may keep secrets and config maps: longer where nodes are many.
+"""Annotates nodes with the TTL of cached secrets and config maps, which grows with the number of nodes.
 
 Watches: nodes.
 Owns: nothing.
 Writes: patches an annotation of nodes.
-Wakes itself: never; when the number of nodes crosses a bound, the others follow at their next change, as upstream's do.
-Differs from upstream: nothing that can be observed.
+Wakes itself: never; when the number of nodes crosses a limit, the others follow at their next change, as in upstream.
+Differs from upstream: nothing observable.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from kubeloop.runtime.queue.enqueue import own_key
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "ttl-controller"
-QUEUE = "ttlcontroller"  # upstream's, as dashboards know it
-WORKERS = 5  # upstream's
+QUEUE = "ttlcontroller"  # upstream's queue name, as dashboards know it
+WORKERS = 5  # as upstream
 ANNOTATION = "node.alpha.kubernetes.io/ttl"
 
 
 class Step(NamedTuple):
-    """For clusters of some size. Sizes overlap, so that one that changes by a node doesn't change all annotations."""
+    """TTL for a range of cluster sizes; ranges overlap, so that one node more or less does not change all nodes."""
 
     least: int
     most: int
@@ -45,6 +45,7 @@ STEPS = (
 
 
 def wire(context: Context) -> Controller[ObjectKey]:
+    """Build the controller and register its event handlers."""
     nodes = context.informers.of(resource_of_class(Node))
     reconciler = Reconciler(context.client, nodes)
     queue: WorkQueue[ObjectKey] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
@@ -56,12 +57,15 @@ def wire(context: Context) -> Controller[ObjectKey]:
 
 
 class Reconciler:
+    """Annotates nodes by key."""
+
     def __init__(self, client: Client, nodes: Informer) -> None:
         self._client = client
         self._nodes = nodes
-        self._step = 0  # where the size of the cluster was last
+        self._step = 0  # last step of the cluster's size
 
     async def reconcile(self, key: ObjectKey) -> None:
+        """Update the annotation of one node."""
         node: Node | None = self._nodes.get(*key)
         self._step = step_of(len(self._nodes), self._step)
         if node is None or seconds_told(node) == STEPS[self._step].seconds:
@@ -71,7 +75,7 @@ class Reconciler:
 
 
 def step_of(nodes: int, before: int) -> int:
-    """The step for so many nodes, as near as possible to where it was."""
+    """Return the step for a number of nodes, as close as possible to the former one."""
     step = before
     while nodes > STEPS[step].most:
         step += 1
@@ -81,7 +85,7 @@ def step_of(nodes: int, before: int) -> int:
 
 
 def seconds_told(node: Node) -> int | None:
-    """What a node has been told; None if nothing that makes sense."""
+    """Return the annotated TTL; None if it is missing or invalid."""
     try:
         return int(node.metadata.annotations[ANNOTATION])
     except (KeyError, ValueError):

@@ -1,10 +1,10 @@
-"""A finished job whose `ttlSecondsAfterFinished` have passed is deleted, with its pods.
+"""Deletes finished jobs and their pods after `ttlSecondsAfterFinished`.
 
 Watches: jobs.
 Owns: nothing.
 Writes: deletes jobs, in the foreground.
-Wakes itself: when a job's time is over.
-Differs from upstream: a job that does not say when it finished rests until it changes, instead of being tried again.
+Wakes itself: when a job's TTL expires.
+Differs from upstream: a job without a finish time is not retried until it changes.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ from kubeloop.runtime.queue.enqueue import own_key
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "ttl-after-finished-controller"
-QUEUE = "ttl_jobs_to_delete"  # upstream's, as dashboards know it
+QUEUE = "ttl_jobs_to_delete"  # upstream's queue name, as dashboards know it
 FINISHED = ("Complete", "Failed")
 
 
 def wire(context: Context) -> Controller[ObjectKey]:
+    """Build the controller and register its event handlers."""
     jobs = context.informers.of(resource_of_class(Job))
     registry = context.telemetry.registry
     lateness = registry.histogram(
@@ -50,6 +51,8 @@ def wire(context: Context) -> Controller[ObjectKey]:
 
 
 class Reconciler:
+    """Deletes jobs by key."""
+
     def __init__(self, client: Client, jobs: Informer, clock: Clock, lateness: Histogram) -> None:
         self._client = client
         self._jobs = jobs
@@ -57,12 +60,13 @@ class Reconciler:
         self._lateness = lateness
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
+        """Delete the job if its TTL has expired, else wait until then."""
         ends = end_of(self._jobs.get(*key))
         if ends is None:
             return None
         if (left := self._seconds_until(ends)) > 0:
             return Result(requeue_after=left)
-        # The cache may be behind: somebody may have given the job more time.
+        # The cache may be outdated: the TTL may have been extended.
         fresh = await self._client.get(Job, key.name, key.namespace)
         ends = end_of(fresh)
         if ends is None:
@@ -79,7 +83,7 @@ class Reconciler:
 
 
 def end_of(job: Job | None) -> datetime | None:
-    """When a job's time is over; None for one that is not to be deleted, or already is."""
+    """Return the time at which a job's TTL expires; None if it is not to be deleted."""
     finish = finish_of(job)
     if job is None or finish is None:
         return None
@@ -90,7 +94,7 @@ def end_of(job: Job | None) -> datetime | None:
 
 
 def finish_of(job: Job | None) -> JobCondition | None:
-    """The condition that says that a job has finished, if it is one to be deleted."""
+    """Return the condition of a finished job that has a TTL, else None."""
     if job is None or job.metadata.deletion_timestamp is not None or job.spec.ttl_seconds_after_finished is None:
         return None
     return next((one for one in job.status.conditions if one.type in FINISHED and one.status == "True"), None)

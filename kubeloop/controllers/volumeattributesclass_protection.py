@@ -1,6 +1,6 @@
-"""A class of volume attributes that a claim or volume has, had or is about to have is not deleted.
+"""Prevents the deletion of a VolumeAttributesClass that a claim or volume uses, used or is changing to.
 
-Watches: volume attributes classes; claims and volumes for the classes that they let go.
+Watches: volume attributes classes; claims and volumes for the classes that they release.
 Owns: the finalizer `kubernetes.io/vac-protection`.
 Writes: finalizers of volume attributes classes.
 Wakes itself: never.
@@ -23,14 +23,15 @@ from kubeloop.runtime.queue.enqueue import KeysOf, own_key
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME: Final = "volumeattributesclass-protection-controller"
-QUEUE: Final = "vacprotection"  # upstream's, as dashboards know it
+QUEUE: Final = "vacprotection"  # upstream's queue name, as dashboards know it
 FINALIZER: Final = "kubernetes.io/vac-protection"
-WORKERS: Final = 1  # upstream's
-# An index of claims and volumes, by the classes that they name.
+WORKERS: Final = 1  # as upstream
+# Index of claims and volumes by class.
 ATTRIBUTES: Final = "volume attributes class"
 
 
 def wire(context: Context) -> Controller[ObjectKey]:
+    """Build the controller and register its event handlers."""
     classes, claims, volumes = (
         context.informers.of(resource_of_class(kind))
         for kind in (VolumeAttributesClass, PersistentVolumeClaim, PersistentVolume)
@@ -49,12 +50,15 @@ def wire(context: Context) -> Controller[ObjectKey]:
 
 
 class Reconciler:
+    """Adds and removes the finalizer by key."""
+
     def __init__(self, context: Context, classes: Informer, claims: Informer, volumes: Informer) -> None:
         self._classes = classes
         self._users = (volumes, claims)
         self.protection = Protection(context.client, classes.resource, FINALIZER, self._is_named)
 
     async def reconcile(self, key: ObjectKey) -> None:
+        """Add or remove the finalizer of one class."""
         attributes = self._classes.get(*key)
         if attributes is not None:
             await self.protection.protect(attributes)
@@ -64,7 +68,7 @@ class Reconciler:
 
 
 def classes_of_claim(claim: PersistentVolumeClaim) -> tuple[str, ...]:
-    """The class that is wanted, the one there is, and the one that is being changed to."""
+    """Return the desired, the current, and the target class of a claim."""
     status = claim.status
     target = status.modify_volume_status
     names = (
@@ -76,6 +80,7 @@ def classes_of_claim(claim: PersistentVolumeClaim) -> tuple[str, ...]:
 
 
 def classes_of_volume(volume: PersistentVolume) -> tuple[str, ...]:
+    """Return the class of a volume."""
     name = volume.spec.volume_attributes_class_name
     return (name,) if name else ()
 

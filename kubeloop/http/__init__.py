@@ -1,8 +1,8 @@
-"""The HTTP/1.1 server under the API server; it knows connections and bytes, nothing of Kubernetes.
+"""HTTP/1.1 server of the API server: connections and bytes, without knowledge of Kubernetes.
 
-socket → reading (llhttp, limits) → handler(Request)            one at a time, in order
-                                        │ Response | StreamResponse | HijackResponse
-socket ← outbox (cork, slices, pauses) ← head, compression, stream
+socket → request_reader (llhttp, limits) → handler(Request)         one at a time, in order
+                                               │ Response | StreamResponse | HijackResponse
+socket ← write_buffer (cork, slices, pauses) ← response_head, compression, stream
 """
 
 from kubeloop.http.limits import Hooks, Limits

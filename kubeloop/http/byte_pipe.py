@@ -1,4 +1,4 @@
-"""Bytes on their way from a connection to whoever reads them, a bounded number."""
+"""Bounded byte pipe between a connection and its reader."""
 
 from __future__ import annotations
 
@@ -11,24 +11,28 @@ _FULL = 1 << 20
 
 
 class Carrier(Protocol):
-    """What bytes go over: a socket, or a protocol on one that carries another."""
+    """Byte transport: a socket, or a protocol on one that carries another."""
 
     closed: bool
 
-    def write(self, data: bytes) -> None: ...
+    def write(self, data: bytes) -> None:
+        """Write bytes without waiting."""
 
     async def room(self) -> None:
-        """Return when the peer has taken enough of what was written, or is gone."""
+        """Wait until the peer has taken enough of what was written, or is gone."""
 
-    def pause_reading(self) -> None: ...
+    def pause_reading(self) -> None:
+        """Stop reading from the peer."""
 
-    def resume_reading(self) -> None: ...
+    def resume_reading(self) -> None:
+        """Continue reading from the peer."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Close the connection."""
 
 
 class Pipe:
-    """What came and wasn't read yet; `carrier` isn't read from while that is too much."""
+    """Buffer of received, unread bytes; reading from `carrier` is paused while it is full."""
 
     def __init__(self, carrier: Carrier) -> None:
         self._carrier = carrier
@@ -38,6 +42,7 @@ class Pipe:
         self.ended = False
 
     def feed(self, data: bytes) -> None:
+        """Append received bytes; pause the carrier if the buffer is full."""
         if self.ended or not data:
             return
         self._pieces.append(data)
@@ -47,12 +52,12 @@ class Pipe:
             self._carrier.pause_reading()
 
     def end(self) -> None:
-        """No more will come."""
+        """Mark the end of the input."""
         self.ended = True
         self._news.set()
 
     async def read(self) -> bytes:
-        """The next piece; empty once all has been read and no more will come."""
+        """Wait for and return the next piece; empty at the end."""
         while not self._pieces:
             if self.ended:
                 return b""
@@ -67,7 +72,7 @@ class Pipe:
 
 
 class Wire(asyncio.Protocol):
-    """A transport as a carrier. Bytes go to `on_data`; `on_end` is called once, whoever ended it."""
+    """Carrier over a transport. `on_data` receives bytes; `on_end` is called once, whichever side ends it."""
 
     def __init__(self, on_data: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
         self._on_data = on_data
@@ -78,45 +83,54 @@ class Wire(asyncio.Protocol):
         self.closed = False
 
     def take_over(self, transport: asyncio.Transport, early: bytes) -> None:
-        """Own a connection from now on."""
+        """Become the transport's protocol; `early` is data that was read already."""
         self._transport = transport
         transport.set_protocol(self)
         if early:
             self.data_received(early)
 
     def write(self, data: bytes) -> None:
+        """Write bytes, unless the connection is closed."""
         if not self.closed and self._transport is not None:
             self._transport.write(data)
 
     async def room(self) -> None:
+        """Wait until the transport's write buffer has room."""
         await self._room.wait()
 
     def pause_reading(self) -> None:
+        """Stop reading from the transport."""
         if not self.closed and self._transport is not None:
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
+        """Continue reading from the transport."""
         if not self.closed and self._transport is not None:
             self._transport.resume_reading()
 
     def close(self) -> None:
+        """Close the transport."""
         if self._transport is not None:
             self._transport.close()
         self._end()
 
-    # What the transport tells.
+    # Callbacks of the transport.
 
     def data_received(self, data: bytes) -> None:
+        """Pass received bytes to `on_data`."""
         if not self.closed:
             self._on_data(data)
 
     def pause_writing(self) -> None:
+        """Block `room`, because the write buffer is full."""
         self._room.clear()
 
     def resume_writing(self) -> None:
+        """Unblock `room`."""
         self._room.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Report the end."""
         self._end()
 
     def _end(self) -> None:

@@ -1,4 +1,4 @@
-"""What all connections of one server share: the handler, the bounds, and the account of who is connected."""
+"""State shared by all connections of one server: handler, limits, and open connections."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Service:
-    """One for each server; made by it, read by its connections."""
+    """Shared state of one server; created by it, read by its connections."""
 
     __slots__ = (
         "changed",
@@ -50,7 +50,7 @@ class Service:
         self.changed = asyncio.Event()  # set whenever a connection or a task has ended
 
     def spawn(self, work: Coroutine[Any, Any, None], context: Context | None) -> asyncio.Task[None]:
-        """A task that outlives its connection if it has to, but never the server."""
+        """Start a task that may outlive its connection, but not the server."""
         task = self.loop.create_task(work, context=context)
         self.tasks.add(task)
         task.add_done_callback(self._task_ended)

@@ -1,4 +1,4 @@
-"""Running a coroutine without a task for as long as it does not wait."""
+"""Runs a coroutine without a task until it first awaits."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ Result = TypeVar("Result")
 
 @types.coroutine
 def resume(coroutine: Coroutine[Any, Any, Result], waiting_for: object) -> Generator[Any, Any, Result]:
-    """Go on, inside a task, with a coroutine that was stepped once and yielded `waiting_for`."""
+    """Continue, inside a task, a coroutine that was stepped once and yielded `waiting_for`."""
     step: Callable[[Any], object]
     while True:
         try:
             argument = yield waiting_for
             step = coroutine.send
-        except BaseException as error:  # a cancellation goes to whoever waits
+        except BaseException as error:  # a cancellation is passed to the coroutine
             argument = error
             step = coroutine.throw
         try:

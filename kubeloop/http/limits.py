@@ -1,4 +1,4 @@
-"""The bounds of the HTTP layer, and the hooks by which its owner words what happens at them."""
+"""Limits of the HTTP layer, and the hooks that word its errors."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from kubeloop.http.messages import Request, Response
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Every bound; sizes in bytes, times in seconds. Defaults are upstream's where it has one."""
+    """All limits; sizes in bytes, times in seconds. Defaults are upstream's, if it has one."""
 
     head_bytes: int = 1 << 20
     body_bytes: int = 3 << 20
     head_timeout: float = 32.0
     body_timeout: float = 60.0
-    idle_timeout: float = 180.0  # longer than client-go's 90 s, so that the client is the one to hang up
-    stall_timeout: float = 60.0  # how long a peer may leave what we wrote unread
-    linger_timeout: float = 1.0  # how long a refused client may go on sending before its connection is dropped
+    idle_timeout: float = 180.0  # longer than client-go's 90 s, so that the client closes first
+    stall_timeout: float = 60.0  # seconds for which a peer may leave written data unread
+    linger_timeout: float = 1.0  # for which a rejected client may continue to send before it is cut off
     handshake_timeout: float = 10.0
-    shutdown_timeout: float = 10.0  # for what is still unsent when a TLS connection is closed
+    shutdown_timeout: float = 10.0  # for unsent data when a TLS connection is closed
     connections: int = 10_000
     pipelined: int = 128
     stream_bytes: int = 16 << 20
@@ -28,7 +28,7 @@ class Limits:
 
     @property
     def sweep_interval(self) -> float:
-        """How often connections are looked at: often enough for the shortest of the timeouts."""
+        """Seconds between checks of connections: short enough for the shortest timeout."""
         timeouts = (self.head_timeout, self.body_timeout, self.idle_timeout, self.stall_timeout, self.linger_timeout)
         return min(1.0, min(timeouts) / 4)
 
@@ -47,7 +47,7 @@ def _ignore_overflow(_request: Request) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """How the layer above words refusals and failures, and learns of cut streams."""
+    """Callbacks that word rejections and failures, and report cut streams."""
 
     reject: Callable[[int, str], Response] = field(default=_plain_rejection)
     on_error: Callable[[Request, BaseException], Response] = field(default=_plain_error)

@@ -1,4 +1,4 @@
-"""What a handler gets and gives: requests, plain responses, streams' responses and upgrades."""
+"""Requests and responses: plain, streamed, and upgrades."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
 
 Headers = tuple[tuple[str, str], ...]
 
-# What takes a connection over after an upgrade: its transport, and the bytes that came behind the request.
+# Takes over a connection after an upgrade: its transport, and the bytes received after the request.
 TakeOver = Callable[[asyncio.Transport, bytes], None]
 
-# A client that leaves does not stop these halfway: a write may already be past its commit.
+# Only these handlers are cancelled when the client leaves: a write may already be past its commit.
 READ_ONLY_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Request:
-    """One request, complete with its body.
+    """Complete request with its body.
 
-    `path` and `query` are raw, still percent-encoded. Header names are in lower case; values of a repeated header
-    are joined with ", ". `upgrade` says that the client asks for another protocol on this connection.
+    `path` and `query` are raw, still percent-encoded. Header names are in lower case; values of a repeated header are
+    joined with ", ". `upgrade` is True if the client requests another protocol on this connection.
     """
 
     __slots__ = (
@@ -55,7 +55,7 @@ class Request:
 
 
 class Response:
-    """A complete answer. A body in many parts is written in slices, without being joined first."""
+    """Complete response. A body in many parts is written in slices, without being joined first."""
 
     __slots__ = ("body", "content_type", "headers", "status")
 
@@ -73,20 +73,21 @@ class Response:
 
 
 class StreamResponse(Response):
-    """An answer that goes on: its head is sent, then `run` is given the stream.
+    """Streamed response: after its head is sent, `run` gets the stream.
 
-    When `run` returns an awaitable, the stream ends with it; when it returns None, the stream lives until somebody
-    closes it or the client leaves.
+    If `run` returns an awaitable, the stream ends with it; if it returns None, the stream lives until it is closed or
+    the client leaves.
     """
 
     __slots__ = ()
 
     def run(self, stream: Stream) -> Awaitable[None] | None:
+        """Write to the stream, synchronously or by the returned awaitable."""
         raise NotImplementedError
 
 
 class HijackResponse(Response):
-    """The answer to an upgrade: after its head, `take_over` owns the transport."""
+    """Response to an upgrade: after its head, `take_over` owns the transport."""
 
     __slots__ = ("take_over",)
 
@@ -96,7 +97,7 @@ class HijackResponse(Response):
 
 
 class NoResponse(Response):
-    """No answer at all: the connection breaks."""
+    """Placeholder for no response: the connection is broken off."""
 
     __slots__ = ()
 
@@ -105,7 +106,7 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 def frame(data: bytes) -> bytes:
-    """One HTTP/1.1 chunk, so that a watch event is framed once for all its watchers."""
+    """Return one HTTP/1.1 chunk; a watch event is framed once for all its watchers."""
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 

@@ -1,4 +1,4 @@
-"""One connection: requests in, answers out, in order, each bounded in size and time."""
+"""Server side of one connection: requests in, responses out, in order, with limits of size and time."""
 
 from __future__ import annotations
 
@@ -25,16 +25,15 @@ from kubeloop.http.response_head import CONTINUE, NO_BODY_STATUSES, connection_f
 from kubeloop.http.stream import Stream
 from kubeloop.http.write_buffer import SLICE, Outbox
 
-_JOIN_BELOW = 64 << 10  # copying a body behind its head is cheaper than a second write up to about here
+_JOIN_BELOW = 64 << 10  # up to about this size, copying a body behind its head is cheaper than a second write
 _HELD_AFTER_UPGRADE = 64 << 10
 
 
 class Connection(asyncio.Protocol):
-    """The server's side of one client connection.
+    """Server side of one client connection.
 
-    At most one request is being answered (`_request`); complete ones that came behind it are in `_waiting`, and a
-    ready answer among them is a rejection, always the last. Once `_ending`, what is in the outbox is all there will
-    ever be.
+    At most one request is being handled (`_request`); complete ones received after it are in `_waiting`; a ready
+    response among them is a rejection, always the last. Once `_ending` is set, nothing is added to the outbox any more.
     """
 
     __slots__ = (
@@ -68,9 +67,10 @@ class Connection(asyncio.Protocol):
         self._ending = False
         self._lost = False
 
-    # What the transport calls.
+    # Callbacks of the transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Set up write buffer and peer information; reject the connection if there are too many."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is not a subclass
         self._transport.set_write_buffer_limits(high=SLICE)
         self._outbox = Outbox(self._transport, self._service.cork, self._has_room)
@@ -84,6 +84,7 @@ class Connection(asyncio.Protocol):
             self._refuse(Rejection(503, "too many connections"))
 
     def data_received(self, data: bytes) -> None:
+        """Feed the request reader; reject invalid input."""
         reader = self._reader
         if reader.finished:
             self._hold_after_upgrade(data)
@@ -94,12 +95,15 @@ class Connection(asyncio.Protocol):
         self._outbox.flush()
 
     def pause_writing(self) -> None:
+        """Pause the write buffer."""
         self._outbox.pause()
 
     def resume_writing(self) -> None:
+        """Resume the write buffer."""
         self._outbox.resume()
 
     def connection_lost(self, _error: Exception | None) -> None:
+        """Drop queued requests and data, end the stream, and cancel the handler if that is safe."""
         self._lost = True
         self._service.connections.discard(self)
         self._waiting.clear()
@@ -130,7 +134,7 @@ class Connection(asyncio.Protocol):
             self._outbox.wants_room = True
 
     def _start(self, request: Request) -> None:
-        """Step the handler; most reads end here, and cost no task."""
+        """Step the handler; most reads finish here, without a task."""
         self._request = request
         context = copy_context()
         try:
@@ -158,7 +162,7 @@ class Connection(asyncio.Protocol):
             self._go_on()
 
     def _go_on(self) -> None:
-        """Take up what waited behind the answer just given."""
+        """Continue with the requests queued behind the response just sent."""
         waiting = self._waiting
         while waiting and self._request is None and not self._ending and not self._outbox.congested:
             following = waiting.popleft()
@@ -186,7 +190,7 @@ class Connection(asyncio.Protocol):
             self._go_on()
 
     def _expects(self) -> None:
-        """Invite the body that the client holds back, once all before it is answered."""
+        """Send 100 Continue, once all earlier requests are answered."""
         self._continue_due = self._request is not None or bool(self._waiting)
         if not self._continue_due:
             self._outbox.put(CONTINUE)
@@ -204,14 +208,14 @@ class Connection(asyncio.Protocol):
             else:
                 self._answer(request, response)
         except Exception as error:
-            # The answer itself is broken and may be half written: all that is left is to say so to our owner.
+            # The response itself is broken and may be half written: only the owner can be informed.
             self._error_response(request, error)
             self._transport.abort()
 
     def _answer(self, request: Request, response: Response) -> None:
         body = response.body
         whole = isinstance(body, bytes)
-        length = len(body) if whole else sum(map(len, body))  # type: ignore[arg-type]  # a sequence of bytes, then
+        length = len(body) if whole else sum(map(len, body))  # type: ignore[arg-type]  # otherwise a sequence of bytes
         if length > self._service.limits.gzip_above and self._wants_gzip(request, response):
             self._task = self._service.spawn(self._compress(request, response), None)
             return
@@ -262,7 +266,7 @@ class Connection(asyncio.Protocol):
         try:
             await running
         except (Exception, CancelledError) as error:
-            if not self._lost and not stream.closed:  # a stream that was ended cancels what ran it
+            if not self._lost and not stream.closed:  # ending a stream cancels its task
                 self._error_response(request, error)
                 self._transport.abort()
         stream.close()
@@ -278,7 +282,7 @@ class Connection(asyncio.Protocol):
             self._service.loop.call_soon(self._has_room)
 
     def _stream_overflowed(self) -> None:
-        """The peer reads slower than the world changes: cut it off, it will list and watch again."""
+        """Cut off a client that reads slower than events occur; it will list and watch again."""
         assert self._request is not None, "only an open stream can overflow"
         assert self._stream is not None, "only an open stream can overflow"
         self._stream.lost()
@@ -297,13 +301,13 @@ class Connection(asyncio.Protocol):
         response.take_over(self._transport, self._reader.leftover)
 
     def _hold_after_upgrade(self, data: bytes) -> None:
-        """Keep what a client sends before its upgrade is answered; otherwise nobody will read it."""
+        """Keep data that a client sends before its upgrade is answered; drop any other."""
         if self._request is not None and self._request.upgrade:
             self._reader.leftover += data
             if len(self._reader.leftover) > _HELD_AFTER_UPGRADE:
                 self._transport.pause_reading()
 
-    # Refusals, failures, and the end.
+    # Rejections, failures, and the end.
 
     def _error_response(self, request: Request, error: BaseException) -> Response:
         try:
@@ -318,7 +322,7 @@ class Connection(asyncio.Protocol):
             return Response(rejection.status, b"", "")
 
     def _refuse(self, rejection: Rejection) -> None:
-        """Answer what cannot be served, after all that came before it, and hang up."""
+        """Reject invalid input after all earlier responses, and close."""
         self._reader.finished = True
         response = self._reject_response(rejection)
         if self._request is None and not self._waiting:
@@ -327,7 +331,7 @@ class Connection(asyncio.Protocol):
             self._waiting.append(response)
 
     def _answer_rejection(self, response: Response) -> None:
-        # Closing while the client still sends would reset the connection and lose the answer on its way.
+        # Closing while the client still sends would reset the connection and lose the response in transit.
         service = self._service
         self._linger_until = service.loop.time() + service.limits.linger_timeout
         refused = Request("", "")
@@ -342,7 +346,7 @@ class Connection(asyncio.Protocol):
             self._end()
 
     def _end(self) -> None:
-        """Hang up once everything is handed to the transport."""
+        """Close once everything is handed to the transport."""
         self._outbox.flush()
         if self._outbox.pending:
             self._outbox.wants_room = True
@@ -354,7 +358,7 @@ class Connection(asyncio.Protocol):
                 self._transport.write_eof()
 
     def check(self, now: float) -> None:
-        """Enforce what depends on time; called now and then by the server."""
+        """Enforce the timeouts; called periodically by the server."""
         limits, outbox = self._service.limits, self._outbox
         if outbox.paused_since is not None and now - outbox.paused_since > limits.stall_timeout:
             self._transport.abort()
@@ -373,13 +377,14 @@ class Connection(asyncio.Protocol):
             self._refuse(Rejection(408, f"the request's {stage.value} did not arrive in time"))
 
     def shut_down(self) -> None:
-        """The server stops: end what never ends by itself, close what is idle, let the rest finish."""
+        """End streams, close idle connections, let running requests finish, because the server stops."""
         if self._stream is not None:
             self._stream.close()
         elif self._request is None and not self._waiting and not self._ending:
             self._transport.close()
-            # A TLS client that is idle may never answer our goodbye; nothing of its is lost by not waiting long.
+            # An idle TLS client may never answer the close alert; not waiting long for it loses nothing.
             self._service.loop.call_later(self._service.limits.linger_timeout, self._transport.abort)
 
     def abort(self) -> None:
+        """Abort the connection."""
         self._transport.abort()

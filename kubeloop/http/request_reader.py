@@ -1,4 +1,4 @@
-"""From bytes to requests: llhttp parses, this bounds and assembles."""
+"""Request reader: llhttp parses; this module enforces limits and assembles requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kubeloop.http.messages import Request
 
 _METHODS = {name.encode(): name for name in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")}
 
-# Names that nearly every request carries, already in lower case.
+# Header names that nearly every request carries, already in lower case.
 _NAMES = {
     name.encode(): name.lower()
     for name in (
@@ -23,14 +23,14 @@ _NAMES = {
     )
 }
 
-_LINE_OVERHEAD = 4  # a colon, a space and the line's end
+_LINE_OVERHEAD = 4  # a colon, a space and the line end
 
 
 RawHeaders = list[tuple[bytes, bytes]]
 
 
 class Stage(Enum):
-    """Where in a request the client is."""
+    """Position of the client within a request."""
 
     IDLE = "idle"
     HEAD = "head"
@@ -38,7 +38,7 @@ class Stage(Enum):
 
 
 class Rejection(Exception):
-    """The client broke a rule or a limit: what to answer before hanging up."""
+    """Error for a violated rule or limit: the response to send before closing."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -49,8 +49,8 @@ class Rejection(Exception):
 class RequestReader:
     """Assembles the requests of one connection.
 
-    `stage` and `since` (loop time) tell how long the client has been where it is. After a rejection, an upgrade or
-    a request that ends the connection, `finished` is set and further bytes mean nothing here.
+    `stage` and `since` (loop time) tell the client's position and since when it is there. After a rejection, an upgrade
+    or a request that ends the connection, `finished` is set and further bytes are ignored.
     """
 
     __slots__ = (
@@ -96,7 +96,7 @@ class RequestReader:
         self.stage = Stage.IDLE
 
     def feed(self, data: bytes) -> Rejection | None:
-        """Take what the client sent; requests that it completes have been handed on when this returns."""
+        """Parse received bytes; completed requests have been passed on when this returns."""
         stage_before = self.stage
         try:
             self._parser.feed_data(data)
@@ -107,7 +107,7 @@ class RequestReader:
         except HttpParserCallbackError as error:
             return self._reject(error.__context__)
         except HttpParserError as error:
-            # What follows a request that ends the connection was never going to be answered.
+            # What follows a request that ends the connection would never be answered.
             return None if self.finished else self._reject(Rejection(400, f"malformed request: {error}"))
         if self.stage is not Stage.IDLE and self.stage is stage_before:
             return self._count_unparsed(len(data))
@@ -120,7 +120,7 @@ class RequestReader:
         return cause
 
     def _count_unparsed(self, size: int) -> Rejection | None:
-        """Bound what the parser swallows without telling: an endless header line, chunk extensions, trailers."""
+        """Limit what the parser consumes silently: endless header lines, chunk extensions, trailers."""
         self._raw_size += size
         if self.stage is Stage.HEAD:
             return self._reject(self._head_too_large()) if self._raw_size > self._limits.head_bytes else None
@@ -133,9 +133,10 @@ class RequestReader:
     def _body_too_large(self) -> Rejection:
         return Rejection(413, f"Request entity too large: limit is {self._limits.body_bytes}")
 
-    # What llhttp calls, in this order.
+    # Callbacks of llhttp, in this order.
 
     def on_message_begin(self) -> None:
+        """Start a request (parser callback)."""
         self.stage = Stage.HEAD
         self.since = self._loop.time()
         self._url = b""
@@ -145,21 +146,24 @@ class RequestReader:
         self._body_size = 0
 
     def on_url(self, url: bytes) -> None:
+        """Append to the URL (parser callback)."""
         self._url = self._url + url if self._url else url
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        """Append a header (parser callback)."""
         self._raw_headers.append((name, value))
 
     def on_headers_complete(self) -> None:
+        """Assemble the request from URL and headers (parser callback)."""
         headers = self._decode_headers()
-        self._raw_headers = []  # for the trailers, which nothing here reads
+        self._raw_headers = []  # for the trailers, which are ignored
         request = self._request = self._assemble(headers)
         if "content-length" in headers or "transfer-encoding" in headers:
             self._expect_body(request)
 
     def _decode_headers(self) -> dict[str, str]:
         raw = self._raw_headers
-        if raw != self._last_raw_headers:  # a client that keeps its connection mostly repeats itself
+        if raw != self._last_raw_headers:  # a client on a persistent connection mostly repeats its headers
             size = sum([len(name) + len(value) + _LINE_OVERHEAD for name, value in raw])
             if size + len(self._url) > self._limits.head_bytes:
                 raise self._head_too_large()
@@ -202,12 +206,14 @@ class RequestReader:
             self._on_expectation()
 
     def on_body(self, data: bytes) -> None:
+        """Append to the body, within its limit (parser callback)."""
         self._body_size += len(data)
         if self._body_size > self._limits.body_bytes:
             raise self._body_too_large()
         self._body.append(data)
 
     def on_message_complete(self) -> None:
+        """Pass the complete request on (parser callback)."""
         request = self._request
         assert request is not None, "a message cannot end before its head"
         if self._body:

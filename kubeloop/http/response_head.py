@@ -1,4 +1,4 @@
-"""The encoded heads of responses; what repeats between them is encoded once."""
+"""Encoder of response heads; repeated parts are encoded once."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 NO_BODY_STATUSES = frozenset({101, 204, 304})
 _CONNECTION_CLOSE = b"Connection: close\r\n"
-_CONNECTION_KEEP = b"Connection: keep-alive\r\n"  # only HTTP/1.0 has to be told
+_CONNECTION_KEEP = b"Connection: keep-alive\r\n"  # only HTTP/1.0 needs it
 
 
 class HeadWriter:
-    """Encodes response heads; its Date changes once a second."""
+    """Encodes response heads; the Date header changes once per second."""
 
     __slots__ = ("_clock", "_date", "_loop", "_second")
 
@@ -30,7 +30,7 @@ class HeadWriter:
         self._date = b""
 
     def sized(self, response: Response, length: int, connection: bytes) -> bytes:
-        """The head of a response whose length is known."""
+        """Return the head of a response of known length."""
         start = _start(response.status, response.content_type)
         fields = _fields(response.headers) if response.headers else b""
         if response.status in NO_BODY_STATUSES:
@@ -38,7 +38,7 @@ class HeadWriter:
         return b"%b%b%b%bContent-Length: %d\r\n\r\n" % (start, fields, self._date_line(), connection, length)
 
     def chunked(self, response: Response, connection: bytes) -> bytes:
-        """The head of a stream."""
+        """Return the head of a stream."""
         start = _start(response.status, response.content_type)
         fields = _fields(response.headers)
         return b"%b%b%b%bTransfer-Encoding: chunked\r\n\r\n" % (start, fields, self._date_line(), connection)
@@ -54,7 +54,7 @@ class HeadWriter:
 
 
 def connection_field(keep_alive: bool, http_1_0: bool) -> bytes:
-    """The Connection header, where the protocol's version does not already say it."""
+    """Return the Connection header, unless it is the default of the protocol's version."""
     if not keep_alive:
         return _CONNECTION_CLOSE
     return _CONNECTION_KEEP if http_1_0 else b""
@@ -73,7 +73,7 @@ def _start(status: int, content_type: str) -> bytes:
 def _fields(headers: Headers) -> bytes:
     text = "".join([f"{name}: {value}\r\n" for name, value in headers])
     if text.count("\n") != len(headers) or text.count("\r") != len(headers):
-        # A line break in a value would let its author write headers of their own.
+        # A line break in a value would allow header injection.
         text = "".join([f"{name}: {_one_line(value)}\r\n" for name, value in headers])
     return text.encode("utf-8", "replace")
 

@@ -1,4 +1,4 @@
-"""Listening: accepts connections, watches over their timeouts, and stops without cutting requests short."""
+"""Listening HTTP server: accepts connections, enforces timeouts, and stops without aborting requests."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kubeloop.http.messages import Handler
 from kubeloop.http.protocol import Connection
 
 _BACKLOG = 1024
-_KEEPALIVE_SECONDS = 30  # a peer that vanished from the network is noticed even when nothing is sent to it
+_KEEPALIVE_SECONDS = 30  # keep-alive: detects a vanished peer even if nothing is sent to it
 
 
 class Server:
-    """A listening HTTP server; made by `serve`."""
+    """Listening HTTP server; made by `serve`."""
 
     def __init__(self, service: Service, listener: asyncio.Server, port: int) -> None:
         self.port = port
@@ -29,7 +29,7 @@ class Server:
 
     @property
     def connections(self) -> int:
-        """How many clients are connected, upgraded connections apart."""
+        """Number of connected clients, without upgraded connections."""
         return len(self._service.connections)
 
     def _sweep(self) -> None:
@@ -41,7 +41,7 @@ class Server:
         service.hijacked = {transport for transport in service.hijacked if not transport.is_closing()}
 
     async def close(self, grace: float = 10.0) -> None:
-        """Stop accepting, end streams, let requests finish for `grace` seconds, then cut what is left."""
+        """Stop accepting, end streams, let requests finish for `grace` seconds, then abort the rest."""
         service = self._service
         service.closing = True
         self._listener.close()

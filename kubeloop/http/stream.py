@@ -1,4 +1,4 @@
-"""The sending end of an answer that goes on: a watch, or a followed log."""
+"""Sending end of a streamed response: a watch, or a followed log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kubeloop.http.write_buffer import Outbox
 
 
 class Stream:
-    """Takes framed bytes for one peer, and cuts the peer off when it falls behind by more than its budget."""
+    """Sends framed bytes to one client, and cuts it off if it falls behind by more than its budget."""
 
     __slots__ = ("_budget", "_drained", "_on_close", "_on_end", "_on_overflow", "_outbox", "closed")
 
@@ -27,11 +27,11 @@ class Stream:
 
     @property
     def buffered(self) -> int:
-        """Bytes that the socket has not taken yet."""
+        """Number of bytes that the socket has not taken yet."""
         return self._outbox.buffered
 
     def write(self, data: bytes) -> None:
-        """Send bytes that `frame` has framed; all writes of one turn of the loop leave together."""
+        """Send bytes framed by `frame`; all writes of one turn of the loop are sent together."""
         if self.closed:
             return
         outbox = self._outbox
@@ -40,7 +40,7 @@ class Stream:
             self._on_overflow()
 
     async def drained(self) -> None:
-        """Wait until the peer has read enough for more; returns at once when closed."""
+        """Wait until the client has read enough; returns at once if closed."""
         if self.closed or not self._outbox.congested:
             return
         if self._drained is None:
@@ -49,14 +49,14 @@ class Stream:
         await asyncio.shield(self._drained)
 
     def on_close(self, callback: Callable[[], None]) -> None:
-        """Call back once when the stream is over, whoever ended it."""
+        """Register a callback, called once when the stream ends, by either side."""
         if self.closed:
             callback()
         else:
             self._on_close.append(callback)
 
     def close(self) -> None:
-        """End the answer properly; the connection may serve another request."""
+        """End the response properly; the connection may serve another request."""
         if self.closed:
             return
         self._outbox.put_corked(LAST_CHUNK)
@@ -64,12 +64,12 @@ class Stream:
         self._on_end()
 
     def cut_off(self) -> None:
-        """Break the connection, as is done to a peer that falls behind."""
+        """Abort the connection, as for a client that falls behind."""
         if not self.closed:
             self._on_overflow()
 
     def lost(self) -> None:
-        """The connection is gone, or about to be: tell whoever writes."""
+        """Mark the stream as closed, wake its writer and run the callbacks."""
         if self.closed:
             return
         self.closed = True
@@ -79,7 +79,7 @@ class Stream:
             callback()
 
     def wake(self) -> None:
-        """There is room again."""
+        """Wake the writer, because there is room again."""
         if self._drained is not None:
             self._drained.set_result(None)
             self._drained = None

@@ -1,4 +1,4 @@
-"""What a connection has yet to send: joined into few writes, cut into slices, held back when the peer is slow."""
+"""Write buffer of a connection: joins small writes, slices large ones, and pauses for slow clients."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 # One write: large enough to be cheap, small enough (about 0.1 ms of encryption) not to stall the loop.
 SLICE = 256 << 10
 
-# How many connections one callback serves before others get their turn of the loop.
+# Number of connections that one callback serves before other callbacks get a turn.
 _FLUSHES_A_TURN = 256
 
 
@@ -24,6 +24,7 @@ class Cork:
         self._scheduled = False
 
     def add(self, outbox: Outbox) -> None:
+        """Schedule an outbox for the next flush."""
         self._dirty.append(outbox)
         if not self._scheduled:
             self._scheduled = True
@@ -39,10 +40,10 @@ class Cork:
 
 
 class Outbox:
-    """The ordered bytes of one connection on their way to its transport.
+    """Ordered bytes of one connection on their way to its transport.
 
-    Always true: `pending` is the sum of the lengths of `_parts`; nothing is handed to the transport while it has
-    asked for a pause; an outbox is in its cork's list exactly while `_corked`. `on_room` is called, in a later turn of
+    Invariants: `pending` is the sum of the lengths of `_parts`; nothing is passed to the transport while it has
+    requested a pause; an outbox is in its cork's list exactly while `_corked`. `on_room` is called, in a later turn of
     the loop and once for each time that `wants_room` is set, when the outbox is no longer congested.
     """
 
@@ -71,12 +72,12 @@ class Outbox:
 
     @property
     def congested(self) -> bool:
-        """Whether the peer has to read before more is prepared for it."""
+        """True if the client has to read before more is prepared for it."""
         return self.paused_since is not None or self.pending > SLICE
 
     @property
     def buffered(self) -> int:
-        """Bytes that the socket has not taken yet."""
+        """Number of bytes that the socket has not taken yet."""
         return self.pending + self._transport.get_write_buffer_size()
 
     def put(self, data: bytes) -> None:
@@ -98,11 +99,12 @@ class Outbox:
             self._cork.add(self)
 
     def uncork(self) -> None:
+        """Flush, called by the cork."""
         self._corked = False
         self.flush()
 
     def flush(self) -> None:
-        """Hand one slice to the transport now, and what is left of it in later turns of the loop."""
+        """Pass one slice to the transport now, and the rest in later turns of the loop."""
         if not self.pending or self.paused_since is not None:
             return
         parts = self._parts
@@ -140,15 +142,17 @@ class Outbox:
         return b"".join(taken)
 
     def pause(self) -> None:
+        """Stop passing data to the transport."""
         self.paused_since = self._loop.time()
 
     def resume(self) -> None:
+        """Continue to pass data to the transport, and report room."""
         self.paused_since = None
         self.flush()
         if self.wants_room:
             self._tell_room()
 
     def discard(self) -> None:
-        """Forget everything: the connection is gone."""
+        """Drop all data, because the connection is gone."""
         self._parts.clear()
         self.pending = 0

@@ -1,9 +1,10 @@
-"""The node agent: makes pods that are bound to its nodes run, and tells how they and the nodes are.
+"""Node agent (kubelet): runs the pods bound to its nodes, and reports the status of pods and nodes.
 
-pods, nodes ──▶ worker: observe (Runtime) ─ decide ─ act (Runtime) ─ status ──▶ one patch of what changed
-                   ▲                                                            and the last delete
-                   └── woken by changes of the pod, and at the moment when something is due
+pods, nodes ──▶ pod worker: observe (Runtime) ─ decide ─ act (Runtime) ─ status ──▶ one patch of the changes,
+        ▲                                                                           and the final delete
+        └── woken by changes of the pod, and at the time when something is due
+
 nodes ────────▶ heartbeat: Node, its Lease, its conditions
 
-One code for every runtime: what runs containers is behind `kubeloop.kubelet.runtime.Runtime`.
+The code is independent of the runtime: containers are run behind `kubeloop.kubelet.runtime.Runtime`.
 """

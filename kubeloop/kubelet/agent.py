@@ -1,4 +1,4 @@
-"""Wires an agent: caches, worker, heartbeat, and the loops that run them, for any number of simulated nodes."""
+"""Builds the node agent for any number of simulated nodes: informers, pod worker, heartbeat and their loops."""
 
 from __future__ import annotations
 
@@ -46,39 +46,39 @@ from kubeloop.runtime.queue.enqueue import own_key
 
 COMPONENT = "kubelet"
 PODS, HEARTBEATS, STATIC_PODS = "kubelet-pods", "kubelet-heartbeats", "kubelet-static-pods"
-# Writes that are under way together share a flush of the store; more gain nothing.
+# Concurrent writes share a flush of the store; more workers gain nothing.
 _POD_WORKERS, _NODE_WORKERS = 64, 32
-# But heartbeats have to get their turns beside thousands of pods: one worker for so many nodes.
+# Heartbeats must not starve beside thousands of pods: nodes per heartbeat worker.
 _NODES_A_WORKER = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Alone:
-    """An agent that is a program of its own: it serves nodes by their names, and none of others."""
+    """Settings of an agent that is a separate program and serves nodes by their names only."""
 
-    endpoints: Mapping[str, Endpoint]  # where nodes are found, by name
-    as_node: bool = False  # with the rights of the one node that it is, and no more
-    registers: bool = True  # or waits until somebody makes its nodes
-    beat: float = RENEW_SECONDS  # how often a node is looked at, if that is more often than its lease asks for
+    endpoints: Mapping[str, Endpoint]  # addresses of the nodes, by name
+    as_node: bool = False  # restricted to the rights of its single node
+    registers: bool = True  # create the Node objects; else wait until they exist
+    beat: float = RENEW_SECONDS  # maximum interval between heartbeats in seconds, if shorter than the lease requires
 
 
 @dataclass(frozen=True, slots=True)
 class FleetConfig:
-    """What can be chosen."""
+    """Settings of the agent."""
 
     count: int = 0  # nodes to register: n1, n2, …
     shape: NodeShape = field(default_factory=NodeShape)
     events: Loudness = "warnings"
-    rules: tuple[Rule, ...] = ()  # of a stage file
+    rules: tuple[Rule, ...] = ()  # rules of a stage file
     static_pods: Path | None = None  # a folder of manifests
-    untaint: bool = False  # where no loop takes the taint off that nodes begin with
-    host: str = ""  # where nodes that have ports of their own listen
-    first_port: int = 0  # of the first node, the next one for each further node; none if zero
-    alone: Alone | None = None  # for a program of its own
+    untaint: bool = False  # remove the initial taint; for clusters without the controller that does
+    host: str = ""  # listen address of nodes with their own ports
+    first_port: int = 0  # port of the first node, increasing by one per node; 0 for none
+    alone: Alone | None = None  # for a separate program
 
 
 class Fleet:
-    """Simulated nodes. `loops` are to be run by somebody, beside the informers."""
+    """Node agent of simulated nodes; the caller runs `loops` together with the informers."""
 
     def __init__(self, client: Client, informers: Informers, clock: Clock, config: FleetConfig) -> None:
         alone = config.alone or Alone({})
@@ -129,7 +129,7 @@ class Fleet:
         if not wanted:
             self._registered.set()
 
-        # Who is but a node may not say that anything is attached to it.
+        # A kubelet with node rights may not write attachments.
         self._attacher = None if own else attacher.wire(client, informers, nodes, self.roster, clock)
         self._volume_news = RelatedNews(self._pods, informers, client) if own else VolumeNews(self._pods, informers)
         self._volume_news.follow(self._pod_loop, self._node_loop)
@@ -141,7 +141,7 @@ class Fleet:
 
     @property
     def loops(self) -> tuple[Controller[ObjectKey], ...]:
-        """To be run all together; that of static pods is there if there is a folder."""
+        """Controllers to be run together; the one for static pods only if there is a manifest folder."""
         every = (self._node_loop, self._pod_loop, self._attacher, self._static_loop)
         return tuple(one for one in every if one is not None)
 
@@ -157,12 +157,12 @@ class Fleet:
         return loop
 
     def pod(self, namespace: str, name: str) -> Pod | None:
-        """A pod, as the agent knows it."""
+        """Return a pod with the status last reported."""
         found: Pod | None = self._pods.get(namespace, name)
         return self.worker.as_reported(found) if found is not None else None
 
     async def registered(self) -> None:
-        """Return once all nodes that were asked for are there."""
+        """Wait until all requested nodes are registered."""
         await self._registered.wait()
 
     def _note_registered(self, name: str) -> None:
@@ -171,7 +171,7 @@ class Fleet:
             self._registered.set()
 
     def _count_in(self, pod: Pod) -> None:
-        """No other pod may get an address or room that one had before this agent began."""
+        """Reserve the addresses and resources of a pod that ran before this agent started."""
         if pod.status.pod_ips and not is_terminal(pod):
             self.runtime.addresses.claim(one.ip for one in pod.status.pod_ips)
             if pod.metadata.deletion_timestamp is None:
@@ -181,7 +181,7 @@ class Fleet:
         self.worker.allocator.release(pod.spec.node_name, pod.metadata.uid)
 
     def _on_node_changed(self, old: Node, new: Node) -> None:
-        """A node was switched off or on, cut off or brought back: its pods have to hear of it."""
+        """Sync the pods of a node that was stopped, started, partitioned or reconnected."""
         before, after = self.roster.state_of(old), self.roster.state_of(new)
         if not self.roster.serves(new):
             return
@@ -200,25 +200,25 @@ class Fleet:
                 self._pod_loop.queue.add(key_of(pod))
 
     def _report_readiness_anew(self, node: Node) -> None:
-        """While a node was silent somebody may have declared its pods not ready."""
+        """Write the pod statuses again, as other clients may have set pods to not ready meanwhile."""
         for pod in self._pods.by_index(NODE, node.metadata.name):
             self.worker.contradict(pod)
             self._pod_loop.queue.add(key_of(pod))
 
     def _wake_users_of_volumes(self, node: str) -> None:
-        """Let pods look again at their volumes once the server has confirmed that the node's status lists them."""
+        """Sync pods with volumes once the server has confirmed the node status that lists them."""
         for key in self._volume_news.users_on(node):
             self._pod_loop.queue.add(key)
 
     def _is_news_of_node(self, old: Any, new: Any) -> bool:
-        """Whether a node is to be looked at before its lease is due."""
+        """Return True if a node must be reconciled before its lease is due."""
         if new is None or not self.roster.serves(new):
             return False
         return old is None or bool(old.metadata.annotations != new.metadata.annotations)
 
 
 def nodes_of(config: FleetConfig, runtime: str, clock: Clock) -> dict[str, Node]:
-    """The nodes to register, by name."""
+    """Return the nodes to register, by name."""
     by = BY_KUBELET if config.alone is not None else ""
     annotations = {SERVED: by, CONTROLLER_ATTACHES: "true", **config.shape.annotations}
     shape = msgspec.structs.replace(config.shape, annotations=annotations, runtime=runtime)
@@ -233,13 +233,13 @@ def _endpoints_of(config: FleetConfig) -> dict[str, Endpoint]:
 
 
 def ports_of(config: FleetConfig) -> dict[str, int]:
-    """The kubelet's port of each node to register, by name."""
+    """Return the kubelet port of each node to register, by name."""
     first = config.first_port
     return {f"n{one}": first + one - 1 if first else KUBELET_PORT for one in range(1, config.count + 1)}
 
 
 def _matters(old: Any, new: Any) -> bool:
-    """Whether a change of a pod may give the agent something to do; its own status writes don't."""
+    """Return True if a pod update may require a sync; the agent's own status writes do not."""
     if not (old if new is None else new).spec.node_name:
         return False
     if old is None or new is None:

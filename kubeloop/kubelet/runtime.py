@@ -1,7 +1,8 @@
-"""What the agent asks of whatever runs containers, and what it hears from there.
+"""Runtime interface: operations that the agent calls, and observations that it gets back.
 
-A runtime begins things and tells what there is. What to do and when is the agent's: it observes, decides, acts, and
-observes again. Whatever takes time (an image, a hook, an end) is seen by observing later, never waited for here.
+A runtime starts operations and reports the state. The agent decides what to do and when: it observes, decides, acts,
+and observes again. Anything that takes time (an image pull, a hook, an exit) is seen by a later observation and never
+awaited here.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ import msgspec
 from kubeloop.api.generated.core_v1 import Container, LifecycleHandler, Pod, Probe, ResourceRequirements
 from kubeloop.api.node_calls import Duplex, LogOptions, Streams
 
-RunState = Literal["created", "running", "exited"]  # created: it is about to run, or its postStart hook is
+RunState = Literal["created", "running", "exited"]  # created: about to run, or running its postStart hook
 ProbeKind = Literal["startup", "liveness", "readiness"]
 
 
 class StartFailed(Exception):
-    """Why a container can't be started for now; reason and message are what its status shows."""
+    """Raised if a container cannot be started now; reason and message are shown in its status."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(f"{reason}: {message}")
@@ -29,7 +30,7 @@ class StartFailed(Exception):
 
 
 class Found(NamedTuple):
-    """Values that were looked up for a container: those for whole sources, and those for single variables."""
+    """Environment values looked up for a container: of whole sources (envFrom), and of single variables."""
 
     whole: Mapping[str, str]
     single: Mapping[str, str]
@@ -39,8 +40,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """One run of one container."""
 
     container: str
-    id: str  # with the runtime's name in front, as statuses show it
-    attempt: int  # how often the container had been started before
+    id: str  # prefixed by the runtime's name, as in statuses
+    attempt: int  # number of earlier starts of the container
     image: str
     image_id: str
     state: RunState
@@ -50,36 +51,36 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int = 0
     reason: str = ""
     message: str = ""
-    stopping: bool = False  # it was told to end
-    warned: bool = False  # its preStop hook was begun ahead of that
-    failed_stop_hooks: int = 0  # how many preStop hooks of this run have failed by now
-    resources: ResourceRequirements | None = None  # that it has now; None if nobody knows
-    resizing: bool = False  # it is about to have others
-    hook_failure: str = ""  # why its postStart hook failed, if it did
+    stopping: bool = False  # it was told to stop
+    warned: bool = False  # its preStop hook was started before the stop
+    failed_stop_hooks: int = 0  # number of failed preStop hooks of this run
+    resources: ResourceRequirements | None = None  # actual resources; None if unknown
+    resizing: bool = False  # a resize is in progress
+    hook_failure: str = ""  # error of its postStart hook, if it failed
     of_present_sandbox: bool = True
-    put_aside: bool = False  # the pod began anew since: it is as if it had never been, but for the count
+    put_aside: bool = False  # the pod was restarted since: ignored, except for the number of attempts
 
 
 class Observation(msgspec.Struct, frozen=True, kw_only=True):
-    """What there is of a pod."""
+    """Observed state of a pod."""
 
     addresses: tuple[str, ...] | None = None  # None while there is no sandbox
-    runs: Mapping[str, tuple[Run, ...]] = msgspec.field(default_factory=dict)  # by container, the newest first
-    changes_at: datetime | None = None  # when it will be otherwise without anybody's doing, if that is known
+    runs: Mapping[str, tuple[Run, ...]] = msgspec.field(default_factory=dict)  # by container, newest first
+    changes_at: datetime | None = None  # time of the next change by itself, if known
 
     def last(self, container: str) -> Run | None:
-        """The newest run of a container."""
+        """Return the newest run of a container."""
         runs = self.runs.get(container)
         return runs[0] if runs else None
 
     def present(self, container: str) -> Run | None:
-        """The newest run of a container, unless it was in a sandbox that is gone."""
+        """Return the newest run of a container if it is in the current sandbox."""
         run = self.last(container)
         return run if run is not None and run.of_present_sandbox else None
 
 
 class ProbeAnswer(msgspec.Struct, frozen=True):
-    """How a probe went; a runtime that knows until when it will go the same way says so, and is not asked before."""
+    """Result of a probe; a runtime that knows how long it is valid says so and is not probed before."""
 
     ok: bool
     output: str = ""
@@ -88,11 +89,11 @@ class ProbeAnswer(msgspec.Struct, frozen=True):
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """What a container uses at a moment."""
+    """Resource usage of a container at a moment."""
 
     cpu_nanocores: int
     memory_bytes: int
-    storage_bytes: int = 0  # on its node's own disk
+    storage_bytes: int = 0  # on the node's disk
 
 
 class Runtime(Protocol):
@@ -101,46 +102,49 @@ class Runtime(Protocol):
     name: str  # as in `nodeInfo.containerRuntimeVersion`
 
     async def observe(self, pod: Pod) -> Observation:
-        """What there is of a pod now."""
+        """Return the present state of a pod."""
 
     async def prepare(self, pod: Pod) -> None:
-        """Make the pod's sandbox, with its addresses; `StartFailed` if that can't be."""
+        """Create the pod's sandbox with its addresses. Raises `StartFailed`."""
 
     async def start(self, pod: Pod, container: Container, attempt: int, found: Found | None = None) -> None:
-        """Begin a run of a container, and its postStart hook; `StartFailed` if that can't be for now."""
+        """Start a run of a container and its postStart hook. Raises `StartFailed`."""
 
     async def stop(self, pod: Pod, container: str, grace: float, hook: LifecycleHandler | None) -> None:
-        """Begin to end a container: the hook, then the signal, all within the grace. Said again, the shorter counts."""
+        """Start stopping a container: the hook, then the signal, within the grace period.
+
+        If it is called again, the shorter grace period applies.
+        """
 
     async def warn(self, pod: Pod, container: str, hook: LifecycleHandler) -> None:
-        """Begin the preStop hook of a container that is told to end later; then it isn't run again."""
+        """Start the preStop hook of a container that is stopped later; the hook is not run again then."""
 
     async def resize(self, pod: Pod, container: Container) -> None:
-        """Begin to give a running container the resources that it has in the pod's spec."""
+        """Start changing a running container to the resources of the pod's spec."""
 
     async def probe(self, pod: Pod, container: Container, kind: ProbeKind, probe: Probe) -> ProbeAnswer:
-        """Whether a container is as a probe wants it."""
+        """Return the result of a probe."""
 
     async def put_aside(self, pod: Pod) -> None:
-        """Let a pod whose containers have all ended begin anew in its sandbox: their runs count as those of another."""
+        """Reset a pod whose containers have all exited, to restart in its sandbox; old runs only count as attempts."""
 
     async def release(self, pod: Pod) -> None:
-        """Let go of the sandbox of a pod that has ended, with its addresses; its logs stay."""
+        """Release the sandbox and the addresses of a terminated pod; logs are kept."""
 
     async def remove(self, uid: str) -> None:
-        """Forget a pod, with all that is left of it."""
+        """Remove everything of a pod."""
 
     def logs(self, pod: Pod, container: str, options: LogOptions) -> AsyncIterator[bytes]:
-        """What a container wrote, in pieces of whole lines."""
+        """Yield the log of a container in pieces of whole lines."""
 
     async def execute(self, pod: Pod, container: str, command: tuple[str, ...], streams: Streams) -> int:
-        """Run a command in a container; its exit code."""
+        """Run a command in a container and return its exit code."""
 
     async def attach(self, pod: Pod, container: str, streams: Streams) -> None:
-        """Connect somebody to what a container runs, until that ends."""
+        """Connect streams to the process of a container until it exits."""
 
     async def forward(self, pod: Pod, port: int, connection: Duplex) -> None:
-        """Serve a connection to a port of a pod; `ForwardFailed` if nobody listens there."""
+        """Serve a connection to a port of a pod. Raises `ForwardFailed` if nothing listens there."""
 
     def usage(self, pod: Pod) -> Mapping[str, Usage]:
-        """What the running containers of a pod use now."""
+        """Return the usage of the running containers of a pod."""

@@ -1,7 +1,7 @@
-"""Gives every pod a node: a queue of pods, arrays that know the nodes, plugins that say no or how much they like it.
+"""Scheduler: assigns pods to nodes with a queue, a cache of node arrays, and filter and score plugins.
 
-informers ──▶ handlers ──▶ queue (active, backing off, unschedulable) ──▶ cycle: filter, score, choose ──▶ binding
-                 └───────▶ cluster: one row a node, updated where something changed ──▲ assumed pods
+informers ──▶ event handlers ──▶ queue (active, backoff, unschedulable) ──▶ cycle: filter, score, select ──▶ binding
+        └──────────▶ cache: one row per node, updated incrementally ──▲ assumed pods
 
-Nothing here imports numpy until there is a node: `engine` and what is below it is loaded then.
+Nothing here imports numpy until there is a node: `cycle.algorithm` and the modules below it are loaded then.
 """

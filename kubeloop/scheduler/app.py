@@ -1,4 +1,4 @@
-"""From a configuration to a scheduler that runs: its caches filled, kept by a manager."""
+"""Builds a scheduler from its configuration, with informers and a manager that runs it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kubeloop.scheduler.scheduler import NAME, Scheduler
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a scheduler is made of."""
+    """Dependencies of a scheduler."""
 
     client: Client
     informers: Informers
@@ -26,7 +26,7 @@ class Surroundings:
 
 
 class Hosted:
-    """A scheduler, ready to run; made by `host`."""
+    """Scheduler ready to run; made by `host`."""
 
     def __init__(self, scheduler: Scheduler, manager: Manager, informers: Informers) -> None:
         self.scheduler = scheduler
@@ -34,7 +34,7 @@ class Hosted:
         self._informers = informers
 
     async def run(self, grace: Callable[[], float]) -> None:
-        """Fill the caches and schedule, until cancelled; then finish what is being bound."""
+        """Fill the caches and schedule until cancelled; then finish the bindings under way."""
         self._informers.start()
         try:
             await self.manager.run(grace)
@@ -50,7 +50,7 @@ def host(
     config: SchedulerConfig | None = None,
     registry: Registry | None = None,
 ) -> Hosted:
-    """A scheduler with its own caches."""
+    """Return a scheduler with its own informers."""
     informers = Informers(client, clock)
     scheduler = Scheduler(Surroundings(client, informers, clock, telemetry), config, registry)
     manager = Manager([scheduler], clock, name=NAME, registry=telemetry.registry)

@@ -1,4 +1,4 @@
-"""What a scheduler is made of, handed to it by whoever runs it."""
+"""Dependencies of a scheduler, provided by the program that runs it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,20 @@ from kubeloop.runtime.informer.informer import Informers
 
 
 class Context(Protocol):
-    """A loop's surroundings: as much of them as a scheduler needs."""
+    """Part of a controller's context that a scheduler needs."""
 
     @property
-    def client(self) -> Client: ...
+    def client(self) -> Client:
+        """API client."""
+
     @property
-    def informers(self) -> Informers: ...
+    def informers(self) -> Informers:
+        """Shared informers."""
+
     @property
-    def clock(self) -> Clock: ...
+    def clock(self) -> Clock:
+        """Clock."""
+
     @property
-    def telemetry(self) -> Telemetry: ...
+    def telemetry(self) -> Telemetry:
+        """Metrics registry and journal."""

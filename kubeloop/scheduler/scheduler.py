@@ -1,7 +1,7 @@
-"""The scheduler as a loop that a manager can keep: takes pods from the queue, decides, has them bound.
+"""Scheduler component run by a manager: pops pods from the queue, selects nodes, and starts the binding cycles.
 
-Differs from upstream: all nodes are scored, whatever percentageOfNodesToScore says; a pod for which there is no node
-at all is tried again when one comes, not on a timer.
+Differs from upstream: all nodes are scored, regardless of percentageOfNodesToScore; a pod that found no node in an
+empty cluster is tried again when a node is added, not on a timer.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
 NAME: Final = "kube-scheduler"
 PODS: Final = resource_of_class(Pod)
 NODES: Final = resource_of_class(Node)
-_AT_ONCE: Final = 0.02  # seconds that a plugin may take before others have the event loop
-_FLUSH_SECONDS: Final = 30.0  # how often pods are looked for that have waited for too long
+_AT_ONCE: Final = 0.02  # seconds of a plugin's synchronous work before it must yield to the event loop
+_FLUSH_SECONDS: Final = 30.0  # interval of the check for pods that have been unschedulable for too long
 
 log = logging.getLogger(__name__)
 
 
 class Scheduler:
-    """One process' scheduler, with one or several profiles."""
+    """Scheduler of one process, with one or several profiles."""
 
     def __init__(
         self, context: Context, config: SchedulerConfig | None = None, registry: Registry | None = None
@@ -70,7 +70,7 @@ class Scheduler:
         self._phase_since = self._clock.monotonic()
         self.is_draining = False
         self._drained = asyncio.Event()
-        self._background: set[asyncio.Task[None]] = set()  # what is written while pods are decided about
+        self._background: set[asyncio.Task[None]] = set()  # background writes
         self._recorders = {
             one.scheduler_name: EventRecorder(context.client, one.scheduler_name, context.clock, series=True)
             for one in config.profiles
@@ -101,25 +101,28 @@ class Scheduler:
 
     @property
     def bound(self) -> int:
-        """How many pods got a node so far."""
+        """Number of pods bound so far."""
         return self.instruments.bound
 
-    # What handlers and plugins reach.
+    # Interface for event handlers and plugins.
 
     @property
     def templates(self) -> Templates:
+        """Cache of pod signatures."""
         return self._templates
 
     @property
     def nominations(self) -> Nominations:
+        """Nominator."""
         return self._nominations
 
     @property
     def engine(self) -> Engine | None:
+        """Scheduling algorithm; None until the first node appears."""
         return self._engine
 
     def start_engine(self) -> Engine:
-        """With the first node: what works on nodes is loaded, and told of the pods that have one."""
+        """Load the algorithm and all plugins when the first node appears, and add the assigned pods to its cache."""
         if self._engine is None:
             from kubeloop.scheduler.cycle.algorithm import Engine
 
@@ -135,6 +138,7 @@ class Scheduler:
         return 0.0 if self._engine is None else float(self._engine.sizes()[what])
 
     def is_responsible(self, pod: Pod) -> bool:
+        """Return True if one of the profiles has the pod's scheduler name."""
         return pod.spec.scheduler_name in self.profiles
 
     def _rules(self, profile: Profile) -> Rules:
@@ -149,7 +153,7 @@ class Scheduler:
             self.queue.move(about, old, new)
 
     def handling(self, event: str) -> Handling:
-        """Counts how long a change takes to be heeded."""
+        """Return a context manager that measures the handling of an event."""
         return Handling(self._clock, self.instruments, event)
 
     def _activate(self, keys: Any) -> None:
@@ -195,13 +199,16 @@ class Scheduler:
             self._enter("ended")
 
     async def wait_synced(self) -> None:
-        """Until all caches are filled that have to be."""
+        """Wait until all required caches are synced."""
         waited_for = [one for one in self._informers if not one.synced and one.resource not in self._handle.optional]
         for one in waited_for:
             await one.wait_synced()
 
     async def drain(self, grace: float) -> bool:
-        """Take no more pods, finish what is being bound, tell what has happened; who merely waits starts anew later."""
+        """Take no more pods, finish the bindings and writes under way; return False if `grace` did not suffice.
+
+        Pods that only wait for permits or PreBind are interrupted and scheduled anew later.
+        """
         self.is_draining = True
         self._woken.set()
         self._bindings.interrupt()
@@ -219,7 +226,7 @@ class Scheduler:
     async def _work(self) -> None:
         while not self.is_draining:
             self._woken.clear()
-            await self.wait_synced()  # plugins may have asked for more
+            await self.wait_synced()  # plugins may have started more informers
             if await self._attempts.some():
                 await asyncio.sleep(0)
                 await self._bindings.room()
@@ -240,10 +247,10 @@ class Scheduler:
             if self.queue.has_waiting:
                 self.queue.flush_unschedulable()
 
-    # Deciding.
+    # Results of the scheduling cycle.
 
     def conclude(self, engine: Engine, queued: QueuedPod, cycle: Cycle, diagnosis: Diagnosis | None) -> Refusal | None:
-        """Have the pod bound where it was decided, or put it back."""
+        """Start the binding cycle of a pod with a node; else run PostFilter and return the pod to the queue."""
         if diagnosis is not None:
             nominated = engine.make_room(cycle, diagnosis)
             self.instruments.attempted(cycle.profile.name, cycle.watch.spent, not nominated)
@@ -259,24 +266,27 @@ class Scheduler:
         self._bindings.begin(queued, cycle, waits)
         return None
 
-    # What becomes of a binding.
+    # Results of the binding cycle.
 
     def release(self, cycle: Cycle) -> None:
+        """Undo the reservation of a pod."""
         if self._engine is not None:
             self._engine.release(cycle)
 
     def has_bound(self, queued: QueuedPod) -> None:
+        """Record that a pod was bound."""
         self.instruments.scheduled(queued.info.pod.spec.scheduler_name, queued, self._clock.monotonic())
 
     def has_not_bound(self, queued: QueuedPod, refusal: Refusal) -> None:
+        """Record a failed binding and return the pod to the queue."""
         took = self._clock.monotonic() - queued.tried_at
         self.instruments.refused(queued.info.pod.spec.scheduler_name, refusal, took)
         self.fail_on_node(queued, refusal)
 
-    # Failing.
+    # Failures.
 
     def fail_on_node(self, queued: QueuedPod, refusal: Refusal) -> None:
-        """A node was found, and then somebody said no."""
+        """Return a pod to the queue that was rejected after a node had been selected."""
         if not refusal.is_rejection:
             self.fail(queued, refusal, None, "")
             return
@@ -285,7 +295,7 @@ class Scheduler:
         self.fail(queued, Refusal(refusal.code, (diagnosis.message,)), diagnosis, "")
 
     def fail(self, queued: QueuedPod, refusal: Refusal, diagnosis: Diagnosis | None, nominated: str | None) -> None:
-        """Put a pod back and tell why; unless it is gone, or has a node by now."""
+        """Return a pod to the queue and report the reason, unless it is deleted or assigned by now."""
         info = queued.info
         current = self._pods.get(info.key.namespace, info.key.name)
         if current is None or current.metadata.uid != info.uid or current.spec.node_name:
@@ -301,15 +311,17 @@ class Scheduler:
         reason = UNSCHEDULABLE if refusal.is_rejection else ERROR
         self.reporter.refused(current, reason, refusal.message, nominated)
 
-    # Telling.
+    # Status.
 
     def health(self) -> Health:
+        """Return unhealthy if the caches take too long to sync."""
         waited = self._clock.monotonic() - self._phase_since
         if self._phase == "waiting for caches" and waited > UNSYNCED_AFTER:
             return Health(False, f"waiting for {waited:.0f} s to list pods and nodes")
         return Health(True)
 
     def status(self) -> Status:
+        """Return the status of the scheduler as a controller."""
         ok, why = self.health()
         sizes, seen = self.queue.sizes(), self.instruments
         return Status(
@@ -323,5 +335,5 @@ class Scheduler:
 
 
 def wire(context: Context) -> Scheduler:
-    """A scheduler with upstream's defaults."""
+    """Return a scheduler with upstream's defaults."""
     return Scheduler(context)

@@ -61,7 +61,8 @@ def write_module(module: str, members: list[str], facts: Facts, wire: Mapping[st
     imports = "".join(f"from kubeloop.api.generated import {m}\n" for m in used)
     return (
         "from __future__ import annotations\n\nfrom collections.abc import Mapping\n\n"
-        "import msgspec\nfrom msgspec import Raw, Struct\n\nfrom kubeloop.api.scalars import wire\n" + imports + text + "\n"
+        "import msgspec\nfrom msgspec import Raw, Struct\n\n"
+        f"from kubeloop.api.scalars import wire\n{imports}{text}\n"
     )
 
 

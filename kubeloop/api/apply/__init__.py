@@ -1,7 +1,7 @@
-"""Who owns which field of an object, and server-side apply. Pure: plain JSON values in, plain JSON values out.
+"""Managed fields and server-side apply. Pure: plain JSON values in, plain JSON values out.
 
 create, update, patch ── compare (old, new) ──▶ track_update ──┐
                                                                ├──▶ metadata.managedFields
-apply ── validate ── merge ── prune what was given up ── conflicts? ──┘
-                 shape: a schema.Node as ownership sees it; fieldset: FieldsV1 trees and their algebra
+apply ── validate ── merge ── prune ── conflicts? ─────────────┘
+                 shape: a schema.Node as ownership sees it; fields.fieldset: FieldsV1 trees and their algebra
 """

@@ -1,4 +1,4 @@
-"""One change of an object, as the managers see it: each in the version in which it last wrote."""
+"""Change of an object, compared in the API version of each manager's last write."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Convert = Callable[[dict[str, Any], str], tuple[dict[str, Any], Node] | None]
 
 
 class Change:
-    """From `old` (None: from nothing) to `new`. Only what is `settable` counts: the request may not change more."""
+    """Change from `old` (None: a create) to `new`, restricted to the fields that are `settable` by the request."""
 
     def __init__(
         self,
@@ -36,7 +36,10 @@ class Change:
         self._seen: dict[str, Comparison | None] = {api_version: self.main}
 
     def at(self, version: str) -> Comparison | None:
-        """What changed in the eyes of a version; None when it is gone. Without a converter all versions are alike."""
+        """Return the comparison in a version; None if the version is gone.
+
+        Without a converter all versions are alike.
+        """
         if self._convert is None or self._old is None:
             return self.main
         if version not in self._seen:

@@ -1,4 +1,4 @@
-"""Fields that an apply would take from other managers, and how the client is told."""
+"""Conflicts of an apply with the fields of other managers, and the error for the client."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from kubeloop.api.errors import Cause, Conflict, apply_conflict
 
 
 class FieldConflict(NamedTuple):
+    """Field that an apply would take from another manager."""
+
     owner: Entry
     path: Path
 
 
 def conflicts_with(entries: Iterable[Entry], change: Change) -> list[FieldConflict]:
-    """The changed fields that these managers own, manager by manager."""
+    """Return the changed fields that these managers own, manager by manager."""
     found: list[FieldConflict] = []
     for entry in sorted(entries, key=identifier):
         seen = change.at(entry["apiVersion"])
@@ -28,7 +30,7 @@ def conflicts_with(entries: Iterable[Entry], change: Change) -> list[FieldConfli
 
 
 def refusal(conflicts: list[FieldConflict]) -> Conflict:
-    """The error that tells all conflicts."""
+    """Build the error that lists all conflicts."""
     causes = [Cause("FieldManagerConflict", f"conflict with {_named(owner)}", show(path)) for owner, path in conflicts]
     return apply_conflict(_message(conflicts), causes)
 

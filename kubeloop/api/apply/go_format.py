@@ -1,4 +1,4 @@
-"""JSON values as Go prints them: some of upstream's messages show a client its own values this way."""
+"""JSON values as Go prints them, for upstream's messages that repeat a client's values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def type_name(value: Any) -> str:
-    """`%T`"""
+    """Format a value's type as Go's `%T` does."""
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, str):
@@ -21,7 +21,7 @@ def type_name(value: Any) -> str:
 
 
 def plain(value: Any) -> str:
-    """`%v`"""
+    """Format a value as Go's `%v` does."""
     if isinstance(value, dict):
         return "map[" + " ".join(f"{key}:{plain(value[key])}" for key in sorted(value)) + "]"
     if isinstance(value, list):
@@ -30,7 +30,7 @@ def plain(value: Any) -> str:
 
 
 def syntax(value: Any) -> str:
-    """`%#v`"""
+    """Format a value as Go's `%#v` does."""
     if isinstance(value, dict):
         inner = ", ".join(f"{json.dumps(key, ensure_ascii=False)}:{syntax(value[key])}" for key in sorted(value))
         return f"{type_name(value)}{{{inner}}}"
@@ -50,7 +50,7 @@ def _scalar(value: Any) -> str:
 
 
 def _number(value: float) -> str:
-    """The shortest digits; with an exponent from a million on, and for what is tiny."""
+    """Return the shortest digits; with an exponent from a million on, and for tiny numbers."""
     sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
     assert isinstance(exponent, int)
     scale = len(digits) + exponent - 1

@@ -1,6 +1,6 @@
-"""Handing objects over from kubectl's client-side apply, which remembers its configuration in an annotation.
+"""Migration from kubectl's client-side apply, which stores its configuration in an annotation.
 
-Only the manager called `kubectl` takes part, so that anybody can opt out by another name.
+Only the manager called `kubectl` takes part, so that clients can opt out by using another name.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MAX_ANNOTATIONS = 256 * 1024
 def not_allowed(
     conflicts: list[FieldConflict], live: dict[str, Any], shape: Shape, api_version: str
 ) -> list[FieldConflict]:
-    """The conflicts that remain: fields which client-side apply set, and nobody changed since, are kubectl's own."""
+    """Return the remaining conflicts, without fields that client-side apply set and that are unchanged since."""
     allowed = _still_as_applied(live, shape, api_version)
     return [conflict for conflict in conflicts if not has(allowed, conflict.path)]
 
@@ -40,7 +40,7 @@ def _still_as_applied(live: dict[str, Any], shape: Shape, api_version: str) -> F
 
 
 def with_annotation(obj: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
-    """The object with its annotation, if it has one, brought up to date with what was applied now."""
+    """Return the object with its last-applied annotation, if it has one, updated to the applied configuration."""
     if not _annotations(obj).get(ANNOTATION):
         return obj
     annotations = {**_annotations(obj), ANNOTATION: _encoded(config)}
@@ -50,7 +50,7 @@ def with_annotation(obj: dict[str, Any], config: dict[str, Any]) -> dict[str, An
 
 
 def _encoded(config: dict[str, Any]) -> str:
-    """As upstream encodes objects: keys sorted, HTML characters escaped, a newline at the end."""
+    """Encode an object as upstream does: keys sorted, HTML characters escaped, a newline at the end."""
     plain = dict(config)
     metadata = config.get("metadata") or {}
     if ANNOTATION in _annotations(config):

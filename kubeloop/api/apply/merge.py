@@ -1,6 +1,6 @@
-"""Joining an applied configuration with the stored object, and taking fields out of an object again.
+"""Merging an applied configuration into the stored object, and removing fields from an object.
 
-Results share what did not change with their inputs, which are never changed themselves.
+Results share unchanged parts with their inputs, which are never modified.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kubeloop.api.apply.shape import KEYED, LEAF, RECORD, SET, BadItem, Shape
 
 
 def merged(live: Any, config: Any, shape: Shape) -> Any:
-    """The stored value with everything that the configuration says."""
+    """Return the stored value merged with the configuration."""
     if shape.kind == LEAF or not (live or config):
         return live if same(live, config) else config
     if shape.kind == RECORD:
@@ -38,9 +38,9 @@ def _merged_records(live: dict[str, Any], config: dict[str, Any], shape: Shape) 
 
 
 def _merged_lists(live: list[Any], config: list[Any], shape: Shape) -> list[Any]:
-    """Keeps the stored order, except that shared items follow the configuration's order.
+    """Merge two lists in the stored order, except that shared items follow the configuration's order.
 
-    Stored items that are repeated cannot be told apart: they make room for the configured one.
+    Repeated stored items cannot be distinguished: the configured one replaces them.
     """
     mine = _elements(live, shape)
     stored: dict[str, Any] = {}
@@ -62,7 +62,7 @@ def _is(left: Any, right: Any) -> bool:
 
 
 def _order(mine: list[str], wanted: list[str], stored: dict[str, Any]) -> list[tuple[int, str | None]]:
-    """Where each item of the merged list comes from: a position in the stored list, or an element of the new one."""
+    """Return the source of each merged item: an index into the stored list, or an element of the new one."""
     asked = set(wanted)
     shared = [element for element in wanted if element in stored]
     out: list[tuple[int, str | None]] = []
@@ -89,7 +89,7 @@ def _order(mine: list[str], wanted: list[str], stored: dict[str, Any]) -> list[t
 
 
 def _elements(items: list[Any], shape: Shape) -> list[str]:
-    """The items' elements; one that cannot be named gets a name that no other has."""
+    """Return the items' path elements; an item that has none gets a unique one."""
     found: list[str] = []
     for position, item in enumerate(items):
         try:
@@ -100,12 +100,12 @@ def _elements(items: list[Any], shape: Shape) -> list[str]:
 
 
 def applied_fields(config: dict[str, Any], shape: Shape) -> FieldTree:
-    """The fields that a configuration lays claim to: its leaves, its list items and the keys of its maps."""
+    """Return the fields that a configuration claims: its leaves, its list items and the keys of its maps."""
     return _claimed(config, shape) or {}
 
 
 def _claimed(value: Any, shape: Shape) -> FieldTree | None:
-    """The claims at and below a place; an empty tree claims the place itself."""
+    """Return the claims at and below a place; an empty tree claims the place itself."""
     if shape.kind == LEAF:
         return LEAF_TREE
     if value is None:
@@ -137,7 +137,7 @@ def _as_member(below: FieldTree | None) -> FieldTree:
 
 
 def with_structs(tree: FieldTree, shape: Shape) -> FieldTree:
-    """The set with every struct field on the way to a member as a member too, so that empty structs can go."""
+    """Return the set plus every struct field on the path to a member, so that empty structs can be removed."""
     full: FieldTree = {}
     for key, child in tree.items():
         known = shape.fields.get(key[2:]) if key[0] == "f" else None
@@ -150,7 +150,7 @@ def with_structs(tree: FieldTree, shape: Shape) -> FieldTree:
 
 
 def without(value: Any, fields: FieldTree, shape: Shape) -> Any:
-    """The value without the given fields; a container that loses everything turns null."""
+    """Return the value without the given fields; a container that loses everything becomes null."""
     if shape.kind == RECORD and isinstance(value, dict):
         return _record_without(value, fields, shape)
     if shape.kind in (SET, KEYED) and isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Taking away what an applier gave up and nobody else owns, in whatever versions the managers of an object speak."""
+"""Pruning of fields that an applier no longer applies and no other manager owns, in the managers' versions."""
 
 from __future__ import annotations
 
@@ -16,30 +16,32 @@ Owned = Iterable[tuple[str, FieldTree]]
 
 
 class Versioned(NamedTuple):
-    """An object in one version, and what that version's objects look like."""
+    """Object in one version, with the shape of that version."""
 
     obj: dict[str, Any]
     version: str
     shape: Shape
 
     def at(self, version: str, convert: Convert | None) -> Versioned | None:
-        """The same in another version; None when there is no such version. Without a converter all are alike."""
+        """Convert to another version; None if it does not exist. Without a converter all versions are alike."""
         if convert is None or version == self.version:
             return self
         found = convert(self.obj, version)
         return None if found is None else Versioned(found[0], version, shape_of(found[1]))
 
     def fields(self) -> FieldTree:
+        """Return the fields that the object sets, including the structs above them."""
         return with_structs(applied_fields(self.obj, self.shape), self.shape)
 
     def less(self, fields: FieldTree) -> Versioned:
+        """Return the object without the given fields."""
         return self._replace(obj=without(self.obj, fields, self.shape) or {}) if fields else self
 
 
 def without_given_up(merged: Versioned, before: Entry, owned: Owned, convert: Convert | None) -> dict[str, Any]:
-    """Removes what the applier owned before and nobody owns now.
+    """Remove the fields that the applier owned before and that have no owner now.
 
-    In steps, so that what others own survives, and so does what nobody owned inside of what was given up.
+    Works in steps, so that fields of other managers survive, and unowned fields inside of removed ones too.
     """
     start = merged.at(before["apiVersion"], convert)
     if start is None:
@@ -56,7 +58,7 @@ def without_given_up(merged: Versioned, before: Entry, owned: Owned, convert: Co
 
 
 def _with_owned(whole: Versioned, pruned: Versioned, owned: Owned, convert: Convert | None) -> Versioned:
-    """What was pruned with everything back that somebody owns; the version at hand goes first."""
+    """Restore all owned fields in the pruned object; the version at hand goes first."""
     by_version: dict[str, FieldTree] = {whole.version: {}}
     for version, fields in owned:
         key = version if convert is not None else whole.version

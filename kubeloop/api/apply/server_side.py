@@ -1,4 +1,4 @@
-"""Server-side apply: a manager states the fields it wants; what it no longer states goes, unless another wants it."""
+"""Server-side apply: sets a manager's fields, removes those it no longer applies unless another manager owns them."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ _BEFORE_FIRST_APPLY = "before-first-apply"
 
 
 class Applied(NamedTuple):
-    """The outcome. `obj` is the stored object itself when nothing changed; it is not defaulted yet, and null stands
-    for absent in it, as in any request."""
+    """Result of an apply. `obj` is the stored object itself if nothing changed.
+
+    The object is not defaulted yet, and null means absent in it, as in any request.
+    """
 
     obj: dict[str, Any]
     entries: list[Entry]
@@ -46,10 +48,10 @@ def apply(
     settable: Settable | None = None,
     convert: Convert | None = None,
 ) -> Applied:
-    """Applies a configuration to the stored object (None: there is none), or raises the ApiError a client gets.
+    """Apply a configuration to the stored object (None: create it), or raise the ApiError for the client.
 
-    `kind` and `api_version` are those of the resource; `entries` are the stored managedFields; what isn't
-    `settable` is not this request's to change; `convert` is for kinds of several versions, whose managers may have
+    `kind` and `api_version` are those of the resource; `entries` are the stored managedFields; fields that aren't
+    `settable` can't be changed by this request; `convert` is for kinds of several versions, whose managers may have
     used another one.
     """
     _check_type(config, kind, api_version)
@@ -88,7 +90,7 @@ def _group_version_kind(config: dict[str, Any]) -> str:
 
 
 class _Application(NamedTuple):
-    """A valid configuration and everything that is known about its request."""
+    """Valid configuration with the parameters of its request."""
 
     config: dict[str, Any]
     shape: Shape

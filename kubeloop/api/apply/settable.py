@@ -1,4 +1,4 @@
-"""Which fields a request may set at all: everything but what others decide, or nothing but what it is for."""
+"""Filters for the fields that a request may set (upstream's reset fields)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ ANY_ITEM = "*"
 
 
 def all_but(*paths: Iterable[str]) -> Settable:
-    """Leaves out the fields at these paths, with everything below them."""
+    """Return a filter that drops the fields at these paths and everything below them."""
     left_out = of(*paths)
     return lambda fields: recursive_difference(fields, left_out)
 
 
 def nothing_but(*paths: Iterable[str]) -> Settable:
-    """Leaves only the fields on the way to these paths, at them and below them."""
+    """Return a filter that keeps only the fields above, at and below these paths."""
     pattern: FieldTree = {}
     for path in paths:
         place = pattern

@@ -1,6 +1,6 @@
-"""How ownership sees a schema: every place is a leaf, a record of fields, a set, or a list keyed by some of its fields.
+"""Schema as ownership sees it: every place is a leaf, a record of fields, a set, or a list-map.
 
-Compiled lazily from `Node`s, once a place, into what the walkers need at hand on every write.
+Compiled lazily from `Node`s, once per place, into the form that comparison and merging need on every write.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kubeloop.api.schema import Node
 
 Scalar = Literal["string", "numeric", "boolean", "untyped"]
 
-# Upstream keeps these untyped values whole; any other free-form object is owned field by field.
+# Upstream treats these untyped values as atomic; any other free-form object is owned field by field.
 _OPAQUE = "io.k8s.apimachinery.pkg.runtime.RawExtension"
 _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 
@@ -30,11 +30,11 @@ KEYED: Final = 3
 
 
 class BadItem(ValueError):
-    """A list item that cannot be told from its siblings."""
+    """Raised for a list item that cannot be distinguished from its siblings."""
 
 
 class Field(NamedTuple):
-    """A struct's field: its wire element, its shape, whether it is there even when empty, and whether it is a leaf."""
+    """Struct field: its wire element, its shape, its presence even if empty (`always`), and `leaf`."""
 
     element: str
     shape: Shape
@@ -43,7 +43,7 @@ class Field(NamedTuple):
 
 
 class Container(NamedTuple):
-    """A field that may hold other fields."""
+    """Field that may hold other fields."""
 
     name: str
     element: str
@@ -58,17 +58,18 @@ FreshPlan = tuple[FieldTree, tuple[Container, ...], tuple[tuple[Container, Any],
 
 
 class Shape:
-    """One place of an object, as ownership sees it."""
+    """Schema of one place of an object, as ownership sees it."""
 
     def __init__(self, node: Node | None, *, open_below: bool = False) -> None:
         self._node = node
         self.plans: dict[tuple[str, ...], Plan] = {}
         self.fresh_plans: dict[tuple[str, ...], FreshPlan] = {}
-        # In custom resources, keeping unknown fields is inherited by everything below.
+        # In custom resources, preserving unknown fields is inherited by everything below.
         self._open = open_below or (node is not None and _says_open(node))
 
     @cached_property
     def kind(self) -> Kind:
+        """Kind of the place: leaf, record, set or list-map."""
         node = self._node
         if node is None:
             return RECORD
@@ -80,11 +81,12 @@ class Shape:
 
     @cached_property
     def free_form(self) -> bool:
-        """The value alone says what this is: maps are records of free-form values, anything else a leaf."""
+        """True if only the value defines the kind: maps are records of free-form values, anything else a leaf."""
         return self._node is None or self._node.type == "any"
 
     @cached_property
     def atomic(self) -> bool:
+        """True if the value is owned and replaced as a whole."""
         node = self._node
         if node is None:
             return False
@@ -94,7 +96,7 @@ class Shape:
 
     @cached_property
     def accepts(self) -> Literal["map", "list", "any"] | Scalar:
-        """What a value must be; null is always accepted."""
+        """Type that a value must have; null is always accepted."""
         if self.free_form:
             return "any"
         assert self._node is not None
@@ -107,12 +109,13 @@ class Shape:
             return "numeric"
         if kind == "boolean":
             return "boolean"
-        # Dates, quantities and other formats are any scalar to upstream; only plain strings must be strings.
+        # Upstream accepts any scalar for dates, quantities and other formats; only plain strings must be strings.
         plain = kind == "string" and self._node.format in ("", "byte") and _definition_of(self._node) != _QUANTITY
         return "string" if plain else "untyped"
 
     @cached_property
     def fields(self) -> dict[str, Field]:
+        """Known fields of a struct by name."""
         node = self._node
         if node is None or not node.is_struct:
             return {}
@@ -125,7 +128,7 @@ class Shape:
 
     @cached_property
     def item(self) -> Shape | None:
-        """The shape of list items, map values and unknown fields; None where unknown fields are not allowed."""
+        """Shape of list items, map values and unknown fields; None where unknown fields are not allowed."""
         node = self._node
         if node is None:
             return self
@@ -137,16 +140,17 @@ class Shape:
 
     @cached_property
     def other(self) -> Shape:
-        """The shape of whatever is no known field."""
+        """Shape of unknown fields."""
         return self.item or FREE_FORM
 
     def at(self, name: str) -> Shape:
-        """The shape of a field, known or not."""
+        """Return the shape of a field, known or not."""
         known = self.fields.get(name)
         return self.other if known is None else known.shape
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
+        """Sorted keys of a list-map."""
         return tuple(sorted(self._node.list_keys)) if self._node is not None else ()
 
     @cached_property
@@ -155,7 +159,7 @@ class Shape:
 
     @cached_property
     def key_defaults(self) -> dict[str, Any]:
-        """What an absent key stands for: its default, or the zero value of a field that built-in types always send."""
+        """Values of absent keys: the default, or the zero value of a field that built-in types always send."""
         found: dict[str, Any] = {}
         item = self._node.item if self._node is not None else None
         if item is None:
@@ -175,7 +179,7 @@ class Shape:
 
     @cached_property
     def zero(self) -> dict[str, Any]:
-        """What a fresh Go value of this struct encodes to: its structs, and the zero values of required fields."""
+        """JSON encoding of this struct's Go zero value: its structs, and the zero values of required fields."""
         node = self._node
         if node is None or not _type_name(node):
             return {}
@@ -186,7 +190,7 @@ class Shape:
         return sent_when_empty(_type_name(node), required) | structs
 
     def element_of(self, item: Any) -> str:
-        """The path element that names a list item, or BadItem."""
+        """Return the path element of a list item; raises BadItem."""
         if self.kind == SET:
             if isinstance(item, dict):
                 raise BadItem("associative list without keys has an element that's a map type")
@@ -227,7 +231,7 @@ _SHAPES: WeakKeyDictionary[Node, Shape] = WeakKeyDictionary()
 
 
 def shape_of(node: Node) -> Shape:
-    """The shape of a whole object, compiled once for each root node."""
+    """Return the shape of a whole object, compiled once for each root node."""
     shape = _SHAPES.get(node)
     if shape is None:
         shape = _SHAPES[node] = Shape(node)
@@ -235,7 +239,7 @@ def shape_of(node: Node) -> Shape:
 
 
 def _definition_of(node: Node) -> str:
-    """The name of the type a node refers to; empty for an inline one, as in custom resources."""
+    """Return the name of the type a node refers to; empty for an inline one, as in custom resources."""
     return str(node._own.get("$ref", "")).rpartition("/")[2]
 
 
@@ -244,14 +248,14 @@ def _type_name(node: Node) -> str:
 
 
 def _is_value(type_name: str, name: str, child: Node, parent: Node) -> bool:
-    """Only built-in types, which refer to each other by name, have Go structs behind them."""
+    """Return True if a field holds a Go struct by value; only built-in types, which have names, do."""
     if not type_name or not child.is_struct or not _definition_of(child):
         return False
     return is_struct_by_value(type_name, name, required=name in parent.required)
 
 
 def _fact(node: Node, key: str) -> Any:
-    """A fact that Node does not tell apart itself: it counts every free-form value as atomic."""
+    """Return a fact that Node does not distinguish itself: it counts every free-form value as atomic."""
     return node._fact(key)
 
 

@@ -1,4 +1,4 @@
-"""Does an applied configuration fit its schema? Strict, because nothing that one applies may be silently dropped."""
+"""Validation of an applied configuration against its schema; strict, so that no applied field is silently dropped."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from kubeloop.api.apply.shape import KEYED, SET, BadItem, Shape
 
 
 class Problem(NamedTuple):
+    """Schema violation at one path."""
+
     path: str
     message: str
 
@@ -19,7 +21,7 @@ class Problem(NamedTuple):
 
 
 def problems(value: Any, shape: Shape, path: str = "") -> Iterator[Problem]:
-    """Everything that is wrong with a value."""
+    """Yield all schema violations of a value."""
     if value is None or shape.free_form:
         return
     wrong = _mismatch(value, shape)
@@ -32,7 +34,7 @@ def problems(value: Any, shape: Shape, path: str = "") -> Iterator[Problem]:
 
 
 def told(found: list[Problem]) -> str:
-    """One problem as it is, several as a list."""
+    """Format one problem as it is, several as a list."""
     if len(found) == 1:
         return str(found[0])
     return "\n".join(["errors:", *(f"  {problem}" for problem in found)])
@@ -61,7 +63,7 @@ def _in_fields(value: dict[str, Any], shape: Shape, path: str) -> Iterator[Probl
         known = shape.fields.get(name)
         inner = shape.item if known is None else known.shape
         if inner is None:
-            # Upstream looks no further at a struct that has a field it doesn't know.
+            # Upstream stops checking a struct that has an unknown field.
             yield Problem(f"{path}.{name}", "field not declared in schema")
             return
         yield from problems(value[name], inner, f"{path}.{name}")

@@ -1,7 +1,7 @@
-"""The set of all fields that a value holds, for values that appear or go as a whole.
+"""Set of all fields that a value holds, for values that are added or removed as a whole.
 
-Most writers send the same fields again and again, so what records with certain field names have in common is worked
-out once, and then shared.
+Most clients send the same fields repeatedly, so the tree of records with the same field names is computed
+once and then shared.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _P = TypeVar("_P")
 
 
 def tree_of(value: Any, shape: Shape) -> FieldTree:
-    """Everything a value holds when it appears or goes as a whole: all leaves, and every container on the way."""
+    """Return all fields of a value that is added or removed as a whole: all leaves, and every container above them."""
     kind = shape.kind
     if not value or kind == shapes.LEAF:
         return LEAF
@@ -58,7 +58,7 @@ _MAX_NAMES = 48
 
 
 def _remember(plans: dict[tuple[str, ...], _P], names: tuple[str, ...], plan: _P) -> None:
-    """Keeps plans few and small: names in maps are anybody's choice."""
+    """Cache a plan; bounds the number and size of plans, because clients choose the names in maps."""
     if len(names) > _MAX_NAMES:
         return
     if len(plans) >= _MAX_PLANS:
@@ -67,7 +67,7 @@ def _remember(plans: dict[tuple[str, ...], _P], names: tuple[str, ...], plan: _P
 
 
 def fresh_tree(value: dict[str, Any], shape: Shape) -> FieldTree:
-    """What a new record holds beyond what an empty one of its type has anyway. (The same as comparing the two.)"""
+    """Return the fields of a new record beyond those of its type's zero value; the same as comparing the two."""
     plan = shape.fresh_plans.get(names := tuple(value))
     if plan is None:
         plan = _freshly_planned(names, shape)
@@ -96,7 +96,7 @@ def _freshly_planned(names: tuple[str, ...], shape: Shape) -> FreshPlan:
 
 
 def _beyond(zero: Any, value: Any, shape: Shape) -> FieldTree | None:
-    """The difference between a field's empty value and its new one; None when there is none."""
+    """Return the difference between a field's zero value and its new one; None when there is none."""
     if value == zero:
         return None
     if zero is not None and shape.kind == RECORD and type(value) is dict:
@@ -111,17 +111,17 @@ def _tree_of_list(items: Any, shape: Shape) -> FieldTree:
     inner = shape.other
     tree: FieldTree = {MEMBER: LEAF}
     for element, value in indexed(items, shape).items():
-        # Repeated items are owned as one: they cannot be told apart.
+        # Repeated items are owned as one: they cannot be distinguished.
         tree[element] = tree_of_item(value, inner)
     return in_order(tree)
 
 
 class Repeated(list[Any]):
-    """Items of one list that have the same element."""
+    """Items of one list that have the same path element."""
 
 
 def indexed(items: Any, shape: Shape) -> dict[str, Any]:
-    """The items by their element. Items that cannot be named own nothing."""
+    """Return the items by their path element. Items without one own nothing."""
     found: dict[str, Any] = {}
     for item in items if type(items) is list else ():
         try:
@@ -136,4 +136,5 @@ def indexed(items: Any, shape: Shape) -> dict[str, Any]:
 
 
 def tree_of_item(value: Any, inner: Shape) -> FieldTree:
+    """Return the fields of a list item; a leaf for repeated items."""
     return LEAF if type(value) is Repeated else tree_of(value, inner)

@@ -1,7 +1,7 @@
-"""What upstream's fresh, empty objects already hold: facts of its Go types that the schema does not tell.
+"""Zero values of upstream's Go types, which the schema does not contain.
 
-A create is compared with such an object, so these fields are not new to it: `spec`, say, is there before anybody sets
-it, and nobody owns it as such. Required fields are there as a rule; the tables name the exceptions, by type.
+A create is compared with such a zero value, so these fields are not new to it: `spec`, say, is present before a client
+sets it, and has no owner itself. Required fields are present as a rule; the tables list the exceptions, by type.
 """
 
 from __future__ import annotations
@@ -62,19 +62,19 @@ KEY_DEFAULTS: Mapping[str, Mapping[str, str]] = {"LocalObjectReference": {"name"
 
 
 def is_struct_by_value(type_name: str, field: str, *, required: bool) -> bool:
-    """Is this struct field there even when nobody set it?"""
+    """Return True if this struct field is present in the Go zero value."""
     if field in STRUCTS_EVERYWHERE or field in STRUCTS_OF.get(type_name, _EMPTY):
         return True
     return required and field not in _LEFT_OUT.get(type_name, _EMPTY)
 
 
 def sent_when_empty(type_name: str, required: Mapping[str, str]) -> dict[str, Any]:
-    """The fields, structs apart, that an empty value of a type has all the same; `required` maps names to types."""
+    """Return the fields, without structs, of a type's zero value; `required` maps names to types."""
     left_out = _LEFT_OUT.get(type_name, _EMPTY)
     found = {name: zero_of(kind) for name, kind in required.items() if name not in left_out}
     return found | dict(_ALSO_SENT.get(type_name, {}))
 
 
 def zero_of(kind: str) -> Any:
-    """Go's zero value in JSON: empty lists and maps are null."""
+    """Return Go's zero value in JSON: empty lists and maps are null."""
     return _ZEROS.get(kind)

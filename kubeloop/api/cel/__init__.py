@@ -1,7 +1,7 @@
-"""CEL, the Common Expression Language, as Kubernetes speaks it: rules of custom resources, policies, match conditions.
+"""CEL, the Common Expression Language, for validation rules, admission policies and match conditions.
 
 text ─▶ lexer ─▶ parser (macros expand) ─▶ syntax tree ─▶ checker (types, overloads) ─▶ program (closures) ─▶ value
 
-An `Environment` says which variables, types and functions there are. Nothing here does I/O; every evaluation has a
+An `Environment` declares variables, types and functions. Nothing here does I/O; every evaluation has a
 budget, so that no expression keeps the process busy for long.
 """

@@ -1,7 +1,7 @@
-"""Names and the fields, keys and indexes behind them: what cel-go calls attributes, because it costs by them.
+"""Attributes as in cel-go: identifiers with fields, keys and indexes, and their costs.
 
-A chain such as `self.spec.ports[i]` costs one for each step behind the name, and one for itself wherever its value is
-used. As an index of another chain, or as what a condition chooses, it doesn't cost the one for itself.
+A chain such as `self.spec.ports[i]` costs one for each step after the name, and one for itself wherever its value is
+used. As an index of another chain, or as the result of a conditional, it doesn't cost the one for itself.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ _CHOICE: Final = "_?_:_"
 
 
 def is_attribute(node: Node) -> bool:
+    """Return True if a node is an attribute: an identifier, or a selection or index of one."""
     match node:
         case Ident():
             return not node.is_type and node.name != TARGET
@@ -31,7 +32,7 @@ def is_attribute(node: Node) -> bool:
 
 
 def costs_itself(node: Node) -> bool:
-    """Whether a chain costs one for itself: not if it begins with a condition's choice."""
+    """Return True if a chain costs one for itself: not if it begins with a conditional."""
     while is_attribute(node):
         if isinstance(node, Select):
             node = node.operand
@@ -45,19 +46,22 @@ def costs_itself(node: Node) -> bool:
 
 
 def holds_objects(node: Node) -> bool:
-    """Whether a field is looked for in an object, whose fields are missing when they are null; maps may hold null."""
+    """Return True if a field is selected from an object, whose null fields are absent; maps may hold null."""
     found = node.type.params[0] if is_optional(node.type) else node.type
     return bool(found.kind == "object")
 
 
-# Names.
+# Identifiers.
 
 
 def local(slot: int) -> Step:
+    """Return a step that reads a local variable."""
     return lambda frame: frame.locals[slot]
 
 
 def local_costing_one(slot: int) -> Step:
+    """Return a step that reads a local variable at a cost of one."""
+
     def look(frame: Frame) -> Any:
         frame.cost += 1
         return frame.locals[slot]
@@ -66,7 +70,7 @@ def local_costing_one(slot: int) -> Step:
 
 
 def accumulated(slot: int) -> Step:
-    """What a loop has come to so far, which may be an error."""
+    """Return a step that reads a loop's accumulator, which may be an error and is then raised."""
 
     def look(frame: Frame) -> Any:
         value = frame.locals[slot]
@@ -78,6 +82,8 @@ def accumulated(slot: int) -> Step:
 
 
 def variable(name: str) -> Step:
+    """Return a step that reads a variable of the environment."""
+
     def look(frame: Frame) -> Any:
         try:
             return frame.variables[name]
@@ -88,7 +94,7 @@ def variable(name: str) -> Step:
 
 
 def repeated(slot: int, paid: int) -> Step:
-    """A name for an expression that is paid for wherever the name stands."""
+    """Return a step for a bound name whose expression is charged at each use."""
 
     def look(frame: Frame) -> Any:
         frame.spend(frame.locals[paid])
@@ -98,8 +104,10 @@ def repeated(slot: int, paid: int) -> Step:
 
 
 def costing_one(step: Step) -> Step:
+    """Return a step that adds a cost of one to another step."""
+
     def cost(frame: Frame) -> Any:
-        frame.cost += 1  # whether it is too much, the next call will tell
+        frame.cost += 1  # the next call checks the limit
         return step(frame)
 
     return cost
@@ -109,6 +117,8 @@ def costing_one(step: Step) -> Step:
 
 
 def field(base: Step, key: str, of_object: bool) -> Step:
+    """Return a step that selects a field."""
+
     def look(frame: Frame) -> Any:
         held = base(frame)
         frame.cost += 1
@@ -120,6 +130,8 @@ def field(base: Step, key: str, of_object: bool) -> Step:
 
 
 def has_field(base: Step, key: str, of_object: bool) -> Step:
+    """Return a step that tests for a field."""
+
     def test(frame: Frame) -> bool:
         held = base(frame)
         frame.cost += 1
@@ -129,6 +141,8 @@ def has_field(base: Step, key: str, of_object: bool) -> Step:
 
 
 def optional_field(base: Step, key: str, of_object: bool) -> Step:
+    """Return a step that selects a field as an optional value."""
+
     def look(frame: Frame) -> Optional:
         held = base(frame)
         if isinstance(held, Optional):
@@ -143,7 +157,7 @@ def optional_field(base: Step, key: str, of_object: bool) -> Step:
 
 
 def _field_of(held: Any, key: str, of_object: bool) -> Any:
-    """A field of an object, an entry of a map, or what an optional one of them holds there."""
+    """Return a field of an object, an entry of a map, or the optional value of one of them."""
     if isinstance(held, Mapping):
         value = held.get(key)
         if value is None and (of_object or key not in held):

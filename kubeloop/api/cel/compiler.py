@@ -1,7 +1,7 @@
-"""From a tree that was checked to closures, each of which counts what it costs.
+"""Compiler from a checked tree to closures, each of which counts its cost.
 
-Costs are cel-go's: a name or a field is one, a list ten, a map thirty, an object forty, a call what its overload says.
-What consists of literals alone is made once, and costs nothing.
+Costs are cel-go's: a name or a field is one, a list ten, a map thirty, an object forty, a call as its overload says.
+Constant expressions are evaluated once, and cost nothing.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from kubeloop.api.cel.visitor import Visitor
 from kubeloop.api.structural.go_regex import RegexError, compile_pattern
 
 OBJECT_COST: Final = 40
-_ENOUGH: Final = 1_000_000  # for what is made of literals
+_ENOUGH: Final = 1_000_000  # budget of constant expressions
 _BY_PATTERN: Final = frozenset(("matches", "find", "findAll"))
 _CONVERSIONS: Final = frozenset(
     ("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint")
@@ -62,6 +62,8 @@ _CONVERSIONS: Final = frozenset(
 
 
 class Compiler(Visitor[Step]):
+    """Visitor that compiles each node to a step."""
+
     def __init__(self) -> None:
         self._scope: dict[str, int] = {}
         self.size = 0
@@ -69,7 +71,7 @@ class Compiler(Visitor[Step]):
     def _literal(self, node: Literal) -> Step:
         return Constant(node.value)
 
-    # Names.
+    # Identifiers.
 
     def _ident(self, node: Ident) -> Step:
         name = node.name
@@ -83,17 +85,17 @@ class Compiler(Visitor[Step]):
 
     def _select(self, node: Select) -> Step:
         if not node.field:
-            return self.visit(node.operand)  # all of it is one name
+            return self.visit(node.operand)  # the whole chain is one name
         if node.is_test:
             return has_field(self._chained(node.operand), node.key or node.field, holds_objects(node.operand))
         return self._whole(node)
 
     def _whole(self, node: Node) -> Step:
-        """A chain whose value is used."""
+        """Compile a chain whose value is used."""
         return costing_one(self._attribute(node)) if costs_itself(node) else self._attribute(node)
 
     def _chained(self, node: Node) -> Step:
-        """What a chain goes on from, or chooses: without what it would cost by itself."""
+        """Compile the operand of a chain or the result of a conditional, without its own cost."""
         return self._attribute(node) if is_attribute(node) else self.visit(node)
 
     def _attribute(self, node: Node) -> Step:
@@ -116,18 +118,18 @@ class Compiler(Visitor[Step]):
         raise TypeError(type(node))
 
     def _type_value(self, described: Type) -> Step:
-        value = Type(described.kind, described.name)  # of what it holds, nothing is known at run time
+        value = Type(described.kind, described.name)  # element types are unknown at run time
         return Constant(value)
 
     @contextmanager
     def _inner(self) -> Iterator[None]:
-        """Names that are given here are forgotten afterwards."""
+        """Open an inner scope; its names are dropped at the end."""
         outer = dict(self._scope)
         yield
         self._scope = outer
 
     def _named(self, name: str) -> int:
-        """A new place for a local variable."""
+        """Return a new slot for a local variable."""
         self._scope[name] = self.size
         self.size += 1
         return self._scope[name]
@@ -237,7 +239,7 @@ class Compiler(Visitor[Step]):
         return fold
 
     def _deciding(self, node: Fold, quantifier: Quantifier) -> Step:
-        """A loop that asks whether something holds of all elements, or of one; failures count if nothing decides."""
+        """Compile a loop for `all` or `exists`; errors count only if no element decides."""
         ranged = self.visit(node.range)
         with self._inner():
             begin = rounds([self._named(name) for name in node.variables])
@@ -251,14 +253,14 @@ class Compiler(Visitor[Step]):
                 frame.spend(looking)
                 if decided:
                     break
-                frame.cost += 1  # what there is so far is named
+                frame.cost += 1  # the accumulator is an identifier
                 try:
                     decided = truth(predicate(frame)) is decisive
                 except Cancelled:
                     raise
                 except CelError as error:
                     failure = failure or error
-            frame.cost += 1  # the result is named
+            frame.cost += 1  # the result is an identifier
             if failure is not None and not decided:
                 raise failure
             return decisive if decided else not decisive
@@ -266,7 +268,7 @@ class Compiler(Visitor[Step]):
         return decide
 
     def _collecting(self, node: Fold, addition: Addition) -> Step:
-        """A loop that adds to a list or map: in place, because nobody else has it yet."""
+        """Compile a loop that adds to a list or map, in place because it is not shared yet."""
         ranged = self.visit(node.range)
         with self._inner():
             begin = rounds([self._named(name) for name in node.variables])
@@ -274,7 +276,7 @@ class Compiler(Visitor[Step]):
             parts = [self.visit(part) for part in addition.parts]
         add, cost = addition.add, addition.cost
         if isinstance(node.start, ListNode) and isinstance(parts[0], Constant):
-            cost -= LIST_COST  # the list of one is always the same
+            cost -= LIST_COST  # the one-element list is constant
 
         def collect(frame: Frame) -> Any:
             made = addition.empty()
@@ -283,7 +285,7 @@ class Compiler(Visitor[Step]):
                     continue
                 add(made, *[part(frame) for part in parts])
                 frame.spend(cost)
-            frame.cost += 1  # the result is named
+            frame.cost += 1  # the result is an identifier
             return made
 
         return collect
@@ -317,7 +319,7 @@ def _strict_unary(dispatch: Dispatch, only: Step) -> Step:
         except Cancelled:
             raise
         except CelError:
-            frame.spend(1)  # a call costs even where there is nothing to call it with
+            frame.spend(1)  # a call costs one even without operands
             raise
         return dispatch(frame, (value,))
 
@@ -339,7 +341,7 @@ def _strict_binary(dispatch: Dispatch, left: Step, right: Step) -> Step:
 
 
 def _check_pattern(pattern: Any) -> None:
-    """A pattern that is written down is compiled beforehand."""
+    """Validate a literal pattern at compile time."""
     try:
         compile_pattern(pattern)
     except RegexError as error:
@@ -347,14 +349,14 @@ def _check_pattern(pattern: Any) -> None:
 
 
 def _is_fixed_list(node: Call, values: Any) -> bool:
-    """Whether it is asked for what a list of literals has."""
+    """Return True for a membership test in a list of literals."""
     if not any(overload.name == "in_list" for overload in node.overloads) or not is_list(values):
         return False
     return all(isinstance(value, (bool, int, float, str)) for value in values)
 
 
 def _member_of(values: Sequence[Any], wanted: Step) -> Step:
-    """Costs nothing, however long the list."""
+    """Return a step that tests membership; it costs nothing, however long the list."""
     if not values:
         return Constant(False)
     return lambda frame: contains(values, wanted(frame))

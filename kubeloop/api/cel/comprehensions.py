@@ -1,4 +1,4 @@
-"""What comprehensions go over, and which of them do nothing but collect."""
+"""Iteration of comprehensions, and detection of those that only collect."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAP_COST: Final = 30
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """What a loop adds to a collection in each round: on which condition, of which parts, at what cost."""
+    """Addition to a collection in each round of a loop: its condition, parts and cost."""
 
     empty: Callable[[], Any]
     add: Callable[..., None]
@@ -27,7 +27,7 @@ class Addition:
 
 
 def addition_of(node: Fold) -> Addition | None:
-    """For a loop that only adds to a list or a map."""
+    """Return the addition of a loop that only adds to a list or map, or None."""
     step, predicate = node.step, None
     if isinstance(step, Call) and step.function == "_?_:_":
         predicate, step = step.args[0], step.args[1]
@@ -36,7 +36,7 @@ def addition_of(node: Fold) -> Addition | None:
     if isinstance(node.start, ListNode) and not node.start.elements and step.function == "_+_":
         element = step.args[1]
         assert isinstance(element, ListNode)
-        # What there is so far is named, a list of one is made, and both are joined.
+        # The accumulator is read, a list of one is built, and both are concatenated.
         return Addition(list, list.append, predicate, element.elements, LIST_COST + 2)
     if isinstance(node.start, MapNode) and not node.start.entries and step.function == "cel.@mapInsert":
         add = _insert if len(step.args) == 3 else _merge
@@ -56,14 +56,14 @@ def _merge(values: dict[Any, Any], more: Mapping[Any, Any]) -> None:
 
 
 def iterated(values: Any) -> Iterable[Any]:
-    """The values of a loop's only variable, round by round: keys of maps, elements of lists."""
+    """Return the values of a loop's only variable: keys of maps, elements of lists."""
     if isinstance(values, (list, Mapping)) or is_list(values):
         return cast(Iterable[Any], values)
     raise CelError("no such overload")
 
 
 def iterated_in_pairs(values: Any) -> Iterable[tuple[Any, Any]]:
-    """The same for two variables: keys and values, or indexes and elements."""
+    """Return the values of a loop's two variables: keys and values, or indexes and elements."""
     if isinstance(values, Mapping):
         return values.items()
     if is_list(values):
@@ -72,7 +72,7 @@ def iterated_in_pairs(values: Any) -> Iterable[tuple[Any, Any]]:
 
 
 def rounds(variables: Sequence[int]) -> Callable[[Frame, Any], Iterator[None]]:
-    """What goes over a collection, with its variables in their places before each round."""
+    """Return a function that iterates over a collection and sets the loop variables before each round."""
     if len(variables) == 1:
         return partial(_rounds_of_one, variables[0])
     first, second = variables
@@ -94,17 +94,18 @@ def _rounds_of_two(first: int, second: int, frame: Frame, values: Any) -> Iterat
 
 @dataclass(frozen=True, slots=True)
 class Quantifier:
-    """`all` and `exists`: a loop that ends at the first element that decides."""
+    """`all` or `exists`: a loop that ends at the first deciding element."""
 
     decisive: bool
     predicate: Node
-    looking: int  # what it costs in each round to see whether it is decided
+    looking: int  # cost in each round of testing if it is decided
 
     @classmethod
     def of(cls, node: Fold) -> Quantifier | None:
-        step = node.step  # only macros make loops: one with such a step is none but these
+        """Return the quantifier that a loop implements, or None."""
+        step = node.step  # only macros make loops: one with such a step is one of these
         if not isinstance(step, Call) or step.function not in ("_&&_", "_||_"):
             return None
         is_any = step.function == "_||_"
-        # Each round asks whether it is decided: a call and a name; `exists` negates what it has besides.
+        # Each round tests if it is decided: a call and an identifier; `exists` also negates the accumulator.
         return cls(is_any, step.args[1], 3 if is_any else 2)

@@ -1,4 +1,4 @@
-"""Which overload of a function a call means, decided by its arguments when it is made."""
+"""Dynamic dispatch of calls to overloads, by the types of the arguments."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _OF_KIND: Mapping[str, Accepts] = {
 
 
 def acceptor_of(wanted: Type) -> Accepts | None:
-    """What tells whether a value is of a type; None where every value is."""
+    """Return a function that tests if a value has a type; None if every value does."""
     if wanted.kind in ("dyn", "variable", "error"):
         return None
     if is_optional(wanted):
@@ -47,7 +47,7 @@ def acceptor_of(wanted: Type) -> Accepts | None:
 
 
 def _collection(wanted: Type) -> Accepts:
-    """Lists are told apart by their first element, where overloads differ in nothing else."""
+    """Return the test for lists or maps; lists are distinguished by their first element if overloads require it."""
     is_one = _OF_KIND[wanted.kind]
     scalar = (
         wanted.kind == "list" and wanted.params[0].kind in _OF_KIND and wanted.params[0].kind not in ("list", "map")
@@ -59,9 +59,9 @@ def _collection(wanted: Type) -> Accepts:
 
 
 def dispatcher_of(function: str, overloads: Sequence[Overload], given: Sequence[Type]) -> Dispatch:
-    """What calls the overload that fits, and charges for it."""
+    """Return the function that calls the matching overload and charges for it."""
     if len(overloads) == 1 and not any(one.kind == "dyn" for one in given):
-        return _charged(overloads[0])  # types were checked: only null can be where something else was said to be
+        return _charged(overloads[0])  # types are checked: only null can occur instead
     candidates = [(_charged(one), [acceptor_of(param) for param in one.params]) for one in overloads]
     known: dict[tuple[type, ...], Dispatch] = {}
 
@@ -79,7 +79,7 @@ def dispatcher_of(function: str, overloads: Sequence[Overload], given: Sequence[
     return dispatch
 
 
-# Of values of these types, whether an overload takes them does not depend on what they hold.
+# Types whose values match an overload independent of their content.
 _TOLD_BY_TYPE: Final = frozenset((bool, int, float, str, bytes, type(None), UInt, Duration, Timestamp))
 
 
@@ -91,7 +91,7 @@ def _fits(acceptors: list[Accepts | None], args: tuple[Any, ...]) -> bool:
 
 
 def _charged(overload: Overload) -> Dispatch:
-    """Charges before the work is done, so that nothing is done that can't be paid."""
+    """Wrap an overload so that it charges before it works."""
     call, cost_of = overload.call, overload.cost
     work_of, work_of_result = WORK.get(overload.name), WORK_OF_RESULT.get(overload.name)
 
@@ -106,7 +106,7 @@ def _charged(overload: Overload) -> Dispatch:
             if work_of_result is not None:
                 frame.work(work_of_result * len(result))
             return result
-        except (TypeError, AttributeError):  # of null, or of what a collection of any types holds
+        except (TypeError, AttributeError):  # null, or elements of a dyn collection
             raise CelError("no such overload") from None
         except (OverflowError, ValueError) as error:
             raise CelError(str(error)) from None

@@ -1,4 +1,4 @@
-"""What an expression may speak of: variables, types of objects, and functions."""
+"""Environment of an expression: variables, object types and functions."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from kubeloop.api.cel.parse.syntax import Node, Problem
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """One way to call a function; a method's first parameter is its target."""
+    """Overload of a function; a method's first parameter is its target."""
 
-    name: str  # of this overload, which upstream's costs go by
+    name: str  # of this overload, by which upstream computes costs
     params: tuple[Type, ...]
     result: Type
     call: Callable[..., Any]
     is_method: bool = False
-    # Given the arguments: what the call costs. One, if it isn't said.
+    # Returns the cost of a call with these arguments; None means a cost of one.
     cost: Callable[..., int] | None = None
     variables: frozenset[Type] = field(init=False, default=frozenset())
 
@@ -32,7 +32,7 @@ Functions = Mapping[str, tuple[Overload, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of an object: its type, and what it is called in the data."""
+    """Field of an object: its type and its key in the data."""
 
     type: Type
     key: str
@@ -40,7 +40,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class ObjectType:
-    """Objects with known fields."""
+    """Object type with known fields."""
 
     name: str
     fields: Mapping[str, Field]
@@ -48,16 +48,16 @@ class ObjectType:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """All that there is to speak of."""
+    """Declarations that an expression can use."""
 
     functions: Functions
     variables: Mapping[str, Type] = field(default_factory=dict)
     objects: Mapping[str, ObjectType] = field(default_factory=dict)
     type_names: Mapping[str, Type] = field(default_factory=dict)  # that may be compared with `type(...)`
-    checks: tuple[Callable[[Node], list[Problem]], ...] = ()  # of trees, beyond that their types go together
+    checks: tuple[Callable[[Node], list[Problem]], ...] = ()  # checks of trees, after type checking
 
     def extended(self, variables: Mapping[str, Type], objects: Iterable[ObjectType] = ()) -> Environment:
-        """With further variables and types of objects."""
+        """Return the environment with additional variables and object types."""
         return Environment(
             self.functions,
             {**self.variables, **variables},
@@ -68,7 +68,7 @@ class Environment:
 
 
 def merged(*libraries: Functions) -> dict[str, tuple[Overload, ...]]:
-    """All functions of several libraries; a name may have overloads in more than one."""
+    """Return all functions of several libraries; a name may have overloads in more than one."""
     functions: dict[str, tuple[Overload, ...]] = {}
     for library in libraries:
         for name, overloads in library.items():

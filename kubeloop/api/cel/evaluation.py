@@ -1,4 +1,4 @@
-"""One evaluation: what it knows, and has cost so far."""
+"""State of one evaluation: variables and cost."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any, Final
 from kubeloop.api.cel.cost.budget import Allowance, TakesLong
 from kubeloop.api.cel.values import TOO_LARGE, Cancelled
 
-# Elements that may be looked at without being charged for: half a second or so.
+# Limit of elements visited without charge: about half a second.
 _MOST_WORK: Final = 500_000
-# Elements that take about as long as what costs one.
+# Elements that take about as long as a cost of one.
 _WORK_PER_COST: Final = 4
-_SHORT: Final = 16  # measuring such a collection takes no longer than remembering it
+_SHORT: Final = 16  # measuring such a collection is as fast as caching the result
 
 
 class Frame:
-    """One evaluation: its variables, and how much it has cost so far.
+    """State of one evaluation: its variables and its cost so far.
 
-    `limit` is how far it may go here: to the end of its budget, or of its allowance if that comes first.
+    `limit` is the cost at which it stops: the end of its budget, or of its allowance if that comes first.
     """
 
     __slots__ = ("_allowance", "_budget", "_measured", "_worked", "cost", "limit", "locals", "variables")
@@ -36,16 +36,17 @@ class Frame:
         self._measured: dict[int, tuple[Any, int]] = {}
 
     def spend(self, cost: int) -> None:
+        """Add to the cost; raises if the limit is exceeded."""
         self.cost += cost
         if self.cost > self.limit:
             raise self.stopped()
 
     def stopped(self) -> Exception:
-        """Why it can't go on."""
+        """Return the exception for an exceeded limit."""
         return Cancelled(TOO_LARGE) if self.cost > self._budget else TakesLong()
 
     def work(self, elements: int) -> None:
-        """Costs go by how long collections are at most, and some go by nothing. The work is bounded apart."""
+        """Count visited elements; bounds the work that costs do not cover. Raises if the limit is exceeded."""
         self._worked += elements
         if self._worked > _MOST_WORK:
             raise Cancelled(TOO_LARGE)
@@ -53,23 +54,23 @@ class Frame:
             raise TakesLong
 
     def settle(self) -> None:
-        """At the end: what was spent is no longer there for others."""
+        """Deduct the cost from the shared allowance, at the end of the evaluation."""
         if self._allowance is not None:
             self._allowance.left -= self.cost + self._worked // _WORK_PER_COST
 
     def elements_inside(self, value: Any) -> int:
-        """The same for a value that was measured before, without measuring it again."""
+        """Return the cached number of nested elements of a value."""
         known = self._measured.get(id(value))
         if known is not None:
             return known[1]
         count = elements_inside(value)
-        if len(value) > _SHORT:  # kept with its value, so that no other gets the same identity
+        if len(value) > _SHORT:  # cached with its value, so that no other value gets the same id()
             self._measured[id(value)] = (value, count)
         return count
 
 
 def elements_inside(value: Any) -> int:
-    """How many values there are in the collections that a collection holds, at any depth."""
+    """Return the number of values in the collections nested in a collection, at any depth."""
     count, left = -len(value), [value]
     while left:
         held = left.pop()
@@ -83,7 +84,7 @@ Step = Callable[[Frame], Any]
 
 
 class Constant:
-    """A step whose value is known before anything is evaluated; it costs nothing, as it does with cel-go."""
+    """Step whose value is known at compile time; it costs nothing, as in cel-go."""
 
     __slots__ = ("value",)
 

@@ -1,4 +1,4 @@
-"""Operators that do not evaluate all of their operands, and go on where an operand fails."""
+"""Logical operators with short-circuit evaluation, which absorb errors of operands."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ def _logical(terms: list[Step], decisive: bool) -> Step:
 
 
 def choice(condition: Step, yes: Step, no: Step) -> Step:
+    """Return a step for the conditional operator."""
     return lambda frame: yes(frame) if truth(condition(frame)) else no(frame)
 
 
@@ -95,16 +96,17 @@ SPECIAL: Final[dict[str, Callable[[list[Step]], Step]]] = {
 
 
 def truth(value: Any) -> bool:
+    """Return a boolean unchanged; raises CelError for any other value."""
     if value is True or value is False:
         return bool(value)
     raise CelError("no such overload")
 
 
 def settled(step: Step, frame: Frame) -> Any:
-    """The next state of a loop, which may be an error: a later element may make up for it."""
+    """Return the next accumulator of a loop; it may be an error, which a later element can absorb."""
     try:
         return step(frame)
     except Cancelled:
         raise
     except CelError as error:
-        return error.with_traceback(None)  # which would grow with each round
+        return error.with_traceback(None)  # the traceback would grow with each round

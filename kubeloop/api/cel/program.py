@@ -1,4 +1,4 @@
-"""Expressions that can be evaluated any number of times."""
+"""Compiled expressions."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from kubeloop.api.cel.parse.parser import parse
 from kubeloop.api.cel.parse.syntax import CompileError, Node, Problem
 from kubeloop.api.cel.values import Cancelled, CelError
 
-CALL_LIMIT: Final = 1_000_000  # upstream's, for one evaluation
+CALL_LIMIT: Final = 1_000_000  # upstream's limit of one evaluation
 
 
 class Program:
-    """An expression, ready to be evaluated any number of times."""
+    """Compiled expression, which can be evaluated any number of times."""
 
     __slots__ = ("_run", "_size", "text", "tree", "type")
 
@@ -32,7 +32,7 @@ class Program:
         self._size = compiler.size
 
     def evaluate(self, variables: Mapping[str, Any], limit: int = CALL_LIMIT) -> tuple[Any, int]:
-        """The value and what it cost. Raises CelError, which tells what it cost as `cost`, or `TakesLong`."""
+        """Return the value and its cost. Raises CelError, with the cost as `cost`, or `TakesLong`."""
         frame = Frame(variables, limit, self._size, ALLOWANCE.get())
         try:
             return self._run(frame), frame.cost
@@ -46,7 +46,7 @@ class Program:
 
 
 def compiled(text: str, environment: Environment) -> Program:
-    """Raises CompileError, or CelError where literals can't be converted."""
+    """Compile an expression. Raises CompileError, or CelError if literals can't be converted."""
     tree = parse(text)
     found = check(text, tree, environment)
     problems = [problem for check_tree in environment.checks for problem in check_tree(tree)]

@@ -1,7 +1,7 @@
-"""Values as expressions see them, and how they are compared.
+"""Runtime values of expressions, and their equality.
 
-Most are Python's own: bool, int (64 bits), float, str, bytes, None, and lists and mappings of them. What Python cannot
-tell apart, or lacks, is here. Errors are values too: `false && (1 / 0 > 1)` is false.
+Most are Python's own: bool, int (64 bits), float, str, bytes, None, and lists and mappings of them. Types that Python
+lacks or cannot distinguish are defined here. Errors are values too: `false && (1 / 0 > 1)` is false.
 """
 
 from __future__ import annotations
@@ -12,41 +12,41 @@ from typing import Any, Final
 
 INT_MAX: Final = 2**63 - 1
 UINT_MAX: Final = 2**64 - 1
-# Of a text or list that an expression makes: several times what a request may hold.
+# Limit of a string or list that an expression makes: several times a request's size.
 LARGEST: Final = 10_000_000
 TOO_LARGE: Final = "operation cancelled: actual cost limit exceeded"
 
 
 class CelError(Exception):
-    """An evaluation that failed; the message is cel-go's."""
+    """Evaluation error; the message is cel-go's."""
 
-    cost = 0  # of the evaluation until then
+    cost = 0  # cost of the evaluation until the error
 
 
 class Cancelled(CelError):
-    """An evaluation that used up its budget: no operator makes up for it."""
+    """Evaluation that exhausted its budget: no operator absorbs it."""
 
 
 class UInt(int):
-    """An unsigned number, which is of another type than a signed one."""
+    """Unsigned integer, a different type than a signed one."""
 
     __slots__ = ()
 
 
 class Duration(timedelta):
-    """A span of time."""
+    """Duration value."""
 
     __slots__ = ()
 
 
 class Timestamp(datetime):
-    """A moment."""
+    """Timestamp value."""
 
     __slots__ = ()
 
 
 class Optional:
-    """A value that may be missing."""
+    """Optional value."""
 
     __slots__ = ("_value", "has_value")
 
@@ -56,6 +56,7 @@ class Optional:
 
     @property
     def value(self) -> Any:
+        """Value; raises CelError if there is none."""
         if not self.has_value:
             raise CelError("optional.none() dereference")
         return self._value
@@ -73,13 +74,13 @@ NONE: Final = Optional(has_value=False)
 
 
 class SetList(tuple[Any, ...]):
-    """A list whose order doesn't count and whose elements are all different."""
+    """List with set semantics: its order is irrelevant and its elements are distinct."""
 
     __slots__ = ()
 
 
 class MadeObject(dict[str, Any]):
-    """An object that an expression made, which knows the name of its type."""
+    """Object constructed by an expression, with the name of its type."""
 
     __slots__ = ("type_name",)
 
@@ -89,7 +90,7 @@ class MadeObject(dict[str, Any]):
 
 
 class DefaultingMap(dict[str, Any]):
-    """A map that has something for every key, though only some are in it."""
+    """Map that returns a default for absent keys."""
 
     __slots__ = ("default",)
 
@@ -98,15 +99,17 @@ class DefaultingMap(dict[str, Any]):
         self.default = default
 
     def get(self, key: str, default: Any = None) -> Any:
+        """Return the value of a key, or this map's default."""
         return super().get(key, self.default)
 
 
 class MapList(tuple[Any, ...]):
-    """A list of objects that are told apart by some of their fields."""
+    """List with map semantics: objects identified by some of their fields."""
 
     keys: tuple[str, ...] = ()
 
     def keyed(self) -> dict[Hashable, Any]:
+        """Return the items by the values of their keys."""
         return keyed_by(self.keys, self)
 
 
@@ -114,15 +117,17 @@ NUMBERS: Final = (int, float)
 
 
 def is_number(value: Any) -> bool:
+    """Return True for int, uint and double."""
     return isinstance(value, NUMBERS) and not isinstance(value, bool)
 
 
 def is_list(value: Any) -> bool:
+    """Return True for a list."""
     return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
 
 
 def equal(one: Any, other: Any) -> bool:
-    """Whether values are the same; those of different types are not, but for numbers."""
+    """Return True if values are equal; values of different types are not, except numbers."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, NUMBERS):
@@ -136,7 +141,7 @@ def equal(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
-# Of these, equality is Python's own.
+# Types with Python's own equality.
 _PLAIN: Final = frozenset((int, str))
 
 
@@ -168,7 +173,7 @@ def _equal_lists(one: Sequence[Any], other: Sequence[Any]) -> bool:
 
 
 def identity(value: Any) -> Hashable:
-    """The same for values that are equal, and only for them; never for one that merely has the same hash."""
+    """Return a key that is equal exactly for equal values; never only a hash."""
     if isinstance(value, bool) or value is None:
         return (type(value), value)
     if isinstance(value, Mapping):
@@ -179,10 +184,12 @@ def identity(value: Any) -> Hashable:
 
 
 def keyed_by(keys: tuple[str, ...], items: Iterable[Any]) -> dict[Hashable, Any]:
+    """Return items by the values of their keys."""
     return {identity([item.get(key) for key in keys]): item for item in items if isinstance(item, Mapping)}
 
 
 def contains(values: Sequence[Any], wanted: Any) -> bool:
+    """Return True if a list contains a value."""
     return any(equal(value, wanted) for value in values)
 
 
@@ -191,9 +198,9 @@ SCALARS: Final = frozenset((int, float, bool, str, bytes, type(None)))
 
 
 def size_of(value: Any) -> int:
-    """How large a value counts for what is done with it."""
+    """Return the size of a value for the computation of costs."""
     kind = type(value)
-    if kind in _SIZED:  # a look at the type itself is much quicker than at what it is a kind of
+    if kind in _SIZED:  # faster than isinstance
         return len(value)
     if kind in SCALARS:
         return 1

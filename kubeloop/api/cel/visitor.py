@@ -1,4 +1,4 @@
-"""One method for each kind of node: how those go over a tree who have something else to say of each."""
+"""Visitor of syntax trees, with one method per kind of node."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ R = TypeVar("R")
 
 
 class Visitor(ABC, Generic[R]):
-    """What a node comes to, by its kind."""
+    """Base of visitors; returns one result per node."""
 
     def visit(self, node: Node) -> R:
+        """Return the result for a node, by its kind."""
         match node:
             case Literal():
                 return self._literal(node)

@@ -1,1 +1,1 @@
-"""Conversions between the versions of the kinds that are served in more than one; `api.conversion` finds them."""
+"""Conversions between versions of kinds that are served in more than one; `api.conversion` looks them up."""

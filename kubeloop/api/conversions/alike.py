@@ -1,4 +1,4 @@
-"""Versions of a kind that have the same fields: an object of one is an object of the other by another name."""
+"""Conversion between versions of a kind that have the same fields."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Plain = dict[str, Any]
 
 
 def to_version(definition: str, change: Callable[[Plain], None] | None = None) -> Callable[[Any], Any]:
-    """What turns an object of any version into one of this type, with a change of its plain form on the way."""
+    """Return a converter from any version to this type, with an optional change of the plain form."""
 
     def convert(obj: Any) -> Any:
         plain = codec.to_plain(obj)

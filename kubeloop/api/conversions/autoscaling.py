@@ -1,6 +1,6 @@
-"""Autoscalers of autoscaling/v1 and v2. v1 knows CPU utilization alone; annotations carry what else v2 says.
+"""Conversion of HorizontalPodAutoscalers between autoscaling/v1 and v2; annotations carry v2's other fields in v1.
 
-An annotation that can't be read is as good as none. Stored is v2, without these annotations.
+A malformed annotation is ignored. The storage version is v2, without these annotations.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ METRICS: Final = _PREFIX + "metrics"
 CURRENT_METRICS: Final = _PREFIX + "current-metrics"
 CONDITIONS: Final = _PREFIX + "conditions"
 BEHAVIOR: Final = _PREFIX + "behavior"
-# All that conversions own; the tolerances are from versions before v2 had a field for them.
+# All carrier annotations; the tolerances are from versions before v2 had a field for them.
 _OWN: Final = frozenset(
     (METRICS, CURRENT_METRICS, CONDITIONS, BEHAVIOR, _PREFIX + "scale-down-tolerance", _PREFIX + "scale-up-tolerance")
 )
 
 
 def to_v1(autoscaler: v2.HorizontalPodAutoscaler) -> v1.HorizontalPodAutoscaler:
-    """A v2 autoscaler as v1 shows it."""
+    """Convert a v2 autoscaler to v1."""
     spec, status = autoscaler.spec, autoscaler.status
     carried: dict[str, str] = {}
     others = [metric for metric in spec.metrics if not _is_cpu_target(metric)]
@@ -63,7 +63,7 @@ def to_v1(autoscaler: v2.HorizontalPodAutoscaler) -> v1.HorizontalPodAutoscaler:
 
 
 def to_v2(autoscaler: v1.HorizontalPodAutoscaler) -> v2.HorizontalPodAutoscaler:
-    """A v1 autoscaler as it is stored, with v2's defaults for what the annotations leave open."""
+    """Convert a v1 autoscaler to v2, with v2's defaults for fields that the annotations lack."""
     spec, status = autoscaler.spec, autoscaler.status
     annotations = autoscaler.metadata.annotations
     metrics = _cpu_metrics(spec.target_cpu_utilization_percentage)
@@ -96,7 +96,7 @@ def to_v2(autoscaler: v1.HorizontalPodAutoscaler) -> v2.HorizontalPodAutoscaler:
 
 
 def _is_cpu_target(metric: v2.MetricSpec) -> bool:
-    """Whether v1 has a field for this metric."""
+    """Return True if v1 has a field for this metric."""
     resource = metric.resource
     if metric.type != "Resource" or resource is None or resource.name != "cpu":
         return False
@@ -109,7 +109,7 @@ def _cpu_target(metrics: Sequence[v2.MetricSpec]) -> int | None:
 
 
 def _cpu_now(metrics: Sequence[v2.MetricStatus]) -> int | None:
-    """The last measured CPU utilization."""
+    """Return the last measured CPU utilization."""
     found = [
         metric.resource.current.average_utilization
         for metric in metrics
@@ -137,12 +137,12 @@ def _reference(reference: Any, kind: Callable[..., T]) -> T:
 
 
 def without_carriers(metadata: ObjectMeta) -> ObjectMeta:
-    """Metadata without the annotations that carry fields, which mean nothing in v2."""
+    """Return metadata without the annotations that carry fields, which have no meaning in v2."""
     return _with_annotations(metadata, {})
 
 
 def _with_annotations(metadata: ObjectMeta, carried: Mapping[str, str]) -> ObjectMeta:
-    """Metadata with these annotations of ours and no others of ours."""
+    """Return metadata with these carrier annotations and no others of them."""
     annotations = metadata.annotations
     if not carried and not _OWN.intersection(annotations):
         return metadata
@@ -151,7 +151,7 @@ def _with_annotations(metadata: ObjectMeta, carried: Mapping[str, str]) -> Objec
 
 
 def _written(value: Any) -> str:
-    """JSON as Go writes it, which escapes what would be special in HTML."""
+    """Encode JSON as Go does, which escapes HTML characters."""
     text = codec.encode(value).decode()
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 

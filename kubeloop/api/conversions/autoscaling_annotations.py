@@ -1,6 +1,6 @@
-"""The JSON in the annotations of autoscaling/v1: an older spelling of what autoscaling/v2 has fields for.
+"""JSON structures in the annotations of autoscaling/v1: an older form of autoscaling/v2's fields.
 
-Field by field in upstream's order, because the text of an annotation is what clients see.
+Field by field in upstream's order, because clients see the text of an annotation.
 """
 
 from __future__ import annotations
@@ -15,17 +15,21 @@ ZERO = Quantity("0")
 
 
 def _zero() -> Quantity:
-    """The default of an amount that is always written."""
+    """Return the default of a quantity that is always written."""
     return ZERO
 
 
 class Reference(Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """CrossVersionObjectReference in an annotation."""
+
     kind: str = msgspec.field(default_factory=str)
     name: str = msgspec.field(default_factory=str)
     api_version: str = ""
 
 
 class ObjectMetric(Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """ObjectMetricSource of a metric."""
+
     target: Reference = msgspec.field(default_factory=Reference)
     metric_name: str = msgspec.field(default_factory=str)
     target_value: Quantity = msgspec.field(default_factory=_zero)
@@ -34,18 +38,24 @@ class ObjectMetric(Struct, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class PodsMetric(Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """PodsMetricSource of a metric."""
+
     metric_name: str = msgspec.field(default_factory=str)
     target_average_value: Quantity = msgspec.field(default_factory=_zero)
     selector: LabelSelector | None = None
 
 
 class ResourceMetric(Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """ResourceMetricSource of a metric."""
+
     name: str = msgspec.field(default_factory=str)
     target_average_utilization: int | None = None
     target_average_value: Quantity | None = None
 
 
 class ContainerResourceMetric(Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """ContainerResourceMetricSource of a metric."""
+
     name: str = msgspec.field(default_factory=str)
     target_average_utilization: int | None = None
     target_average_value: Quantity | None = None
@@ -53,6 +63,8 @@ class ContainerResourceMetric(Struct, frozen=True, omit_defaults=True, rename="c
 
 
 class ExternalMetric(Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """ExternalMetricSource of a metric."""
+
     metric_name: str = msgspec.field(default_factory=str)
     metric_selector: LabelSelector | None = None
     target_value: Quantity | None = None
@@ -60,7 +72,7 @@ class ExternalMetric(Struct, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class Metric(Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """What an autoscaler aims at; one of the sources is set."""
+    """Metric target of an autoscaler; one of the sources is set."""
 
     type: str = msgspec.field(default_factory=str)
     object: ObjectMetric | None = None
@@ -71,6 +83,8 @@ class Metric(Struct, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class ObjectStatus(Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """Status of an object metric."""
+
     target: Reference = msgspec.field(default_factory=Reference)
     metric_name: str = msgspec.field(default_factory=str)
     current_value: Quantity = msgspec.field(default_factory=_zero)
@@ -79,18 +93,24 @@ class ObjectStatus(Struct, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class PodsStatus(Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """Status of a pods metric."""
+
     metric_name: str = msgspec.field(default_factory=str)
     current_average_value: Quantity = msgspec.field(default_factory=_zero)
     selector: LabelSelector | None = None
 
 
 class ResourceStatus(Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """Status of a resource metric."""
+
     name: str = msgspec.field(default_factory=str)
     current_average_utilization: int | None = None
     current_average_value: Quantity = msgspec.field(default_factory=_zero)
 
 
 class ContainerResourceStatus(Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """Status of a container resource metric."""
+
     name: str = msgspec.field(default_factory=str)
     current_average_utilization: int | None = None
     current_average_value: Quantity = msgspec.field(default_factory=_zero)
@@ -98,6 +118,8 @@ class ContainerResourceStatus(Struct, frozen=True, omit_defaults=True, rename="c
 
 
 class ExternalStatus(Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """Status of an external metric."""
+
     metric_name: str = msgspec.field(default_factory=str)
     metric_selector: LabelSelector | None = None
     current_value: Quantity = msgspec.field(default_factory=_zero)
@@ -105,7 +127,7 @@ class ExternalStatus(Struct, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class MetricStatus(Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """What was last measured; one of the sources is set."""
+    """Last measured metric; one of the sources is set."""
 
     type: str = msgspec.field(default_factory=str)
     object: ObjectStatus | None = None
@@ -116,6 +138,8 @@ class MetricStatus(Struct, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class Condition(Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """Condition of an autoscaler."""
+
     type: str = msgspec.field(default_factory=str)
     status: str = msgspec.field(default_factory=str)
     last_transition_time: Time | None = msgspec.field(default_factory=always_null)
@@ -125,12 +149,16 @@ class Condition(Struct, frozen=True, omit_defaults=True, rename="camel"):
 
 
 class Policy(Struct, frozen=True, rename="pascal"):
+    """Scaling policy."""
+
     type: str = ""
     value: int = 0
     period_seconds: int = 0
 
 
 class Rules(Struct, frozen=True, rename="pascal"):
+    """Scaling rules of one direction."""
+
     stabilization_window_seconds: int | None = None
     select_policy: str | None = None
     policies: tuple[Policy, ...] | None = None
@@ -138,5 +166,7 @@ class Rules(Struct, frozen=True, rename="pascal"):
 
 
 class Behavior(Struct, frozen=True, rename="pascal"):
+    """Scaling behavior."""
+
     scale_up: Rules | None = None
     scale_down: Rules | None = None

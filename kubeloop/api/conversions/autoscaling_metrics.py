@@ -1,4 +1,4 @@
-"""The metrics and behavior of autoscaling/v2, to and from the spelling that autoscaling/v1 carries in annotations."""
+"""Conversion of autoscaling/v2's metrics and behavior to and from the form in autoscaling/v1's annotations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _optional(convert: Callable[[S], T], value: S | None) -> T | None:
 
 
 def old_metric(metric: v2.MetricSpec) -> old.Metric:
-    """A v2 metric in the old spelling."""
+    """Convert a v2 metric to the annotation's form."""
     return old.Metric(
         type=metric.type,
         object=_optional(_old_object, metric.object),
@@ -59,7 +59,7 @@ def _old_reference(reference: v2.CrossVersionObjectReference) -> old.Reference:
 
 
 def new_metric(metric: old.Metric) -> v2.MetricSpec:
-    """A metric of the old spelling as v2 has it; the target's type follows from which value is set."""
+    """Convert a metric of the annotation's form to v2; the target's type follows from the value that is set."""
     return v2.MetricSpec(
         type=metric.type,
         object=_optional(_new_object, metric.object),
@@ -72,7 +72,7 @@ def new_metric(metric: old.Metric) -> v2.MetricSpec:
 
 def _new_object(source: old.ObjectMetric) -> v2.ObjectMetricSource:
     by_average = source.average_value is not None
-    # The old spelling can't leave the value out; beside an average, zero means that there is none.
+    # The old form can't omit the value; beside an average, zero means absent.
     value = None if by_average and source.target_value == ZERO else source.target_value
     return v2.ObjectMetricSource(
         described_object=_new_reference(source.target),
@@ -129,7 +129,7 @@ def _resource_target(source: old.ResourceMetric | old.ContainerResourceMetric) -
 
 
 def old_status(status: v2.MetricStatus) -> old.MetricStatus:
-    """A v2 measurement in the old spelling."""
+    """Convert a v2 metric status to the annotation's form."""
     return old.MetricStatus(
         type=status.type,
         object=_optional(_old_object_status, status.object),
@@ -168,7 +168,7 @@ def _old_external_status(source: v2.ExternalMetricStatus) -> old.ExternalStatus:
 
 
 def new_status(status: old.MetricStatus) -> v2.MetricStatus:
-    """A measurement of the old spelling as v2 has it."""
+    """Convert a metric status of the annotation's form to v2."""
     return v2.MetricStatus(
         type=status.type,
         object=_optional(_new_object_status, status.object),
@@ -218,7 +218,7 @@ def _resource_value(source: old.ResourceStatus | old.ContainerResourceStatus) ->
 
 
 def old_behavior(behavior: v2.HorizontalPodAutoscalerBehavior) -> old.Behavior:
-    """A v2 behavior as its annotation has it: upstream's internal names, nothing left out."""
+    """Convert a v2 behavior to its annotation: upstream's internal names, nothing left out."""
     return old.Behavior(_optional(_old_rules, behavior.scale_up), _optional(_old_rules, behavior.scale_down))
 
 
@@ -228,6 +228,7 @@ def _old_rules(rules: v2.HPAScalingRules) -> old.Rules:
 
 
 def new_behavior(behavior: old.Behavior) -> v2.HorizontalPodAutoscalerBehavior:
+    """Convert a behavior of the annotation's form to v2."""
     return v2.HorizontalPodAutoscalerBehavior(
         scale_up=_optional(_new_rules, behavior.scale_up), scale_down=_optional(_new_rules, behavior.scale_down)
     )
@@ -246,6 +247,7 @@ def _new_rules(rules: old.Rules) -> v2.HPAScalingRules:
 
 
 def old_condition(condition: v2.HorizontalPodAutoscalerCondition) -> old.Condition:
+    """Convert a v2 condition to the annotation's form."""
     return old.Condition(
         condition.type,
         condition.status,
@@ -257,6 +259,7 @@ def old_condition(condition: v2.HorizontalPodAutoscalerCondition) -> old.Conditi
 
 
 def new_condition(condition: old.Condition) -> v2.HorizontalPodAutoscalerCondition:
+    """Convert a condition of the annotation's form to v2."""
     return v2.HorizontalPodAutoscalerCondition(
         type=condition.type,
         status=condition.status,

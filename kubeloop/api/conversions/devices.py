@@ -1,6 +1,6 @@
-"""Claims, their templates and slices of resource.k8s.io/v1beta1, stored as v1.
+"""Conversion of claims, their templates and slices between resource.k8s.io/v1beta1 and v1, the storage version.
 
-v1beta1 says what it wants of an exact request in the request itself, and what a device is like in its `basic` part.
+v1beta1 has the fields of an exact request in the request itself, and the properties of a device in its `basic` part.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _EXACT: Final = (
 def _nest_requests(spec: Plain) -> None:
     for request in _each(spec, "devices", "requests"):
         exactly = {name: request.pop(name) for name in _EXACT if name in request}
-        if any(exactly.values()) or "adminAccess" in exactly:  # which says something even if it is false
+        if any(exactly.values()) or "adminAccess" in exactly:  # which is significant even if false
             request["exactly"] = exactly
 
 

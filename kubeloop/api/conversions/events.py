@@ -1,6 +1,6 @@
-"""Events of the core group and of events.k8s.io: the same object under different field names.
+"""Conversion of Events between the core group and events.k8s.io: the same object under different field names.
 
-Both share all that they have in common, which is safe because objects are never changed in place.
+Both share their common parts, which is safe because objects are never changed in place.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from kubeloop.api.generated import core_v1, events_v1
 
 
 def to_events(event: core_v1.Event) -> events_v1.Event:
-    """A core event as events.k8s.io shows it."""
+    """Convert a core event to events.k8s.io."""
     series = event.series
     return events_v1.Event(
         metadata=event.metadata,
@@ -33,7 +33,7 @@ def to_events(event: core_v1.Event) -> events_v1.Event:
 
 
 def to_core(event: events_v1.Event) -> core_v1.Event:
-    """An event of events.k8s.io as it is stored."""
+    """Convert an event of events.k8s.io to the core group, in which it is stored."""
     series = event.series
     return core_v1.Event(
         metadata=event.metadata,

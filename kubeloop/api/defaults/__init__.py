@@ -1,14 +1,14 @@
-"""What an object that a client sent means where it says nothing: the versioned defaults of every served kind.
+"""Versioned defaults of every served kind.
 
     bytes ─ decode ─▶ fresh struct ─ apply_defaults ─▶ the same struct, complete ─▶ admission, strategy, validation
 
-Structs are frozen for everybody else, but defaulting runs on an object that was just decoded and that nobody has seen
+Structs are frozen elsewhere, but defaulting runs on an object that was just decoded and is not shared
 yet, so it sets fields in place with `codec.force_setattr`. Constant default structures are shared between objects:
-whoever changes a nested default later must put a new struct in its place instead of setting fields inside it.
+later changes of a nested default must replace the struct instead of setting fields inside it.
 
 A kind that is absent from the table has no defaults. Modules are imported when the first object of a kind arrives.
-The little that upstream does while converting a version and that clients can see (the data of a secret's stringData,
-a node's single and plural pod CIDRs) is done here too, because here there is one version a kind.
+The few visible effects of upstream's version conversion (a secret's stringData becomes data,
+a node's single and plural pod CIDRs) are done here too, because here there is one version per kind.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 Defaulter = Callable[[Any], None]
 
-# Struct class, by the module that generates it, to the function that completes it.
+# Generated module and struct class, to its defaulting function.
 DEFAULTERS: dict[str, str] = {
     "admissionregistration_v1.MutatingAdmissionPolicy": "admissionregistration:default_policy",
     "admissionregistration_v1.MutatingAdmissionPolicyBinding": "admissionregistration:default_binding",
@@ -86,7 +86,7 @@ _resolved: dict[type, Defaulter] = {}
 
 
 def apply_defaults(obj: Any) -> None:
-    """Complete a freshly decoded object in place."""
+    """Apply the defaults to a freshly decoded object in place."""
     defaulter = _resolved.get(type(obj))
     if defaulter is None:
         defaulter = _resolve(type(obj))
@@ -104,4 +104,4 @@ def _resolve(kind: type) -> Defaulter:
 
 
 def _nothing(obj: Any) -> None:
-    """The kind has no defaults."""
+    """Apply no defaults."""

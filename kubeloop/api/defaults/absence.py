@@ -1,4 +1,4 @@
-"""Empty lists that are always written: stored objects know no difference between empty and absent, so they are null."""
+"""Normalization of empty lists that are always written: storage treats empty and absent alike, so they are null."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from kubeloop.api.codec import force_setattr
 
 
 def null_if_empty(owner: Any, *fields: str) -> None:
+    """Replace empty lists in fields by None."""
     for field in fields:
         if getattr(owner, field) == ():
             force_setattr(owner, field, None)

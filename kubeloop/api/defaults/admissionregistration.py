@@ -25,11 +25,13 @@ _EVERYTHING = LabelSelector()
 
 
 def default_validating_webhooks(configuration: ValidatingWebhookConfiguration) -> None:
+    """Apply the defaults of a ValidatingWebhookConfiguration."""
     for webhook in configuration.webhooks:
         _default_webhook(webhook)
 
 
 def default_mutating_webhooks(configuration: MutatingWebhookConfiguration) -> None:
+    """Apply the defaults of a MutatingWebhookConfiguration."""
     for webhook in configuration.webhooks:
         _default_webhook(webhook)
         if webhook.reinvocation_policy is None:
@@ -37,6 +39,7 @@ def default_mutating_webhooks(configuration: MutatingWebhookConfiguration) -> No
 
 
 def default_policy(policy: ValidatingAdmissionPolicy | MutatingAdmissionPolicy) -> None:
+    """Apply the defaults of an admission policy."""
     spec = policy.spec
     if spec.failure_policy is None:
         force_setattr(spec, "failure_policy", "Fail")
@@ -45,6 +48,7 @@ def default_policy(policy: ValidatingAdmissionPolicy | MutatingAdmissionPolicy) 
 
 
 def default_binding(binding: ValidatingAdmissionPolicyBinding | MutatingAdmissionPolicyBinding) -> None:
+    """Apply the defaults of an admission policy binding."""
     if binding.spec.match_resources is not None:
         _default_match_resources(binding.spec.match_resources)
 

@@ -25,6 +25,7 @@ _RETAIN_CLAIMS = StatefulSetPersistentVolumeClaimRetentionPolicy(when_deleted="R
 
 
 def default_deployment(deployment: Deployment) -> None:
+    """Apply the defaults of a Deployment."""
     spec = deployment.spec
     if spec.replicas is None:
         force_setattr(spec, "replicas", 1)
@@ -37,12 +38,14 @@ def default_deployment(deployment: Deployment) -> None:
 
 
 def default_replica_set(replica_set: ReplicaSet) -> None:
+    """Apply the defaults of a ReplicaSet."""
     if replica_set.spec.replicas is None:
         force_setattr(replica_set.spec, "replicas", 1)
     default_pod_spec(replica_set.spec.template.spec)
 
 
 def default_daemon_set(daemon_set: DaemonSet) -> None:
+    """Apply the defaults of a DaemonSet."""
     spec = daemon_set.spec
     _default_daemon_rollout(spec.update_strategy)
     if spec.revision_history_limit is None:
@@ -51,6 +54,7 @@ def default_daemon_set(daemon_set: DaemonSet) -> None:
 
 
 def default_stateful_set(stateful_set: StatefulSet) -> None:
+    """Apply the defaults of a StatefulSet."""
     spec = stateful_set.spec
     if not spec.pod_management_policy:
         force_setattr(spec, "pod_management_policy", "OrderedReady")

@@ -21,11 +21,12 @@ _CPU_AT_80_PERCENT = MetricSpec(
 _DOUBLE = HPAScalingPolicy(type="Percent", value=100, period_seconds=15)
 _FOUR_PODS = HPAScalingPolicy(type="Pods", value=4, period_seconds=15)
 _SCALE_UP = HPAScalingRules(stabilization_window_seconds=0, select_policy="Max", policies=(_FOUR_PODS, _DOUBLE))
-# How long to wait before scaling down is a flag of the controller, so the object leaves it open.
+# The stabilization window for scaling down is a flag of the controller, so the object omits it.
 _SCALE_DOWN = HPAScalingRules(select_policy="Max", policies=(_DOUBLE,))
 
 
 def default_autoscaler(autoscaler: HorizontalPodAutoscaler) -> None:
+    """Apply the defaults of a HorizontalPodAutoscaler."""
     spec = autoscaler.spec
     if spec.min_replicas is None:
         force_setattr(spec, "min_replicas", 1)
@@ -36,7 +37,7 @@ def default_autoscaler(autoscaler: HorizontalPodAutoscaler) -> None:
 
 
 def default_autoscaler_v1(autoscaler: HorizontalPodAutoscalerV1) -> None:
-    """The target utilization is filled in by the conversion, which also knows the annotations."""
+    """Apply the defaults of a v1 autoscaler; the conversion, which knows the annotations, sets the target."""
     if autoscaler.spec.min_replicas is None:
         force_setattr(autoscaler.spec, "min_replicas", 1)
 

@@ -7,11 +7,12 @@ from kubeloop.api.defaults.pods.pod import default_pod_spec
 from kubeloop.api.generated.batch_v1 import CronJob, Job, JobSpec
 
 _BACKOFF_LIMIT = 6
-# With a limit for each index the limit for the whole job would only be in the way.
+# Unlimited: with a limit per index, a limit for the whole job would interfere.
 _NO_BACKOFF_LIMIT = 2**31 - 1
 
 
 def default_job(job: Job) -> None:
+    """Apply the defaults of a Job."""
     spec = job.spec
     if spec.parallelism is None:
         if spec.completions is None:
@@ -23,7 +24,7 @@ def default_job(job: Job) -> None:
         )
     labels = spec.template.metadata.labels
     if labels and not job.metadata.labels:
-        # The very mapping of the template: what the strategy then adds to one, both have.
+        # The identical mapping of the template: labels that the strategy adds to one appear in both.
         force_setattr(job.metadata, "labels", labels)
     if spec.completion_mode is None:
         force_setattr(spec, "completion_mode", "NonIndexed")
@@ -38,7 +39,7 @@ def default_job(job: Job) -> None:
 
 
 def default_cron_job(cron_job: CronJob) -> None:
-    """The job inside gets its own defaults when it is created, not here."""
+    """Apply the defaults of a CronJob; the job template gets its own when the job is created."""
     spec = cron_job.spec
     if not spec.concurrency_policy:
         force_setattr(spec, "concurrency_policy", "Allow")

@@ -21,7 +21,7 @@ _NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 
 
 def default_namespace(namespace: Namespace) -> None:
-    """Labelled with its own name, so that selectors can name a namespace."""
+    """Set the label with the namespace's name, which selectors use."""
     metadata = namespace.metadata
     # A generated name is not known yet; the strategy adds the label once it is.
     if metadata.name and metadata.labels.get(_NAMESPACE_NAME_LABEL) != metadata.name:
@@ -31,6 +31,7 @@ def default_namespace(namespace: Namespace) -> None:
 
 
 def default_node(node: Node) -> None:
+    """Apply the defaults of a Node."""
     status = node.status
     if status.capacity and not status.allocatable:
         force_setattr(status, "allocatable", dict(status.capacity))
@@ -39,7 +40,7 @@ def default_node(node: Node) -> None:
 
 
 def default_secret(secret: Secret) -> None:
-    """Plain strings are a convenience of writing: they are kept, and read, as data."""
+    """Apply the defaults of a Secret; stringData is write-only and becomes data."""
     if not secret.type:
         force_setattr(secret, "type", "Opaque")
     if secret.string_data:
@@ -49,6 +50,7 @@ def default_secret(secret: Secret) -> None:
 
 
 def default_limit_range(limit_range: LimitRange) -> None:
+    """Apply the defaults of a LimitRange."""
     null_if_empty(limit_range.spec, "limits")
     for item in limit_range.spec.limits or ():
         if item.type == "Container":
@@ -57,11 +59,13 @@ def default_limit_range(limit_range: LimitRange) -> None:
 
 
 def default_resource_quota(quota: ResourceQuota) -> None:
+    """Round the amounts of a ResourceQuota."""
     round_amounts(quota.spec, "hard")
     round_amounts(quota.status, "hard", "used")
 
 
 def default_replication_controller(controller: ReplicationController) -> None:
+    """Apply the defaults of a ReplicationController."""
     spec = controller.spec
     if spec.template is not None:
         labels = spec.template.metadata.labels
@@ -75,7 +79,7 @@ def default_replication_controller(controller: ReplicationController) -> None:
 
 
 def _default_pod_cidrs(spec: NodeSpec) -> None:
-    # One field in two spellings; where they differ the older, single one counts.
+    # Singular and plural form of one field; if they differ, the older singular one wins.
     if spec.pod_cidr:
         if not spec.pod_cidrs or spec.pod_cidrs[0] != spec.pod_cidr:
             force_setattr(spec, "pod_cidrs", (spec.pod_cidr,))
@@ -84,7 +88,7 @@ def _default_pod_cidrs(spec: NodeSpec) -> None:
 
 
 def _default_container_limits(item: LimitRangeItem) -> None:
-    """The default limit follows the maximum; the default request follows the limit, or else the minimum."""
+    """Default the limit to the maximum, and the request to the limit or else the minimum."""
     limits = {**item.max, **item.default}
     if limits != item.default:
         force_setattr(item, "default", limits)

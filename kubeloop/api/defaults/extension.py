@@ -1,4 +1,4 @@
-"""Defaults of what extends the API: custom resource definitions and aggregated API services."""
+"""Defaults of CustomResourceDefinitions and APIServices."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ _NO_CONVERSION = CustomResourceConversion(strategy="None")
 
 
 def default_custom_resource_definition(definition: CustomResourceDefinition) -> None:
+    """Apply the defaults of a CustomResourceDefinition."""
     spec = definition.spec
     _default_names(spec.names)
     if spec.conversion is None:
@@ -30,6 +31,7 @@ def default_custom_resource_definition(definition: CustomResourceDefinition) -> 
 
 
 def default_api_service(service: APIService) -> None:
+    """Apply the defaults of an APIService."""
     backend = service.spec.service
     if backend is not None and backend.port is None:
         force_setattr(backend, "port", _HTTPS)

@@ -16,11 +16,13 @@ _EXEMPT_SHARES = 0
 
 
 def default_flow_schema(schema: FlowSchema) -> None:
+    """Apply the defaults of a FlowSchema."""
     if not schema.spec.matching_precedence:
         force_setattr(schema.spec, "matching_precedence", 1000)
 
 
 def default_priority_level(level: PriorityLevelConfiguration) -> None:
+    """Apply the defaults of a PriorityLevelConfiguration."""
     if level.spec.limited is not None:
         _default_shares(level.spec.limited, _LIMITED_SHARES)
         if level.spec.limited.limit_response.queuing is not None:

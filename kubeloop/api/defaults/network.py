@@ -14,6 +14,7 @@ _STICKY_FOR_THREE_HOURS = SessionAffinityConfig(client_ip=ClientIPConfig(timeout
 
 
 def default_service(service: Service) -> None:
+    """Apply the defaults of a Service."""
     spec = service.spec
     _default_affinity(spec)
     if not spec.type:
@@ -33,6 +34,7 @@ def default_service(service: Service) -> None:
 
 
 def default_endpoints(endpoints: Endpoints) -> None:
+    """Apply the defaults of Endpoints."""
     for subset in endpoints.subsets:
         for port in subset.ports:
             if not port.protocol:
@@ -40,6 +42,7 @@ def default_endpoints(endpoints: Endpoints) -> None:
 
 
 def default_endpoint_slice(endpoint_slice: EndpointSlice) -> None:
+    """Apply the defaults of an EndpointSlice."""
     null_if_empty(endpoint_slice, "endpoints", "ports")
     for port in endpoint_slice.ports or ():
         if port.name is None:
@@ -49,6 +52,7 @@ def default_endpoint_slice(endpoint_slice: EndpointSlice) -> None:
 
 
 def default_network_policy(policy: NetworkPolicy) -> None:
+    """Apply the defaults of a NetworkPolicy."""
     spec = policy.spec
     if not spec.policy_types:
         force_setattr(spec, "policy_types", ("Ingress", "Egress") if spec.egress else ("Ingress",))
@@ -59,6 +63,7 @@ def default_network_policy(policy: NetworkPolicy) -> None:
 
 
 def default_ingress_class(ingress_class: IngressClass) -> None:
+    """Apply the defaults of an IngressClass."""
     parameters = ingress_class.spec.parameters
     if parameters is not None and parameters.scope is None:
         force_setattr(parameters, "scope", "Cluster")

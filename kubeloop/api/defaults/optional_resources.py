@@ -1,4 +1,4 @@
-"""Defaults of other kinds in versions that are served when asked for."""
+"""Defaults of kinds in versions that are not served by default."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ _POOLS: Final = 100
 
 
 def default_pool_status_request(request: ResourcePoolStatusRequest) -> None:
+    """Apply the defaults of a ResourcePoolStatusRequest."""
     if request.spec.limit is None:
         force_setattr(request.spec, "limit", _POOLS)
 
 
 def default_storage_version(version: StorageVersion) -> None:
-    """Its spec has no fields, and is always there."""
+    """Set the spec, which has no fields and is always present."""
     force_setattr(version, "spec", _NOTHING)
 
 
 def default_old_claim(claim: ResourceClaim) -> None:
-    """A claim of v1beta1, whose exact requests are the requests themselves."""
+    """Apply the defaults of a v1beta1 ResourceClaim, whose exact requests are the requests themselves."""
     _default_old_spec(claim.spec)
     if claim.status.allocation is not None:
         for result in claim.status.allocation.devices.results:
@@ -35,6 +36,7 @@ def default_old_claim(claim: ResourceClaim) -> None:
 
 
 def default_old_claim_template(template: ResourceClaimTemplate) -> None:
+    """Apply the defaults of a v1beta1 ResourceClaimTemplate."""
     _default_old_spec(template.spec.spec)
 
 

@@ -1,4 +1,4 @@
-"""Defaults of device claims. When a taint was added is the strategy's to stamp: defaults know no time."""
+"""Defaults of device claims. The strategy sets a taint's timeAdded: defaults have no clock."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ _EXACT_COUNT = "ExactCount"
 
 
 def default_resource_claim(claim: ResourceClaim) -> None:
+    """Apply the defaults of a ResourceClaim."""
     _default_claim_spec(claim.spec)
     if claim.status.allocation is not None:
         for result in claim.status.allocation.devices.results:
@@ -25,6 +26,7 @@ def default_resource_claim(claim: ResourceClaim) -> None:
 
 
 def default_resource_claim_template(template: ResourceClaimTemplate) -> None:
+    """Apply the defaults of a ResourceClaimTemplate."""
     _default_claim_spec(template.spec.spec)
 
 
@@ -42,7 +44,7 @@ def _default_request(request: ExactDeviceRequest | DeviceSubRequest) -> None:
 
 
 def default_amount(request: Any) -> None:
-    """How many devices a request wants, in whichever version: one."""
+    """Default a request of any version to exactly one device."""
     if not request.allocation_mode:
         force_setattr(request, "allocation_mode", _EXACT_COUNT)
     if request.allocation_mode == _EXACT_COUNT and not request.count:
@@ -50,7 +52,7 @@ def default_amount(request: Any) -> None:
 
 
 def default_tolerations(tolerations: Iterable[Any]) -> None:
-    """The same for what it tolerates: a taint of the same value."""
+    """Default the operator of tolerations to Equal."""
     for toleration in tolerations:
         if not toleration.operator:
             force_setattr(toleration, "operator", "Equal")

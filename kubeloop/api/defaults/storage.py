@@ -1,4 +1,4 @@
-"""Defaults of persistent volumes, claims, storage classes and what CSI drivers declare."""
+"""Defaults of persistent volumes, claims, storage classes and CSI objects."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ _CSI_DRIVER_DEFAULTS = {
 
 
 def default_persistent_volume(volume: PersistentVolume) -> None:
+    """Apply the defaults of a PersistentVolume."""
     spec = volume.spec
     if not volume.status.phase:
         force_setattr(volume.status, "phase", "Pending")
@@ -33,6 +34,7 @@ def default_persistent_volume(volume: PersistentVolume) -> None:
 
 
 def default_persistent_volume_claim(claim: PersistentVolumeClaim) -> None:
+    """Apply the defaults of a PersistentVolumeClaim."""
     if not claim.status.phase:
         force_setattr(claim.status, "phase", "Pending")
     default_claim_spec(claim.spec)
@@ -40,6 +42,7 @@ def default_persistent_volume_claim(claim: PersistentVolumeClaim) -> None:
 
 
 def default_storage_class(storage_class: StorageClass) -> None:
+    """Apply the defaults of a StorageClass."""
     if storage_class.reclaim_policy is None:
         force_setattr(storage_class, "reclaim_policy", "Delete")
     if storage_class.volume_binding_mode is None:
@@ -47,6 +50,7 @@ def default_storage_class(storage_class: StorageClass) -> None:
 
 
 def default_csi_driver(driver: CSIDriver) -> None:
+    """Apply the defaults of a CSIDriver."""
     spec = driver.spec
     for field, value in _CSI_DRIVER_DEFAULTS.items():
         if getattr(spec, field) is None:
@@ -56,10 +60,12 @@ def default_csi_driver(driver: CSIDriver) -> None:
 
 
 def default_csi_node(node: CSINode) -> None:
+    """Normalize the empty driver list of a CSINode."""
     null_if_empty(node.spec, "drivers")
 
 
 def default_volume_attachment(attachment: VolumeAttachment) -> None:
+    """Apply the defaults of a VolumeAttachment."""
     inline = attachment.spec.source.inline_volume_spec
     if inline is not None:
         round_amounts(inline, "capacity")

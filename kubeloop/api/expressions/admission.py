@@ -1,4 +1,4 @@
-"""What expressions in policies and match conditions may speak of, and what is wrong with those that don't. Pure."""
+"""Compilation of expressions in admission policies and match conditions, and their errors. Pure."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _OBJECT: Final = "Object"
 _JSON_PATCH: Final = "JSONPatch"
 _TEXTS: Final = list_of(STRING)
 _LABELS: Final = map_of(STRING, STRING)
-# Of a patch's field that there is none: it has a type without a name, which no value is of.
+# Type of an undefined patch field: it has no name, and no value is assignable to it.
 _NO_TYPE: Final = Type("")
 _REMEMBERED: Final = 2048
 
@@ -112,7 +112,7 @@ _OBJECTS: Final = (
 
 
 class _AnyField(Mapping[str, Field]):
-    """The fields of an object that is described nowhere: all that one can name."""
+    """Fields of an object without a schema: any name is valid."""
 
     def __getitem__(self, name: str) -> Field:
         return Field(ANY, name)
@@ -125,7 +125,7 @@ class _AnyField(Mapping[str, Field]):
 
 
 class _PatchFields(Mapping[str, Field]):
-    """The fields of a JSON patch's operation; any other one has a type that fits nothing."""
+    """Fields of a JSON patch operation; an unknown one has a type that is assignable to none."""
 
     def __getitem__(self, name: str) -> Field:
         found = STRING if name in ("op", "path", "from") else ANY if name == "value" else _NO_TYPE
@@ -139,7 +139,7 @@ class _PatchFields(Mapping[str, Field]):
 
 
 class _PatchTypes(Mapping[str, ObjectType]):
-    """The known types, and besides `JSONPatch`, `Object`, and `Object.spec.template` for every field of an object."""
+    """Known types plus `JSONPatch`, `Object`, and `Object.spec.template` for every field of an object."""
 
     def __init__(self, known: Mapping[str, ObjectType]) -> None:
         self._known = known
@@ -160,7 +160,7 @@ class _PatchTypes(Mapping[str, ObjectType]):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which of the optional things there are to speak of; `variables` are in the order of their declaration."""
+    """Optional declarations of an environment; `variables` are in the order of their declaration."""
 
     params: bool = False
     authorizer: bool = True
@@ -168,6 +168,7 @@ class Scope:
     variables: tuple[tuple[str, Type], ...] | None = None
 
     def with_variable(self, name: str, type: Type) -> Scope:
+        """Return the scope with an additional variable."""
         return replace(self, variables=(*(self.variables or ()), (name, declarable(type))))
 
 
@@ -175,7 +176,7 @@ _DECLARABLE: Final = frozenset((BOOL, BYTES, DOUBLE, DURATION, INT, NULL, STRING
 
 
 def declarable(type: Type) -> Type:
-    """What is known of a variable whose expression is of a type: of objects and the like, nothing."""
+    """Return the type of a variable whose expression has a type; dyn for objects and the like."""
     if type in _DECLARABLE:
         return type
     if type.kind in ("list", "map"):
@@ -203,6 +204,7 @@ def _base(params: bool, authorizer: bool, patches: bool) -> Environment:
 
 
 def environment_of(scope: Scope) -> Environment:
+    """Return the CEL environment of a scope."""
     base = _base(scope.params, scope.authorizer, scope.patches)
     if scope.variables is None:
         return base
@@ -213,7 +215,7 @@ def environment_of(scope: Scope) -> Environment:
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A text with its program, or with what is wrong with it."""
+    """Expression text with its program, or with its compile error."""
 
     text: str
     program: Program | None
@@ -221,12 +223,13 @@ class Expression:
 
     @property
     def type(self) -> Type:
+        """Type of the result; dyn if it does not compile."""
         return self.program.type if self.program is not None else ANY
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def expression_of(text: str, scope: Scope, wanted: tuple[Type, ...]) -> Expression:
-    """Compiled, and of one of the wanted types."""
+    """Compile an expression and check that it has one of the wanted types."""
     try:
         program = compiled(text, environment_of(scope))
     except (CompileError, CelError) as error:
@@ -237,29 +240,32 @@ def expression_of(text: str, scope: Scope, wanted: tuple[Type, ...]) -> Expressi
 
 
 class PolicyExpressions:
-    """The expressions of one policy, whose variables are declared first; each may speak of those before it."""
+    """Expressions of one policy; variables are declared first and may use those before them."""
 
     def __init__(self, *, has_params: bool, has_variables: bool) -> None:
         self._scope = Scope(params=has_params, variables=() if has_variables else None)
         self.variables: dict[str, Expression] = {}
 
     def declare(self, name: str, text: str) -> str:
-        """What is wrong with a variable; it is declared all the same, and may be anything."""
+        """Declare a variable and return its compile error; an invalid one is declared as dyn."""
         found = self.variables[name] = expression_of(text, self._scope, ANYTHING)
         self._scope = self._scope.with_variable(name, found.type)
         return found.problem
 
     def truth(self, text: str) -> Expression:
+        """Compile a boolean expression."""
         return expression_of(text, self._scope, TRUTH)
 
     def message(self, text: str) -> Expression:
-        """Of those who are told no; it may not ask for rights."""
+        """Compile a messageExpression, which has no access to the authorizer."""
         return expression_of(text, replace(self._scope, authorizer=False), TEXT)
 
     def annotation(self, text: str) -> Expression:
+        """Compile the expression of an audit annotation."""
         return expression_of(text, self._scope, TEXT_OR_NOTHING)
 
     def patch(self, text: str, kind: str) -> Expression:
+        """Compile a mutation's expression of the given patch type."""
         wanted = OPERATIONS if kind == "JSONPatch" else CONFIGURATION
         return expression_of(text, replace(self._scope, patches=True), wanted)
 
@@ -279,5 +285,5 @@ _OWN_NAMES: Final = {
 
 
 def _name_of(one: Type) -> str:
-    """As cel-go's types call themselves, which differs from what its compiler calls them."""
+    """Return a type's name as cel-go's types format themselves, which differs from its compiler's format."""
     return _OWN_NAMES.get(one.kind, str(one))

@@ -1,4 +1,4 @@
-"""What is wrong with a policy's expressions once it is known of which kinds their objects are. Pure."""
+"""Type checking of a policy's expressions against the schemas of the matched kinds. Pure."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from kubeloop.api.generated.admissionregistration_v1 import ExpressionWarning, V
 from kubeloop.api.structural.declared import Declarations
 
 _VARIABLES_TYPE: Final = "kubernetes.variables"
-# Known where expressions are evaluated, but not where their types are checked.
+# Declared for evaluation, but not for type checking.
 _NOT_KNOWN: Final = "authorizer.requestResource"
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Kind:
-    """A kind in one version."""
+    """GroupVersionKind."""
 
     group: str
     version: str
@@ -34,7 +34,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A kind that a policy is about, and what objects of it look like."""
+    """Kind that a policy matches, with the declarations of its schema."""
 
     kind: Kind
     declared: Declarations
@@ -50,7 +50,7 @@ class _Named(Protocol):
 def warnings_about(
     spec: ValidatingAdmissionPolicySpec, subjects: Sequence[Subject], params: Declarations | None
 ) -> tuple[ExpressionWarning, ...]:
-    """One for each expression that doesn't go with some of the kinds; the parameters' may be unknown."""
+    """Return a warning for each expression that fails to compile for some kinds; params may be unknown."""
     has_params = spec.param_kind is not None
     worlds = [(one.kind, _world(one.declared, params, has_params, spec.variables)) for one in subjects]
     found = []
@@ -71,7 +71,7 @@ def _expressions(spec: ValidatingAdmissionPolicySpec) -> Iterator[tuple[str, str
 def _world(
     declared: Declarations, params: Declarations | None, has_params: bool, variables: Iterable[_Named]
 ) -> Environment:
-    """All that the expressions may speak of, with the types that it has for objects of one kind."""
+    """Return the environment of the expressions, typed for objects of one kind."""
     base = environment_of(Scope(params=has_params))
     known = {name: one for name, one in base.variables.items() if name != _NOT_KNOWN}
     known |= {"object": _root(declared), "oldObject": _root(declared)}
@@ -83,7 +83,7 @@ def _world(
     fields: dict[str, Field] = {}
     objects[_VARIABLES_TYPE] = ObjectType(_VARIABLES_TYPE, fields)
     world = Environment(base.functions, known, objects, base.type_names, base.checks)
-    for one in variables:  # each may speak of those before it
+    for one in variables:  # each may use those before it
         fields[one.name] = Field(_type_of(one.expression, world), one.name)
     return world
 
@@ -104,6 +104,6 @@ def _problem(text: str, world: Environment) -> str:
         compiled(text, world)
     except CompileError as error:
         return str(error)
-    except CelError:  # its types are sound, whatever its literals are
+    except CelError:  # its types are valid, whatever its literals are
         return ""
     return ""

@@ -1,4 +1,4 @@
-"""Expressions that select devices: what they may speak of, and whether they can be read."""
+"""Compilation of CEL device selectors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _environment() -> Environment:
 
 @lru_cache(maxsize=256)
 def device_selector(text: str) -> Program | str:
-    """An expression that says of a device whether it is meant; or what is wrong with it."""
+    """Return the compiled selector of a device, or its compile error."""
     try:
         program = compiled(text, _environment())
     except (CompileError, CelError) as error:

@@ -1,8 +1,7 @@
-"""Feature gates: which features are on, as `--feature-gates` says it, and which are in force for the rules of objects.
+"""Feature gates: those enabled by `--feature-gates`, and those in effect for strategies and validation.
 
-The rules of objects (what a strategy drops, what validation forbids) are pure functions of objects without a place for
-the server whose rules they are. So a server puts its features in force whenever it is about to call them, and servers
-with different features can take turns in one process.
+Strategies and validation are pure functions of objects, without a parameter for the server they run in. So a server
+sets its features before it calls them, and servers with different features can alternate in one process.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import msgspec
 from kubeloop.api.features.known_features import GATES, NEEDS, Stage
 
 STAGES: Final[dict[str, Stage]] = {name: stage for stage, names in GATES.items() for name in names.split()}
-# Words for all gates of a stage that nothing else is said about.
+# Settings for all gates of a stage without their own setting.
 _WHOLE_STAGES: Final = {"AllAlpha": "Alpha", "AllBeta": "Beta"}
 _TRUE: Final = frozenset(("1", "t", "T", "true", "TRUE", "True"))
 _FALSE: Final = frozenset(("0", "f", "F", "false", "FALSE", "False"))
@@ -23,15 +22,16 @@ _COMPONENT: Final = "kube"
 
 
 class UnusableGate(ValueError):
-    """A gate that isn't known, can't be set, or lacks others; the message is upstream's."""
+    """Raised for a gate that is unknown, locked, or lacks its dependencies; the message is upstream's."""
 
 
 class Features(msgspec.Struct, frozen=True):
-    """The features that are on."""
+    """Set of enabled features."""
 
     on: frozenset[str]
 
     def is_on(self, name: str) -> bool:
+        """Return True if a feature is enabled."""
         return name in self.on
 
 
@@ -40,7 +40,7 @@ _in_force = DEFAULT_FEATURES
 
 
 def read_features(said: Iterable[str]) -> Features:
-    """The features that `Name=true` and the like leave on; raises UnusableGate."""
+    """Parse `Name=true` settings into the enabled features; raises UnusableGate."""
     words = dict(_word(one) for text in said for one in text.split(",") if one)
     if not words:
         return DEFAULT_FEATURES
@@ -57,13 +57,13 @@ def read_features(said: Iterable[str]) -> Features:
 
 
 def put_in_force(features: Features) -> None:
-    """From now on the rules of objects go by these features."""
+    """Set the features that strategies and validation use from now on (process-wide)."""
     global _in_force
     _in_force = features
 
 
 def is_on(name: str) -> bool:
-    """Whether a feature is in force."""
+    """Return True if a feature is currently in effect."""
     return name in _in_force.on
 
 

@@ -1,4 +1,4 @@
-"""Kubernetes 1.37's feature gates: their stages, what is on unless somebody says otherwise, and what needs what."""
+"""Kubernetes 1.37's feature gates: their stages, defaults and dependencies."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class Stage(msgspec.Struct, frozen=True):
-    """How far the gates of a group have come; those that are locked can't be changed."""
+    """Maturity of a group of gates; locked gates can't be changed."""
 
     name: str
     on: bool
@@ -104,7 +104,7 @@ GATES: Final = {
         DisableCPUQuotaWithExclusiveCPUs DisableNodeKubeProxyVersion GitRepoVolumeDriver SeparateCacheWatchRPC
     """,
 }
-# A gate that is on needs these on as well.
+# Dependencies: an enabled gate requires these.
 NEEDS: Final = {
     "ClusterTrustBundleProjection": "ClusterTrustBundle",
     "CompositePodGroup": "GenericWorkload TopologyAwareWorkloadScheduling",

@@ -1,6 +1,6 @@
-"""The literal table of resources in versions that the API server serves only when it is told to, in discovery order.
+"""Table of resources in versions that the API server serves only on request, in discovery order.
 
-Like the table of `api.kinds`, which has those that it serves by default; `api.serving` tells which are served.
+Complements the table of `api.kinds`, which has those served by default; `api.features.resource_config` selects.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ _SCHEDULING = "scheduling.k8s.io"
 
 
 def _offered(group: str, version: str, plural: str, kind: str, **facts: Any) -> Resource:
-    """`old` are the minor versions in which it was deprecated and is gone; `stored` is the version it is kept in."""
+    """Return an optional resource; `old` has the minor versions of deprecation and removal.
+
+    `stored` is the storage version.
+    """
     stored, old = facts.pop("stored", version), facts.pop("old", None)
     if stored != version:
         facts["stored_as"] = (group, stored)
@@ -120,5 +123,5 @@ OFFERED: Final[tuple[Resource, ...]] = (
     ),
 )
 
-# Every type that is generated for these, before what they refer to.
+# All generated types, before the types that they refer to.
 DEFINITIONS: Final[tuple[str, ...]] = tuple(dict.fromkeys(definitions_of(OFFERED)))

@@ -1,7 +1,7 @@
-"""Which resources an API server serves: those it serves by default, and what `--runtime-config` makes of that.
+"""Resources that an API server serves: the defaults, modified by `--runtime-config`.
 
 A choice is a mapping from `api/all`, `api/ga`, `api/beta`, `api/alpha`, a group's version (`apps/v1`, `/v1` for the
-core group) or one resource of it (`batch/v1/jobs`) to `true` or `false`. The more special word counts.
+core group) or one resource of it (`batch/v1/jobs`) to `true` or `false`. The more specific key wins.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _LEVELS: Final = {
     "api/beta": r"v\d+beta\d+",
     "api/alpha": r"v\d+alpha\d+",
 }
-# Served by servers of their own within the server, which the choice isn't about.
+# Groups of delegated API servers, which the choice doesn't affect.
 _ALWAYS: Final = ("apiregistration.k8s.io",)
-# Versions that can still be named, though nothing is served in them any more.
+# Versions that can still be named, though they serve nothing any more.
 _EMPTY: Final = {
     "apiextensions.k8s.io": ("v1beta1",),
     "apps": ("v1beta1", "v1beta2"),
@@ -40,35 +40,35 @@ _EMPTY: Final = {
     "rbac.authorization.k8s.io": ("v1alpha1", "v1beta1"),
     "storage.k8s.io": ("v1alpha1", "v1beta1"),
 }
-# Where in discovery a group stands that nothing is served of by default.
+# Discovery order of groups that serve nothing by default.
 _FOLLOWED_BY: Final = {"internal.apiserver.k8s.io": "storagemigration.k8s.io"}
 _TRUE: Final = frozenset(("", "1", "t", "T", "true", "TRUE", "True"))
 _FALSE: Final = frozenset(("0", "f", "F", "false", "FALSE", "False"))
 
 
 class UnusableChoice(ValueError):
-    """What was chosen can't be served; the message is upstream's."""
+    """Raised for a `--runtime-config` that can't be served; the message is upstream's."""
 
 
 class Serving(msgspec.Struct, frozen=True):
-    """What an API server serves, and with which features."""
+    """Resources and features of an API server."""
 
     resources: tuple[Resource, ...] = RESOURCES
     features: Features = DEFAULT_FEATURES
 
     def kept(self) -> tuple[Resource, ...]:
-        """What it has a place for: also what it doesn't serve but may look up itself."""
+        """Return the resources with storage: those served, and the default ones that the server may look up itself."""
         return RESOURCES if self.resources is RESOURCES else tuple(dict.fromkeys((*self.resources, *RESOURCES)))
 
 
 def read_serving(choice: Iterable[str], gates: Iterable[str]) -> Serving:
-    """From what `--runtime-config` and `--feature-gates` say; raises UnusableChoice and UnusableGate."""
+    """Parse `--runtime-config` and `--feature-gates`; raises UnusableChoice and UnusableGate."""
     features = read_features(gates)
     return Serving(served_resources(read_choice(choice), features), features)
 
 
 def read_choice(said: Iterable[str]) -> dict[str, str]:
-    """`a=b,c=d` as a mapping; the last word about something counts."""
+    """Parse `a=b,c=d` into a mapping; the last value of a key wins."""
     words = (one for text in said for one in text.split(",") if one)
     pairs = (word.partition("=")[::2] for word in words)
     return {key.strip(): value.strip() for key, value in pairs}
@@ -77,7 +77,7 @@ def read_choice(said: Iterable[str]) -> dict[str, str]:
 def served_resources(
     choice: Mapping[str, str] | None = None, features: Features = DEFAULT_FEATURES
 ) -> tuple[Resource, ...]:
-    """The resources that are served, in discovery order; raises UnusableChoice."""
+    """Return the resources to serve, in discovery order; raises UnusableChoice."""
     if not choice:
         if features is DEFAULT_FEATURES:
             return RESOURCES
@@ -102,8 +102,8 @@ def served_resources(
 
 
 def _with_offered() -> tuple[Resource, ...]:
-    """All resources there are: those of a group that are only offered follow those that are served by default."""
-    from kubeloop.api.features.optional_resources import OFFERED  # few servers are asked for these
+    """Return all resources: in each group, optional ones follow those that are served by default."""
+    from kubeloop.api.features.optional_resources import OFFERED  # few servers need these
 
     found: list[Resource] = []
     for group in dict.fromkeys(one.group for one in RESOURCES):

@@ -1,4 +1,4 @@
-"""Conditions of an object: found, set and removed by type, with the rule for when they last changed."""
+"""Conditions of an object: looked up, set and removed by type, with the rule for lastTransitionTime."""
 
 from __future__ import annotations
 
@@ -9,21 +9,26 @@ import msgspec
 
 
 class Condition(Protocol):
-    """What the conditions of every kind have in common."""
+    """Protocol of the condition types of all kinds."""
 
     @property
-    def type(self) -> str: ...
+    def type(self) -> str:
+        """Type of the condition."""
+
     @property
-    def status(self) -> str: ...
+    def status(self) -> str:
+        """Status: True, False or Unknown."""
+
     @property
-    def last_transition_time(self) -> Any: ...
+    def last_transition_time(self) -> Any:
+        """Time at which the status last changed."""
 
 
 C = TypeVar("C", bound=Condition)
 
 
 def find_condition(conditions: Iterable[C], type: str) -> C | None:
-    """The condition of a type, if there is one."""
+    """Return the condition of a type, or None."""
     for condition in conditions:
         if condition.type == type:
             return condition
@@ -31,24 +36,26 @@ def find_condition(conditions: Iterable[C], type: str) -> C | None:
 
 
 def has_status(conditions: Iterable[Condition], type: str, status: str) -> bool:
-    """Whether the condition of a type is there and has a status."""
+    """Return True if the condition of a type exists and has the given status."""
     found = find_condition(conditions, type)
     return found is not None and found.status == status
 
 
 def is_true(conditions: Iterable[Condition], type: str) -> bool:
+    """Return True if the condition of a type has the status True."""
     return has_status(conditions, type, "True")
 
 
 def is_false(conditions: Iterable[Condition], type: str) -> bool:
+    """Return True if the condition of a type has the status False."""
     return has_status(conditions, type, "False")
 
 
 def set_condition(conditions: tuple[C, ...], new: C, now: Any) -> tuple[C, ...]:
-    """The conditions with one replaced in its place, or added at the end.
+    """Return the conditions with one replaced in its place, or appended.
 
-    While the status stays the same so does the transition time; else it is the new condition's own, or `now`.
-    What would change nothing returns the very same tuple.
+    While the status is unchanged so is the transition time; else it is the new condition's own, or `now`.
+    Returns the identical tuple if nothing changes.
     """
     old = find_condition(conditions, new.type)
     if old is not None and old.status == new.status:
@@ -65,6 +72,6 @@ def set_condition(conditions: tuple[C, ...], new: C, now: Any) -> tuple[C, ...]:
 
 
 def remove_condition(conditions: tuple[C, ...], type: str) -> tuple[C, ...]:
-    """The conditions without those of a type; the very same tuple when there is none."""
+    """Return the conditions without those of a type; the identical tuple if there are none."""
     kept = tuple(condition for condition in conditions if condition.type != type)
     return kept if len(kept) != len(conditions) else conditions

@@ -1,4 +1,4 @@
-"""Where in an object something is wrong, and what: field paths and field errors in upstream's wording."""
+"""Field paths and field errors in upstream's wording (upstream's package field)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import msgspec
 
 
 class Path(msgspec.Struct, frozen=True, gc=False):
-    """A place in an object, as a chain of steps back to its root.
+    """Path to a field of an object, as a chain of steps back to its root.
 
-    A step is one small allocation, and text is made only when a path is shown, so validators can pass paths freely.
+    A step is one small allocation, and text is built only when a path is shown, so validators can pass paths freely.
     """
 
     step: str | int
@@ -20,18 +20,18 @@ class Path(msgspec.Struct, frozen=True, gc=False):
     subscript: bool = False
 
     def child(self, *names: str) -> Path:
-        """The field below, through each of the names in turn."""
+        """Return the path of a field below, through each of the names in turn."""
         path = self
         for name in names:
             path = Path(name, path)
         return path
 
     def index(self, index: int) -> Path:
-        """The list item at an index."""
+        """Return the path of the list item at an index."""
         return Path(index, self, True)
 
     def key(self, key: str) -> Path:
-        """The map entry of a key, or the list item that a key names."""
+        """Return the path of a map entry, or of the list item that a key names."""
         return Path(key, self, True)
 
     def __str__(self) -> str:
@@ -47,7 +47,7 @@ class Path(msgspec.Struct, frozen=True, gc=False):
 
 
 class ErrorType(Enum):
-    """What kind of field error it is; the value is the reason that a Status cause carries."""
+    """Type of a field error; the value is the reason in a Status cause."""
 
     NOT_FOUND = "FieldValueNotFound"
     REQUIRED = "FieldValueRequired"
@@ -80,7 +80,7 @@ _TITLES: Final = {
 
 
 class Omitted(Enum):
-    """Stands for a value that is deliberately not shown (None is a value: it shows as null)."""
+    """Marks a value that is deliberately not shown (None is a value: it shows as null)."""
 
     OMITTED = 0
 
@@ -89,7 +89,7 @@ OMITTED: Final = Omitted.OMITTED
 
 
 class FieldError(msgspec.Struct, frozen=True):
-    """One thing wrong at one place of an object."""
+    """Validation error at one field of an object."""
 
     type: ErrorType
     path: Path | None
@@ -98,84 +98,94 @@ class FieldError(msgspec.Struct, frozen=True):
 
     @property
     def field(self) -> str:
-        """The path as text; upstream shows a missing path as `<nil>`."""
+        """Path as text; upstream shows a missing path as `<nil>`."""
         return "<nil>" if self.path is None else str(self.path)
 
     def body(self) -> str:
-        """What is wrong, without where: the message of a Status cause."""
+        """Return the message without the path, as in a Status cause."""
         text = _TITLES[self.type]
         if self.value is not OMITTED:
             text = f"{text}: {shown(self.value)}"
         return f"{text}: {self.detail}" if self.detail else text
 
     def message(self) -> str:
-        """Where and what: the text that ends up in an Invalid status' message."""
+        """Return the message with the path, as in the message of an Invalid status."""
         return f"{self.field}: {self.body()}"
 
     __str__ = message
 
 
 FieldErrors = list[FieldError]
-# As many are looked for in one object, and told: whoever has more will see the rest when these are mended.
+# Maximum number of errors that are collected and reported for one object.
 MOST_ERRORS: Final = 1000
 
 
 def required(path: Path | None, detail: str = "") -> FieldError:
+    """Build the error for a missing value."""
     return FieldError(ErrorType.REQUIRED, path, detail=detail)
 
 
 def invalid(path: Path | None, value: Any, detail: str) -> FieldError:
+    """Build the error for a malformed value."""
     return FieldError(ErrorType.INVALID, path, value, detail)
 
 
 def type_invalid(path: Path | None, value: Any, detail: str) -> FieldError:
+    """Build the error for a value of the wrong type."""
     return FieldError(ErrorType.TYPE_INVALID, path, value, detail)
 
 
 def duplicate(path: Path | None, value: Any) -> FieldError:
+    """Build the error for a value that must be unique."""
     return FieldError(ErrorType.DUPLICATE, path, value)
 
 
 def not_found(path: Path | None, value: Any) -> FieldError:
+    """Build the error for a reference to a value that does not exist."""
     return FieldError(ErrorType.NOT_FOUND, path, value)
 
 
 def forbidden(path: Path | None, detail: str) -> FieldError:
+    """Build the error for a field that must not be set or changed."""
     return FieldError(ErrorType.FORBIDDEN, path, detail=detail)
 
 
 def internal(path: Path | None, detail: str) -> FieldError:
+    """Build the error for a failure of validation itself."""
     return FieldError(ErrorType.INTERNAL, path, detail=detail)
 
 
 def not_supported(path: Path | None, value: Any, supported: Iterable[str]) -> FieldError:
-    """A value outside an enumeration; a set of supported values is shown sorted, a sequence in its own order."""
+    """Build the error for a value outside an enumeration; shows a set sorted, a sequence in its own order."""
     ordered = sorted(supported) if isinstance(supported, Set) else supported
     quoted = ", ".join(quote(one) for one in ordered)
     return FieldError(ErrorType.NOT_SUPPORTED, path, value, f"supported values: {quoted}" if quoted else "")
 
 
 def too_long(path: Path | None, max_bytes: int) -> FieldError:
-    """Too many bytes; a negative limit says so without a number. The value itself is never repeated."""
+    """Build the error for too many bytes; a negative limit is not shown. The value itself is never repeated."""
     detail = f"may not be more than {_counted(max_bytes, 'byte')}" if max_bytes >= 0 else "value is too long"
     return FieldError(ErrorType.TOO_LONG, path, detail=detail)
 
 
 def too_long_characters(path: Path | None, max_characters: int) -> FieldError:
+    """Build the error for too many characters."""
     return FieldError(ErrorType.TOO_LONG, path, detail=f"may not be more than {_counted(max_characters, 'character')}")
 
 
 def too_short(path: Path | None, min_characters: int) -> FieldError:
+    """Build the error for too few characters."""
     return FieldError(ErrorType.TOO_SHORT, path, detail=f"must be at least {_counted(min_characters, 'character')}")
 
 
 def too_many(path: Path | None, actual: int, maximum: int) -> FieldError:
-    """Too many items; a negative actual count is left out, a negative maximum says so without a number."""
+    """Build the error for too many items; a negative `actual` or `maximum` is not shown."""
     detail = f"must have at most {_counted(maximum, 'item')}" if maximum >= 0 else "has too many items"
     return FieldError(ErrorType.TOO_MANY, path, actual if actual >= 0 else OMITTED, detail)
 
 
 def too_few(path: Path | None, actual: int, minimum: int) -> FieldError:
+    """Build the error for too few items."""
     return FieldError(ErrorType.TOO_FEW, path, actual, f"must have at least {_counted(minimum, 'item')}")
 
 
@@ -184,7 +194,7 @@ def _counted(count: int, noun: str) -> str:
 
 
 def aggregate(messages: Iterable[str]) -> str:
-    """Several messages as one: each once, in brackets when more than one remains."""
+    """Join distinct messages; brackets enclose more than one."""
     unique = list(dict.fromkeys(messages))
     return unique[0] if len(unique) == 1 else f"[{', '.join(unique)}]"
 
@@ -195,7 +205,7 @@ _ESCAPES: Final = {
 
 
 def quote(text: str) -> str:
-    """Text in double quotes with Go's escapes (its %q verb)."""
+    """Quote text with Go's escapes (its %q verb)."""
     if text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
     return f'"{"".join(map(_escaped, text))}"'
@@ -221,7 +231,7 @@ _HTML_SAFE: Final = str.maketrans(
 
 
 def shown(value: Any) -> str:
-    """A refused value as an error message shows it: text quoted, numbers plain, anything else as compact JSON."""
+    """Format a rejected value for an error message: text quoted, numbers plain, anything else as compact JSON."""
     if isinstance(value, str):
         return quote(value)
     if isinstance(value, float):

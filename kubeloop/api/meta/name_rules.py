@@ -1,6 +1,6 @@
-"""Which texts may be names, keys and values: each check lists what is wrong, in upstream's words.
+"""Validation of names, keys and values; each check returns upstream's messages.
 
-A check returns an empty list when the value is fine. Lengths count UTF-8 bytes, whatever the message calls them.
+A check returns an empty list for a valid value. Lengths count UTF-8 bytes, whatever the message calls them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MAX_INT32: Final = 2**31 - 1
 
 
 class _Form:
-    """A regular expression with the sentence and the examples that explain it."""
+    """Regular expression with its message and examples."""
 
     def __init__(self, sentence: str, pattern: str, *examples: str) -> None:
         self.fits = re.compile(pattern).fullmatch
@@ -29,7 +29,7 @@ class _Form:
 
 
 def regex_message(sentence: str, pattern: str, *examples: str) -> str:
-    """The sentence that tells a pattern, with examples in upstream's spacing."""
+    """Return the message that explains a pattern, with examples in upstream's spacing."""
     if not examples:
         return f"{sentence} (regex used for validation is '{pattern}')"
     listed = " or ".join(f"'{example}', " for example in examples)
@@ -121,15 +121,17 @@ _CONFIG_KEY: Final = _Form(
 _PATH: Final = _Form("Invalid path", _HTTP_PATH)
 
 
-# Keys are checked on every write and mostly short and right: one look tells.
+# Fast path: keys are checked on every write and mostly short and valid.
 _fits_qualified_name: Final = re.compile(f"(?:{_SUBDOMAIN}/)?{_NAME_PART}").fullmatch
 
 
 def max_length_message(limit: int) -> str:
+    """Return the message for a value that is too long."""
     return f"must be no more than {limit} characters"
 
 
 def range_message(low: int, high: int) -> str:
+    """Return the message for a number outside an inclusive range."""
     return f"must be between {low} and {high}, inclusive"
 
 
@@ -143,6 +145,7 @@ def _check(form: _Form, value: str, limit: int | None = None) -> list[str]:
 
 
 def check_dns1123_label(value: str) -> list[str]:
+    """Validate a DNS-1123 label."""
     messages = _check(_DNS_LABEL, value, DNS_LABEL_MAX)
     if messages and messages[-1] == _DNS_LABEL.message and _DNS_SUBDOMAIN.fits(value):
         messages[-1] = "must not contain dots"
@@ -150,28 +153,32 @@ def check_dns1123_label(value: str) -> list[str]:
 
 
 def check_dns1123_subdomain(value: str) -> list[str]:
+    """Validate a DNS-1123 subdomain."""
     return _check(_DNS_SUBDOMAIN, value, DNS_SUBDOMAIN_MAX)
 
 
 def check_dns1123_subdomain_with_underscore(value: str) -> list[str]:
+    """Validate a DNS-1123 subdomain that may contain underscores."""
     return _check(_DNS_SUBDOMAIN_UNDERSCORED, value, DNS_SUBDOMAIN_MAX)
 
 
 def check_dns1035_label(value: str) -> list[str]:
+    """Validate a DNS-1035 label."""
     return _check(_DNS1035_LABEL, value, DNS_LABEL_MAX)
 
 
 def check_wildcard_dns1123_subdomain(value: str) -> list[str]:
+    """Validate a DNS-1123 subdomain that begins with a wildcard."""
     return _check(_WILDCARD, value, DNS_SUBDOMAIN_MAX)
 
 
 def for_prefix(check: Check, prefix: str) -> list[str]:
-    """Checks a generateName: what gets appended makes a dash at its end harmless."""
+    """Validate a generateName: the appended suffix makes a dash at its end valid."""
     return check(f"{prefix[:-2]}a" if len(prefix) > 1 and prefix.endswith("-") else prefix)
 
 
 def check_qualified_name(value: str) -> list[str]:
-    """A label or annotation key, a resource or finalizer name: a name part, after an optional DNS prefix and slash."""
+    """Validate a label or annotation key, a resource or finalizer name: [DNS prefix, slash,] name."""
     if len(value) <= LABEL_VALUE_MAX and _fits_qualified_name(value):
         return []
     prefix, slash, name = value.rpartition("/")
@@ -184,7 +191,7 @@ def check_qualified_name(value: str) -> list[str]:
     if slash and not prefix:
         messages.append("prefix part must be non-empty")
     elif slash:
-        # Keys come from a newer rule set upstream, which says bytes where names say characters.
+        # Key messages come from a newer rule set upstream, which says bytes where names say characters.
         found = check_dns1123_subdomain(prefix)
         messages.extend(f"prefix part {message.replace('253 characters', '253 bytes')}" for message in found)
     if not name:
@@ -197,31 +204,38 @@ def check_qualified_name(value: str) -> list[str]:
 
 
 def check_label_value(value: str) -> list[str]:
+    """Validate a label value."""
     messages = [f"must be no more than {LABEL_VALUE_MAX} bytes"] if _longer(value, LABEL_VALUE_MAX) else []
     return messages if _LABEL_VALUE.fits(value) else [*messages, _LABEL_VALUE.message]
 
 
 def check_c_identifier(value: str) -> list[str]:
+    """Validate a C identifier."""
     return _check(_C_IDENTIFIER, value)
 
 
 def check_percent(value: str) -> list[str]:
+    """Validate a percentage such as `25%`."""
     return _check(_PERCENT, value)
 
 
 def check_http_header_name(value: str) -> list[str]:
+    """Validate the name of an HTTP header."""
     return _check(_HEADER_NAME, value)
 
 
 def check_in_range(value: int, low: int, high: int) -> list[str]:
+    """Validate that a number lies in an inclusive range."""
     return [] if low <= value <= high else [range_message(low, high)]
 
 
 def check_port_number(port: int) -> list[str]:
+    """Validate a port number: 1 to 65535."""
     return check_in_range(port, 1, 65535)
 
 
 def check_user_id(value: int) -> list[str]:
+    """Validate a user ID: 0 to 2147483647."""
     return check_in_range(value, 0, _MAX_INT32)
 
 
@@ -229,7 +243,7 @@ check_group_id = check_user_id
 
 
 def check_port_name(value: str) -> list[str]:
-    """A port's IANA service name."""
+    """Validate a port's IANA service name."""
     messages = [max_length_message(PORT_NAME_MAX)] if _longer(value, PORT_NAME_MAX) else []
     if not re.fullmatch("[-a-z0-9]+", value):
         messages.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
@@ -243,12 +257,12 @@ def check_port_name(value: str) -> list[str]:
 
 
 def check_env_var_name(value: str) -> list[str]:
-    """The strict form of environment variable names."""
+    """Validate the strict form of an environment variable's name."""
     return _check(_ENV_NAME, value) + _parent_folder(value)
 
 
 def check_relaxed_env_var_name(value: str) -> list[str]:
-    """Any printable ASCII but the equals sign."""
+    """Validate an environment variable's name: printable ASCII without `=`."""
     if not value:
         return ["environment variable name must be non-empty"]
     if value.isascii() and value.isprintable() and "=" not in value:
@@ -257,29 +271,31 @@ def check_relaxed_env_var_name(value: str) -> list[str]:
 
 
 def check_config_map_key(value: str) -> list[str]:
+    """Validate a key of a ConfigMap or Secret."""
     return _check(_CONFIG_KEY, value, DNS_SUBDOMAIN_MAX) + _parent_folder(value)
 
 
 def _parent_folder(value: str) -> list[str]:
-    """Such names may become files, where a leading `..` would climb out of their folder."""
+    """Reject names that would leave their directory when they become files: `.`, `..` and a leading `..`."""
     if value in (".", ".."):
         return [f"must not be '{value}'"]
     return ["must not start with '..'"] if value.startswith("..") else []
 
 
 def check_path_segment_name(value: str) -> list[str]:
-    """A name that can stand between two slashes of a URL."""
+    """Validate a name that can be a segment of a URL path."""
     if value in (".", ".."):
         return [f"may not be '{value}'"]
     return check_path_segment_prefix(value)
 
 
 def check_path_segment_prefix(value: str) -> list[str]:
+    """Validate the prefix of a name that can be a segment of a URL path."""
     return [f"may not contain '{refused}'" for refused in ("/", "%") if refused in value]
 
 
 def validate_fully_qualified_name(path: Path, name: str) -> FieldErrors:
-    """A DNS subdomain of at least three parts, such as a signer's or webhook's name."""
+    """Validate a DNS subdomain of at least three parts, such as a signer's or webhook's name."""
     if not name:
         return [required(path)]
     if messages := check_dns1123_subdomain(name):
@@ -290,7 +306,7 @@ def validate_fully_qualified_name(path: Path, name: str) -> FieldErrors:
 
 
 def validate_fully_qualified_domain_name(path: Path, name: str) -> FieldErrors:
-    """A domain of at least two labels; a dot at the end is allowed."""
+    """Validate a domain of at least two labels; a trailing dot is allowed."""
     if not name:
         return [required(path)]
     name = name.removesuffix(".")
@@ -306,7 +322,7 @@ def validate_fully_qualified_domain_name(path: Path, name: str) -> FieldErrors:
 
 
 def validate_domain_prefixed_path(path: Path, value: str) -> FieldErrors:
-    """A domain, a slash and a path, such as `acme.io/foo/bar`."""
+    """Validate a domain, a slash and a path, such as `acme.io/foo/bar`."""
     if not value:
         return [required(path)]
     host, _, rest = value.partition("/")
@@ -317,6 +333,7 @@ def validate_domain_prefixed_path(path: Path, value: str) -> FieldErrors:
 
 
 def validate_domain_prefixed_key(path: Path, value: str) -> FieldErrors:
+    """Validate a domain, a slash and a name, such as `acme.io/foo`."""
     if not value:
         return [required(path)]
     if errors := [invalid(path, value, message) for message in check_qualified_name(value)]:

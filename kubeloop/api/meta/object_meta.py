@@ -1,6 +1,6 @@
-"""What the server writes into an object's metadata: on creation, on update, when it is being deleted. Pure.
+"""Metadata that the server sets on create, update and delete. Pure.
 
-Works in place on objects that were just decoded and that nobody has seen yet.
+Works in place on objects that were just decoded and are not shared yet.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ _SUFFIX = 5
 
 
 def time_of(moment: datetime) -> Time:
+    """Return a metav1.Time of a moment."""
     return Time(format_time(moment))
 
 
 def fill_for_create(meta: Any, namespace: str, uid: str, now: datetime) -> None:
-    """What a client can't decide about a new object."""
+    """Set the metadata of a new object that clients can't choose."""
     force_setattr(meta, "namespace", namespace)
     force_setattr(meta, "uid", uid)
     force_setattr(meta, "creation_timestamp", time_of(now))
@@ -33,12 +34,12 @@ def fill_for_create(meta: Any, namespace: str, uid: str, now: datetime) -> None:
 
 
 def generated_name(base: str, suffix: str) -> str:
-    """A name from `generateName`: the base is cut so that the whole stays a valid label."""
+    """Return a name from `generateName`; the base is cut so that the result stays a valid label."""
     return base[: _MAX_NAME - _SUFFIX] + suffix
 
 
 def carry_over(new: Any, old: Any) -> None:
-    """What an update can't change about an existing object's metadata."""
+    """Restore the metadata that an update can't change from the existing object."""
     force_setattr(new, "self_link", "")
     if not new.uid:
         force_setattr(new, "uid", old.uid)
@@ -51,7 +52,7 @@ def carry_over(new: Any, old: Any) -> None:
 
 
 def drop_duplicate_owners(meta: Any) -> bool:
-    """Keeps the first of equal owner references; whether there were any."""
+    """Keep the first of equal owner references; returns True if there were duplicates."""
     unique = tuple(dict.fromkeys(meta.owner_references))
     if len(unique) == len(meta.owner_references):
         return False
@@ -60,7 +61,7 @@ def drop_duplicate_owners(meta: Any) -> bool:
 
 
 def mark_deleting(meta: Any, now: datetime, grace_seconds: int) -> None:
-    """Sets the moment by which an object must be gone; its first marking is a new generation."""
+    """Set the deletion timestamp and grace period; increments the generation if it is set."""
     force_setattr(meta, "deletion_timestamp", time_of(now + timedelta(seconds=grace_seconds)))
     force_setattr(meta, "deletion_grace_period_seconds", grace_seconds)
     if meta.generation > 0:
@@ -68,14 +69,14 @@ def mark_deleting(meta: Any, now: datetime, grace_seconds: int) -> None:
 
 
 def shorten_grace(meta: Any, grace_seconds: int) -> None:
-    """A later delete may only make an earlier one quicker."""
+    """Shorten the grace period of an object that is being deleted."""
     begun = parse_time(meta.deletion_timestamp) - timedelta(seconds=meta.deletion_grace_period_seconds)
     force_setattr(meta, "deletion_timestamp", time_of(begun + timedelta(seconds=grace_seconds)))
     force_setattr(meta, "deletion_grace_period_seconds", grace_seconds)
 
 
 def finalizers_for_policy(finalizers: tuple[str, ...], orphan: bool, foreground: bool) -> tuple[str, ...]:
-    """The finalizers by which the garbage collector knows what to do with dependents."""
+    """Return the finalizers that select the garbage collector's propagation policy."""
     kept = [one for one in finalizers if one not in (ORPHAN, FOREGROUND)]
     if orphan:
         kept.append(ORPHAN)
@@ -85,12 +86,12 @@ def finalizers_for_policy(finalizers: tuple[str, ...], orphan: bool, foreground:
 
 
 def done_deleting(new: Any, old: Any) -> bool:
-    """Whether an update took the last finalizer off an object whose deletion was waiting for that."""
+    """Return True if an update removed the last finalizer from an object whose deletion waited for it."""
     if new.finalizers or old.deletion_timestamp is None:
         return False
     return not old.deletion_grace_period_seconds
 
 
 def held_by_spec(obj: Any) -> bool:
-    """A namespace also has finalizers in its spec, which the loop that empties it takes off."""
+    """Return True if the spec has finalizers: those of a namespace, removed by the namespace controller."""
     return bool(getattr(getattr(obj, "spec", None), "finalizers", ()))

@@ -1,4 +1,4 @@
-"""Who owns an object: owner references, compared by UID as garbage collection does."""
+"""Owner references, compared by UID as the garbage collector does."""
 
 from __future__ import annotations
 
@@ -7,25 +7,34 @@ from typing import Protocol, TypeVar
 
 
 class Reference(Protocol):
-    """What an owner reference tells."""
+    """Protocol of an OwnerReference."""
 
     @property
-    def api_version(self) -> str: ...
+    def api_version(self) -> str:
+        """apiVersion of the owner."""
+
     @property
-    def kind(self) -> str: ...
+    def kind(self) -> str:
+        """Kind of the owner."""
+
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Name of the owner."""
+
     @property
-    def uid(self) -> str: ...
+    def uid(self) -> str:
+        """UID of the owner."""
+
     @property
-    def controller(self) -> bool | None: ...
+    def controller(self) -> bool | None:
+        """True if the owner is the managing controller."""
 
 
 R = TypeVar("R", bound=Reference)
 
 
 def controller_of(references: Iterable[R]) -> R | None:
-    """The reference to the one owner that manages the object, if there is one."""
+    """Return the reference to the managing controller, or None."""
     for reference in references:
         if reference.controller:
             return reference
@@ -33,18 +42,18 @@ def controller_of(references: Iterable[R]) -> R | None:
 
 
 def is_controlled_by(references: Iterable[Reference], owner_uid: str) -> bool:
-    """Whether the managing owner is this very one: a namesake with another UID is not."""
+    """Return True if the controller reference has this UID; another owner of the same name does not count."""
     controller = controller_of(references)
     return controller is not None and controller.uid == owner_uid
 
 
 def is_owned_by(references: Iterable[Reference], owner_uid: str) -> bool:
-    """Whether any reference points to this very owner."""
+    """Return True if any reference has this UID."""
     return any(reference.uid == owner_uid for reference in references)
 
 
 def refer_to_same_object(one: Reference, other: Reference) -> bool:
-    """Whether two references name the same object in any version of its API, whatever their UIDs."""
+    """Return True if two references name the same object in any version of its API, regardless of UID."""
     return (
         one.kind == other.kind and one.name == other.name and _group_of(one.api_version) == _group_of(other.api_version)
     )
@@ -55,7 +64,7 @@ def _group_of(api_version: str) -> str:
 
 
 def with_owner(references: tuple[R, ...], owner: R) -> tuple[R, ...]:
-    """The references with an owner's replaced in its place, or added; the same tuple when it is there already."""
+    """Return the references with an owner's replaced in its place, or added; the same tuple if unchanged."""
     if owner in references:
         return references
     if is_owned_by(references, owner.uid):
@@ -64,6 +73,6 @@ def with_owner(references: tuple[R, ...], owner: R) -> tuple[R, ...]:
 
 
 def without_owners(references: tuple[R, ...], uids: Collection[str]) -> tuple[R, ...]:
-    """The references but those to some owners; the same tuple when there are none."""
+    """Return the references without those to some owners; the same tuple if there are none."""
     kept = tuple(reference for reference in references if reference.uid not in uids)
     return kept if len(kept) != len(references) else references

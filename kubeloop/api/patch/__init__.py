@@ -1,11 +1,11 @@
-"""From a stored object and a client's patch to the object it should become.
+"""Application of a client's patch to a stored object.
 
-    object ──┬── json_patch: a list of operations (RFC 6902) ──────────────┐
-             ├── merge: an object laid over the object (RFC 7386) ─────────┼──▶ new object, or a PatchError
-             └── strategic: the same, but lists merge as the schema says ──┘
+    object ──┬── json_patch: a list of operations (RFC 6902) ─────────────────┐
+             ├── merge: JSON merge patch (RFC 7386) ──────────────────────────┼──▶ new object, or a PatchError
+             └── strategic: merge patch whose lists merge as the schema says ─┘
 
-Values are plain JSON (dict, list, str, int, float, bool, None). Nothing handed in is ever changed: what a patch leaves
-alone is shared between the old object and the new one, and a patch that changes nothing gives the object back as it is.
+Values are plain JSON (dict, list, str, int, float, bool, None). Inputs are never changed: unchanged parts are shared
+between the old object and the new one, and a patch that changes nothing returns the object itself.
 """
 
 from kubeloop.api.patch.errors import BadPatch, PatchError, PatchFailed, PatchRejected, PatchTooLarge

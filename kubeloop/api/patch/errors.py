@@ -1,4 +1,4 @@
-"""What can be wrong with a patch, told apart by how the API server answers."""
+"""Errors of patches, by the status with which the API server answers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import ClassVar
 
 
 class PatchError(Exception):
-    """A patch that could not be applied: the HTTP code, the Status reason and the message a client receives."""
+    """Patch that could not be applied: the HTTP code, the Status reason and the message for the client."""
 
     code: ClassVar[int]
     reason: ClassVar[str]
@@ -17,14 +17,14 @@ class PatchError(Exception):
 
 
 class BadPatch(PatchError):
-    """The patch is malformed, whatever the object is."""
+    """Malformed patch, independent of the object."""
 
     code = 400
     reason = "BadRequest"
 
 
 class PatchTooLarge(PatchError):
-    """The patch asks for more work than one request may."""
+    """Patch that requires more work than one request may cause."""
 
     code = 413
     reason = "RequestEntityTooLarge"
@@ -34,7 +34,7 @@ class PatchTooLarge(PatchError):
 
 
 class PatchRejected(PatchError):
-    """The patch is well-formed and doesn't fit the object; clients get a fixed sentence, `detail` is for people."""
+    """Well-formed patch that does not fit the object; clients get a fixed message, `detail` is for logs."""
 
     code = 422
     reason = "Invalid"
@@ -45,11 +45,12 @@ class PatchRejected(PatchError):
 
 
 class PatchFailed(PatchError):
-    """A strategic merge patch went wrong on the way; the API server has no better code for it than 500, no reason."""
+    """Strategic merge patch that failed midway; the API server answers with code 500 and no reason."""
 
     code = 500
     reason = ""
 
 
 def nested_too_deeply() -> BadPatch:
+    """Build the error for a patch that is nested too deeply."""
     return BadPatch("invalid JSON patch: nested too deeply")

@@ -1,4 +1,4 @@
-"""How Go spells JSON values and their types: clients see these spellings in the API server's messages."""
+"""Go's formatting of JSON values and their types, as in the API server's messages."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ _FIRST_EXPONENT: Final = 1e21
 
 
 def json_kind(value: Any) -> str:
-    """A value's kind in the words of Go's JSON decoder."""
+    """Return a value's kind as Go's JSON decoder names it."""
     return _JSON_KIND[type(value)]
 
 
 def go_type(value: Any) -> str:
-    """The Go type that holds a decoded JSON value."""
+    """Return the Go type that holds a decoded JSON value."""
     return _GO_TYPE[type(value)]
 
 
 def go_text(value: Any) -> str:
-    """A value as Go's `%v` prints it: maps in key order, no quotes."""
+    """Format a value as Go's `%v` does: maps in key order, no quotes."""
     match value:
         case None:
             return "<nil>"
@@ -55,7 +55,7 @@ def go_text(value: Any) -> str:
 
 
 def go_string(value: Any) -> str:
-    """A value as Go's `%s` prints it: what isn't a string is marked as a mistake."""
+    """Format a value as Go's `%s` does: a value that isn't a string is marked as a mistake."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool | int | float):

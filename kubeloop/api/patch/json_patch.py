@@ -1,4 +1,4 @@
-"""JSON patch (RFC 6902): a list of operations, applied one after the other or not at all.
+"""JSON patch (RFC 6902): a list of operations, applied in sequence or not at all.
 
 Like upstream, and unlike the RFC: `replace` adds an absent object member, `copy` of an absent member gives null, `test`
 of an absent member for null holds, negative indexes count from a list's end, and the whole document can be tested and
@@ -17,7 +17,7 @@ from kubeloop.api.patch.errors import BadPatch, PatchRejected, PatchTooLarge, ne
 from kubeloop.api.patch.gotext import json_kind
 
 MAX_OPERATIONS: Final = 10_000
-# Copies can double a document with every operation, so their sum stays within what one request may carry.
+# Copies can double a document with every operation, so their total is limited to the size of a request.
 MAX_COPIED_BYTES: Final = 3 * 1024 * 1024
 
 _INDEX: Final = re.compile(r"[+-]?[0-9]{1,18}")
@@ -27,7 +27,7 @@ _Container = dict[str, Any] | list[Any]
 
 
 def apply_json_patch(document: Any, operations: Any) -> Any:
-    """The document after all operations."""
+    """Return the document after all operations."""
     if operations is None:
         return document
     _check_shape(operations)
@@ -64,16 +64,16 @@ def _check_shape(operations: Any) -> None:
 
 
 class _Draft:
-    """A document under change: containers on a changed path are copied once, then changed in place."""
+    """Document under modification: containers on a changed path are copied once, then changed in place."""
 
     def __init__(self, root: Any) -> None:
         self.root = root
         self.copied_bytes = 0
-        # The containers made here, by id, each reachable by one path only. Holding them keeps their ids unique.
+        # Containers created here, by id, each reachable by one path only. Holding them keeps their ids unique.
         self._own: dict[int, _Container] = {}
 
     def holder(self, path: str) -> tuple[_Container, str]:
-        """The container that the path's last step looks into, for reading, and that step."""
+        """Return the container of the path's last step, for reading, and that step."""
         steps = _steps(path)
         at = self.root
         for step in steps[:-1]:
@@ -81,7 +81,7 @@ class _Draft:
         return _container(at, path), steps[-1]
 
     def writable_holder(self, path: str) -> tuple[_Container, str]:
-        """The same, for writing."""
+        """Return the container of the path's last step, for writing, and that step."""
         steps = _steps(path)
         at = self.root = self._owned(self.root, path)
         for step in steps[:-1]:
@@ -93,7 +93,7 @@ class _Draft:
         return at, steps[-1]
 
     def share_everything(self) -> None:
-        """Forget what is ours, because a value is about to have two places."""
+        """Treat all containers as shared again, because a value is about to have two places."""
         self._own.clear()
 
     def _owned(self, found: Any, path: str) -> _Container:
@@ -106,7 +106,7 @@ class _Draft:
 
 
 def _steps(path: str) -> list[str]:
-    # What stands before the first slash is ignored, as upstream does.
+    # Text before the first slash is ignored, as upstream does.
     _, slash, rest = path.partition("/")
     if not slash:
         raise PatchRejected(f"doc is missing path: {path}")
@@ -121,7 +121,7 @@ def _container(found: Any, path: str) -> _Container:
 
 
 def _index(step: str, length: int) -> int:
-    """A list index, counted from the end if negative, below a length."""
+    """Parse a list index below a length; a negative one counts from the end."""
     if not _INDEX.fullmatch(step):
         raise PatchRejected(f"value was not a proper array index: '{step}'")
     index = int(step)
@@ -131,7 +131,7 @@ def _index(step: str, length: int) -> int:
 
 
 def _get(holder: Any, step: str, path: str) -> Any:
-    """What is there; an absent object member is null."""
+    """Return the value at a step; an absent object member is null."""
     container = _container(holder, path)
     return container.get(step) if isinstance(container, dict) else container[_index(step, len(container))]
 
@@ -208,7 +208,7 @@ def _test(draft: _Draft, operation: Mapping[str, Any]) -> None:
 
 
 def _same(left: Any, right: Any) -> bool:
-    """Equal as JSON text is: 1, 1.0 and true are three different values."""
+    """Return True if two values are equal as JSON text: 1, 1.0 and true are three different values."""
     if type(left) is not type(right):
         return False
     if isinstance(left, dict):

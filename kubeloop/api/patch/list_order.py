@@ -1,6 +1,6 @@
-"""The order of a list after a strategic merge: what the client named, in its order, among what only the server knew.
+"""Order of a list after a strategic merge: the patch's items in their order, interleaved with the server's items.
 
-Items are told apart by their merge key, or by their own value where the list holds scalars (an empty merge key).
+Items are identified by their merge key, or by their value in lists of scalars (an empty merge key).
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ ELEMENT_ORDER = "$setElementOrder"
 
 
 def expected(wanted: Any, found: Any) -> PatchFailed:
+    """Build the error for a value of an unexpected type."""
     return PatchFailed(f"expected a {go_type(wanted)}, but received a {go_type(found)}")
 
 
 def element_type(original: Sequence[Any], patch: Sequence[Any]) -> type:
-    """The one type that all elements have."""
+    """Return the single type of all elements."""
     types = {*map(type, original), *map(type, patch)}
     if not types:
         raise PatchFailed("no elements in any of the given slices")
@@ -34,17 +35,17 @@ def element_type(original: Sequence[Any], patch: Sequence[Any]) -> type:
 
 
 def keys_of(items: Sequence[Any], merge_key: str) -> Sequence[Hashable]:
-    """What makes each item itself, in a form to compare and to look up by."""
+    """Return the identity of each item, in a hashable and comparable form."""
     try:
         values = [item[merge_key] for item in items] if merge_key else items
     except (KeyError, TypeError):
         raise _no_merge_key(items, merge_key) from None
-    # Nearly all keys are strings, and those need no further care.
+    # Nearly all keys are strings, which are hashable and unambiguous.
     return values if set(map(type, values)) <= {str} else [_identity(value) for value in values]
 
 
 def _identity(value: Any) -> Hashable:
-    """The value, such that 1, 1.0 and true differ."""
+    """Return a hashable form of a value in which 1, 1.0 and true differ."""
     kind = type(value)
     if kind is dict or kind is list:
         raise PatchFailed(f"comparing uncomparable type {go_type(value)}")
@@ -59,17 +60,17 @@ def _no_merge_key(items: Sequence[Any], merge_key: str) -> PatchFailed:
 
 
 def positions(keys: Sequence[Hashable]) -> dict[Hashable, int]:
-    """Where each key stands first."""
+    """Return the first index of each key."""
     return dict(zip(reversed(keys), range(len(keys) - 1, -1, -1), strict=True))
 
 
 def check_element_order(patch: list[Any], order: list[Any], merge_key: str) -> None:
-    """Refuse a patch list that names items beyond the order list, or in another order."""
+    """Reject a patch list with items that the order list lacks, or in another order."""
     if not patch or not order:
         return
     named = [item for item in patch if type(item) is not dict or DIRECTIVE not in item]
     remaining = iter(keys_of(order, merge_key))
-    # Membership in an iterator uses it up to the match, so each key is sought behind the one before.
+    # `in` consumes the iterator up to the match, so each key is searched after the previous one.
     if not all(key in remaining for key in keys_of(named, merge_key)):
         raise PatchFailed(
             f"The order in patch list:\n{go_text(patch)}\n doesn't match {ELEMENT_ORDER} list:\n{go_text(order)}\n"
@@ -77,7 +78,7 @@ def check_element_order(patch: list[Any], order: list[Any], merge_key: str) -> N
 
 
 def in_order(merged: list[Any], wanted: list[Any], live: list[Any], merge_key: str) -> list[Any]:
-    """Merged items, the wanted ones in the wanted order, the others where the live list had them."""
+    """Sort merged items: the wanted ones in the wanted order, the others as in the live list."""
     keys, live_keys, wanted_keys = keys_of(merged, merge_key), keys_of(live, merge_key), keys_of(wanted, merge_key)
     live_at = positions(live_keys)
     if keys == live_keys and len(live_at) == len(keys) and _rising([live_at[k] for k in wanted_keys if k in live_at]):
@@ -87,7 +88,7 @@ def in_order(merged: list[Any], wanted: list[Any], live: list[Any], merge_key: s
     named = sorted((place for place in places if keys[place] in wanted_at), key=lambda place: wanted_at[keys[place]])
     server_only = [place for place in places if keys[place] not in wanted_at]
     known = sorted((place for place in server_only if keys[place] in live_at), key=lambda place: live_at[keys[place]])
-    # Items that nobody ordered come first, the last one foremost: upstream's sort moves them so.
+    # Unordered items come first, in reverse: an effect of upstream's sort.
     unknown = [place for place in reversed(server_only) if keys[place] not in live_at]
     live_places = [live_at.get(key, -1) for key in keys]
     return [merged[place] for place in _interleaved(unknown + known, named, live_places)]
@@ -98,7 +99,7 @@ def _rising(numbers: list[int]) -> bool:
 
 
 def _interleaved(server_only: list[int], named: list[int], live_places: list[int]) -> list[int]:
-    """Both lists in one, each keeping its order; a server's item goes before a named one only if it stood before."""
+    """Interleave both lists; a server item precedes a named one only if it preceded it in the live list."""
     result: list[int] = []
     waiting = 0
     for place in named:

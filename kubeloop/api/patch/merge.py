@@ -1,4 +1,4 @@
-"""Merge patch (RFC 7386): an object laid over another, where null deletes and lists are replaced."""
+"""JSON merge patch (RFC 7386): null deletes, lists are replaced."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ABSENT: Final = object()
 
 
 def apply_merge_patch(document: Any, patch: Any) -> Any:
-    """The document with the patch laid over it; only objects are accepted as patches, as upstream does."""
+    """Return the document merged with the patch; only objects are accepted as patches, as upstream does."""
     if patch is None:
         raise BadPatch("Invalid JSON Patch")
     if not isinstance(patch, dict):
@@ -50,7 +50,7 @@ def _merged_value(current: Any, patched: Any) -> Any:
 
 
 def _without_nulls(value: Any) -> Any:
-    """The value without fields that are null; unlike the RFC and like upstream, inside of lists too."""
+    """Return the value without null fields; unlike the RFC and like upstream, also inside of lists."""
     if type(value) is dict:
         return {key: _without_nulls(inner) for key, inner in value.items() if inner is not None}
     if type(value) is list:

@@ -1,7 +1,7 @@
-"""Strategic merge patch: an object laid over another, where lists merge the way the schema says and directives steer.
+"""Strategic merge patch: lists merge as the schema says, and directives control the merge.
 
 The directives are `$patch: replace|delete` in a map or a list item, `$retainKeys` in a map, and beside a list `x` of a
-map `$setElementOrder/x` and `$deleteFromPrimitiveList/x`. Whatever has no place in the schema merges as plain JSON.
+map `$setElementOrder/x` and `$deleteFromPrimitiveList/x`. Fields outside the schema merge as plain JSON.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from kubeloop.api.schema import Node
 _RETAIN_KEYS: Final = "$retainKeys"
 _DELETE_FROM: Final = "$deleteFromPrimitiveList"
 _ABSENT: Final[Any] = object()
-# Asked of every key of every patch, hence not a Python function.
+# Called for every key of every patch, so no Python function.
 _is_directive: Final = operator.methodcaller("startswith", "$")
 
 _Map = dict[str, Any]
 
 
 def apply_strategic_merge_patch(document: _Map, patch: Any, node: Node) -> _Map:
-    """The document, whose shape the node tells, with the patch laid over it."""
+    """Return the document merged with the patch; `node` is the document's schema."""
     if patch is None:
         return document
     if not isinstance(patch, dict):
@@ -69,7 +69,7 @@ def _merge_map(original: _Map, patch: _Map, node: Node | None) -> _Map:
 
 
 def _merge_value(current: Any, patched: Any, node: Node | None, key: str, deleting: bool) -> Any:
-    """What the map of this shape gets at this key; absent to have the key deleted."""
+    """Return the merged value of a map's key; `_ABSENT` deletes the key."""
     if patched is None:
         return _ABSENT
     kind = type(patched)
@@ -85,7 +85,7 @@ def _merge_value(current: Any, patched: Any, node: Node | None, key: str, deleti
 
 
 def _child(node: Node | None, key: str) -> Node | None:
-    """The shape below a key; None where the schema has nothing to say."""
+    """Return the schema below a key; None if there is none."""
     if node is None:
         return None
     child = node.fields.get(key)
@@ -113,7 +113,7 @@ def _unknown_directive(patch: _Map) -> PatchFailed:
 
 
 def _fresh(value: Any) -> Any:
-    """A patch's value where there is none yet. Most have no directives and no nulls, which their text tells soonest."""
+    """Return a patch's value for an absent field; text is searched first, since most have no directives or nulls."""
     if type(value) in (dict, list):
         text = codec.encode(value)
         if b'"$' in text or b"null" in text:
@@ -122,7 +122,7 @@ def _fresh(value: Any) -> Any:
 
 
 def _without_directives(value: Any, *, drop_nulls: bool) -> Any:
-    """A patch's value as it goes where there is nothing yet; absent if it is itself a directive."""
+    """Return a patch's value for an absent field; absent if it is itself a directive."""
     if type(value) is dict:
         if DIRECTIVE in value and not (drop_nulls and value[DIRECTIVE] is None):
             return _ABSENT
@@ -139,7 +139,7 @@ def _without_directives(value: Any, *, drop_nulls: bool) -> Any:
 
 
 def _follow_map_directives(original: _Map, patch: _Map, node: Node | None) -> tuple[_Map, _Map]:
-    """Both maps after `$retainKeys` and `$setElementOrder` have had their way and left the patch."""
+    """Apply `$retainKeys` and `$setElementOrder` and return both maps; the patch loses the directives."""
     patch = dict(patch)
     if _RETAIN_KEYS in patch:
         original = _retained(original, patch, patch.pop(_RETAIN_KEYS))
@@ -156,7 +156,7 @@ def _follow_map_directives(original: _Map, patch: _Map, node: Node | None) -> tu
 
 
 def _retained(original: _Map, patch: _Map, retained: Any) -> _Map:
-    """The original without what `$retainKeys` doesn't list; the patch may set nothing else either."""
+    """Return the original without keys that `$retainKeys` doesn't list; the patch may set no others either."""
     if type(retained) is not list:
         raise BadPatch("invalid patch format of retainKeys")
     keys = set(keys_of(retained, ""))
@@ -167,7 +167,7 @@ def _retained(original: _Map, patch: _Map, retained: Any) -> _Map:
 
 
 def _list_node(node: Node | None, name: str) -> Node:
-    """The shape of a list that is given an order, which only a known list can have."""
+    """Return the schema of an ordered list; only a known list can have an order."""
     if node is not None and node.is_map:
         raise PatchFailed("merging an object in json but data type is not struct, instead is: map")
     child = _child(node, name)
@@ -179,7 +179,7 @@ def _list_node(node: Node | None, name: str) -> Node:
 
 
 def _ordered_list(current: Any, patched: Any, order: list[Any], node: Node) -> Any:
-    """The merged list in the order that `$setElementOrder` gives; absent if there is no list at all."""
+    """Return the merged list in the order of `$setElementOrder`; absent if there is no list at all."""
     for found in (current, patched):
         if found is not _ABSENT and type(found) is not list:
             raise expected([], found)
@@ -220,7 +220,7 @@ def _merge_key(node: Node | None) -> str:
 
 
 def _united(original: list[Any], patch: list[Any], node: Node | None) -> tuple[list[Any], list[Any], list[Any]]:
-    """Old and new elements in one list of no certain order, and what gives the order: the new ones, then the old."""
+    """Return the merged, unordered elements and the lists that give their order: the new ones, then the old."""
     if not original and not patch:
         return original, patch, original
     if element_type(original, patch) is not dict:
@@ -236,7 +236,7 @@ def _unique(elements: list[Any]) -> list[Any]:
 
 
 def _follow_item_directives(original: list[Any], patch: list[Any], merge_key: str) -> tuple[list[Any], list[Any]]:
-    """The list to merge into, without what `$patch: delete` named, and the items to merge."""
+    """Return the list to merge into, without items deleted by `$patch: delete`, and the items to merge."""
     items = [item for item in patch if DIRECTIVE not in item]
     if len(items) == len(patch):
         return original, patch
@@ -260,7 +260,7 @@ def _follow_item_directives(original: list[Any], patch: list[Any], merge_key: st
 
 
 def _merge_items(original: list[Any], patch: list[Any], merge_key: str, node: Node | None) -> list[Any]:
-    """The list with each patch item merged into the item of the same key, or added at the end."""
+    """Return the list with each patch item merged into the item of the same key, or appended."""
     merged = list(original)
     places = positions(keys_of(original, merge_key))
     for key, item in zip(keys_of(patch, merge_key), patch, strict=True):
@@ -273,7 +273,7 @@ def _merge_items(original: list[Any], patch: list[Any], merge_key: str, node: No
 
 
 def _same_or(original: Any, changed: list[Any]) -> list[Any]:
-    """The original if nothing changed, so that it stays shared."""
+    """Return the original if nothing changed, so that it stays shared."""
     if isinstance(original, list) and len(original) == len(changed) and all(map(operator.is_, original, changed)):
         return original
     return changed

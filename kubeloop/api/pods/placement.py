@@ -1,4 +1,4 @@
-"""Where a pod may run: what its tolerations, node selector and required node affinity say of a node. Pure."""
+"""Matching of nodes against a pod's tolerations, node selector and required node affinity. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _DECIMAL: Final = re.compile("0|-?[1-9][0-9]{0,18}")
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Whether a toleration is about this taint; an empty effect or key is about all of them."""
+    """Return True if a toleration tolerates this taint; an empty effect or key matches all of them."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:
@@ -58,7 +58,7 @@ def _compares(operator: str, bound: str, value: str) -> bool:
 def first_untolerated(
     taints: Iterable[Taint], tolerations: Collection[Toleration], effects: Collection[str]
 ) -> Taint | None:
-    """The first taint with one of these effects that nothing tolerates."""
+    """Return the first taint with one of these effects that no toleration tolerates."""
     for taint in taints:
         if taint.effect in effects and not any(tolerates(one, taint) for one in tolerations):
             return taint
@@ -69,7 +69,7 @@ def first_untolerated(
 
 
 def node_affinity_matches(spec: PodSpec, node: Node) -> bool:
-    """Whether a node has what the pod's node selector and its required node affinity ask for."""
+    """Return True if a node satisfies the pod's node selector and its required node affinity."""
     labels = node.metadata.labels or {}
     if any(labels.get(key) != value for key, value in (spec.node_selector or {}).items()):
         return False
@@ -79,12 +79,12 @@ def node_affinity_matches(spec: PodSpec, node: Node) -> bool:
 
 
 def node_selector_matches(selector: NodeSelector, node: Node) -> bool:
-    """Whether one of the terms matches; without terms nothing does."""
+    """Return True if one of the terms matches; without terms, no node matches."""
     return any(term_matches(term, node) for term in selector.node_selector_terms or ())
 
 
 def term_matches(term: NodeSelectorTerm, node: Node) -> bool:
-    """Whether all that a term says holds; a term that says nothing, or can't be understood, matches no node."""
+    """Return True if a node satisfies a term; an empty or malformed term matches no node."""
     if not term.match_expressions and not term.match_fields:
         return False
     if not _label_selector(term.match_expressions).matches(node.metadata.labels):

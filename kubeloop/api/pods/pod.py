@@ -1,4 +1,4 @@
-"""Facts about a pod that many loops ask for: whether it has ended, is ready, has been ready for long enough. Pure."""
+"""Predicates of pods: terminal, terminating, active, ready, available. Pure."""
 
 from __future__ import annotations
 
@@ -10,31 +10,33 @@ from kubeloop.api.scalars.times import parse_time
 
 
 def is_terminal(pod: Pod) -> bool:
-    """Whether all its containers have stopped for good."""
+    """Return True if all containers have terminated for good."""
     return pod.status.phase in ("Succeeded", "Failed")
 
 
 def is_terminating(pod: Pod) -> bool:
-    """Whether it is being deleted and has not yet ended."""
+    """Return True if the pod is being deleted and has not yet terminated."""
     return pod.metadata.deletion_timestamp is not None and not is_terminal(pod)
 
 
 def is_active(pod: Pod) -> bool:
-    """Whether it counts as one of its owner's replicas."""
+    """Return True if the pod counts as one of its owner's replicas."""
     return pod.metadata.deletion_timestamp is None and not is_terminal(pod)
 
 
 def ready_condition(pod: Pod) -> PodCondition | None:
+    """Return the pod's Ready condition, or None."""
     return find_condition(pod.status.conditions, "Ready")
 
 
 def is_ready(pod: Pod) -> bool:
+    """Return True if the pod's Ready condition is True."""
     condition = ready_condition(pod)
     return condition is not None and condition.status == "True"
 
 
 def ready_since(pod: Pod) -> datetime | None:
-    """When it became ready; None if it isn't, or doesn't say."""
+    """Return the time at which the pod became ready; None if it isn't ready or has no transition time."""
     condition = ready_condition(pod)
     if condition is None or condition.status != "True" or condition.last_transition_time is None:
         return None
@@ -42,7 +44,7 @@ def ready_since(pod: Pod) -> datetime | None:
 
 
 def is_available(pod: Pod, min_ready_seconds: int, now: datetime) -> bool:
-    """Whether it has been ready for as long as its owner asks."""
+    """Return True if the pod has been ready for at least `min_ready_seconds`."""
     if not is_ready(pod):
         return False
     if min_ready_seconds == 0:
@@ -52,7 +54,7 @@ def is_available(pod: Pod, min_ready_seconds: int, now: datetime) -> bool:
 
 
 def seconds_until_available(pod: Pod, min_ready_seconds: int, now: datetime) -> float | None:
-    """How long a ready pod has to stay so; None for one that is available already, or not ready."""
+    """Return the seconds until a ready pod is available; None if it is available already, or not ready."""
     since = ready_since(pod)
     if since is None or min_ready_seconds == 0:
         return None

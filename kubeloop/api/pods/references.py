@@ -1,4 +1,4 @@
-"""What a pod and a persistent volume refer to: the objects that the pod's node has to read to run it."""
+"""Objects that a pod or persistent volume refers to, which the pod's node must read to run it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _SECRET_REFERENCES = (
     ("iscsi", "secret_ref"),
     ("storageos", "secret_ref"),
 )
-# Those of a CSI volume that nodes use; the others are for controllers.
+# Secrets of a CSI volume that nodes use; the others are for controllers.
 _CSI_NODE_SECRETS = ("node_publish_secret_ref", "node_stage_secret_ref", "node_expand_secret_ref")
 
 
 class Reference(NamedTuple):
-    """An object by its plural."""
+    """Reference to an object by its plural."""
 
     plural: str
     namespace: str
@@ -30,7 +30,10 @@ class Reference(NamedTuple):
 
 
 def references_of(pod: Any) -> frozenset[Reference]:
-    """All that a pod's node may read for it; a static pod's picture gives no rights, for its node draws it."""
+    """Return all objects that a pod's node may read for it.
+
+    A mirror pod grants no rights, because its node writes it.
+    """
     if MIRROR_ANNOTATION in pod.metadata.annotations:
         return frozenset()
     namespace = pod.metadata.namespace
@@ -39,7 +42,7 @@ def references_of(pod: Any) -> frozenset[Reference]:
 
 
 def names_in(pod: Any) -> Iterator[tuple[str, str]]:
-    """The plural and name of everything in its namespace that a pod refers to; names may be empty."""
+    """Yield the plural and name of every object in its namespace that a pod refers to; names may be empty."""
     spec = pod.spec
     yield "serviceaccounts", spec.service_account_name
     for secret in spec.image_pull_secrets:
@@ -96,7 +99,7 @@ def _in_volume(volume: Any, pod_name: str) -> Iterator[tuple[str, str]]:
 
 
 def secrets_of_volume(volume: Any) -> Iterator[Reference]:
-    """The secrets that a node needs to mount a persistent volume."""
+    """Yield the secrets that a node needs to mount a persistent volume."""
     spec = volume.spec
     home = spec.claim_ref.namespace if spec.claim_ref is not None else ""
     if spec.azure_file is not None:

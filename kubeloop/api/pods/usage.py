@@ -1,4 +1,4 @@
-"""metrics.k8s.io, whoever answers for it: its resources, and how its objects look. Pure."""
+"""Resources and objects of metrics.k8s.io, independent of the server that provides them. Pure."""
 
 from __future__ import annotations
 
@@ -16,31 +16,33 @@ PODS = Resource(GROUP, VERSION, "pods", "PodMetrics", verbs=_VERBS)
 
 
 class Amounts(Protocol):
-    """What somebody uses, however that is known."""
+    """Protocol of a measured resource usage."""
 
     @property
-    def cpu_nanocores(self) -> int: ...
+    def cpu_nanocores(self) -> int:
+        """CPU usage in billionths of a core."""
 
     @property
-    def memory_bytes(self) -> int: ...
+    def memory_bytes(self) -> int:
+        """Memory usage in bytes."""
 
 
 class Used(NamedTuple):
-    """The same as plain numbers."""
+    """Resource usage as plain numbers."""
 
     cpu_nanocores: int
     memory_bytes: int
 
 
 class Measured(NamedTuple):
-    """When it was measured, and over how long."""
+    """Time and window of a measurement."""
 
     at: datetime
     window: str = "15s"
 
 
 def measured(obj: Any, when: Measured, what: dict[str, Any]) -> dict[str, Any]:
-    """What a node or pod uses, as an object."""
+    """Build the NodeMetrics or PodMetrics object of a node or pod."""
     moment = format_time(when.at)
     about: dict[str, Any] = {"name": obj.metadata.name, "creationTimestamp": moment}
     if obj.metadata.namespace:
@@ -51,7 +53,7 @@ def measured(obj: Any, when: Measured, what: dict[str, Any]) -> dict[str, Any]:
 
 
 def amounts(usages: Iterable[Amounts]) -> dict[str, str]:
-    """All together."""
+    """Return the sum of usages as quantities."""
     cpu = memory = 0
     for one in usages:
         cpu, memory = cpu + one.cpu_nanocores, memory + one.memory_bytes

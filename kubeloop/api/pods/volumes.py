@@ -1,4 +1,4 @@
-"""Facts about claims and volumes that loops share: classes, sizes, who is meant for whom, who uses what. Pure."""
+"""Facts about claims and volumes that controllers share: classes, sizes, binding, use by pods. Pure."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ STORAGE: Final = "storage"
 FILESYSTEM: Final = "Filesystem"
 CLAIM_PROTECTION: Final = "kubernetes.io/pvc-protection"
 VOLUME_PROTECTION: Final = "kubernetes.io/pv-protection"
-# Of a node that leaves attaching to a loop, as all do nowadays.
+# Annotation of a node whose volumes the attach-detach controller manages, as all do nowadays.
 CONTROLLER_ATTACHES: Final = "volumes.kubernetes.io/controller-managed-attach-detach"
-# In front of what nodes call volumes of drivers.
+# Prefix of the unique names of CSI volumes.
 ATTACHED_BY_DRIVER: Final = "kubernetes.io/csi/"
 # An index of pods: by `namespace/name` of the claims that they use.
 PODS_BY_CLAIM: Final = "claim"
-# An index of volumes: by the CSI driver that they have.
+# An index of volumes: by CSI driver.
 VOLUMES_BY_DRIVER: Final = "driver"
-# An index of attachments: by the node that they are to.
+# An index of attachments: by node.
 ATTACHMENTS_BY_NODE: Final = "node"
 
-# What became of the disks that were part of Kubernetes: drivers of their own answer for them.
+# CSI drivers that replace the in-tree volume plugins.
 CSI_DRIVERS: Final = {
     "kubernetes.io/aws-ebs": "ebs.csi.aws.com",
     "kubernetes.io/azure-disk": "disk.csi.azure.com",
@@ -54,13 +54,14 @@ CSI_DRIVERS: Final = {
 
 
 class ClaimUse(NamedTuple):
-    """A claim that a pod names, or that is made for one of its volumes."""
+    """Claim that a pod names, or that is created for one of its ephemeral volumes."""
 
     name: str
     volume: Volume
 
 
 def claim_uses(pod: Pod) -> Iterator[ClaimUse]:
+    """Yield the claims that a pod's volumes use."""
     for volume in pod.spec.volumes:
         if volume.persistent_volume_claim is not None:
             yield ClaimUse(volume.persistent_volume_claim.claim_name, volume)
@@ -69,6 +70,7 @@ def claim_uses(pod: Pod) -> Iterator[ClaimUse]:
 
 
 def ephemeral_claim_name(pod: Pod, volume: Volume) -> str:
+    """Return the name of the claim that belongs to an ephemeral volume."""
     return f"{pod.metadata.name}-{volume.name}"
 
 
@@ -82,7 +84,7 @@ def driver_of(volume: PersistentVolume) -> tuple[str, ...]:
     return (volume.spec.csi.driver,) if volume.spec.csi is not None else ()
 
 
-# What a kind of volumes is called where upstream's name isn't simply the field's.
+# Plugin names that differ from the field's name.
 _PLUGINS: Final = {
     "host_path": "kubernetes.io/host-path",
     "local": "kubernetes.io/local-volume",
@@ -93,41 +95,41 @@ _PLUGINS: Final = {
 
 
 def plugin_of(volume: PersistentVolume) -> str:
-    """Which part of Kubernetes looks after a volume, as metrics name it."""
+    """Return the name of a volume's plugin, as in metrics."""
     if volume.spec.csi is not None:
         return f"kubernetes.io/csi:{volume.spec.csi.driver}"
     return next((name for field, name in _PLUGINS.items() if getattr(volume.spec, field) is not None), "N/A")
 
 
 def node_of_attachment(attachment: VolumeAttachment) -> tuple[str, ...]:
-    """Index attachments by the node."""
+    """Index attachments by node."""
     return (attachment.spec.node_name,)
 
 
 def unique_name(source: CSIPersistentVolumeSource) -> str:
-    """What a node's status calls a volume."""
+    """Return a volume's unique name, as in a node's status."""
     return f"{ATTACHED_BY_DRIVER}{source.driver}^{source.volume_handle}"
 
 
 def needs_attaching(driver: CSIDriver | None) -> bool:
-    """Unless a driver says that its volumes need no attaching, they do."""
+    """Return True unless the CSI driver states that its volumes need no attach operation."""
     return driver is None or driver.spec.attach_required is not False
 
 
 def bound_volume(claim: PersistentVolumeClaim) -> str:
-    """The volume that a claim has; empty if none yet."""
+    """Return the name of the volume that a claim is bound to; empty if it is unbound."""
     return claim.spec.volume_name if claim.status.phase == "Bound" else ""
 
 
 def is_made_for(claim: PersistentVolumeClaim, pod: Pod) -> bool:
-    """Whether an ephemeral claim belongs to this very pod."""
+    """Return True if an ephemeral claim belongs to exactly this pod."""
     owner = controller_of(claim.metadata.owner_references)
     same_place = claim.metadata.namespace == pod.metadata.namespace
     return owner is not None and same_place and owner.uid == pod.metadata.uid
 
 
 def uses_claim(pod: Pod, claim: PersistentVolumeClaim, *, ephemeral: bool = True) -> bool:
-    """Whether the pod names the claim, or the claim was made for one of its volumes and those count."""
+    """Return True if the pod names the claim or, with `ephemeral`, the claim belongs to one of its volumes."""
     for use in claim_uses(pod):
         if use.name != claim.metadata.name:
             continue
@@ -137,7 +139,7 @@ def uses_claim(pod: Pod, claim: PersistentVolumeClaim, *, ephemeral: bool = True
 
 
 def is_done_with_volumes(pod: Pod) -> bool:
-    """Whether no container of the pod runs or will run again."""
+    """Return True if no container of the pod runs or will run again."""
     status = pod.status
     if status.phase in ("Failed", "Succeeded"):
         return True
@@ -153,32 +155,35 @@ def _none_runs(statuses: Iterable[ContainerStatus]) -> bool:
 
 
 def has_class(claim: PersistentVolumeClaim) -> bool:
-    """Whether a class was asked for, be it the empty one."""
+    """Return True if the claim requests a storage class, even the empty one."""
     return OLD_CLASS in claim.metadata.annotations or claim.spec.storage_class_name is not None
 
 
 def class_of_claim(claim: PersistentVolumeClaim) -> str:
-    """An old annotation counts more than the field."""
+    """Return the storage class of a claim; the legacy annotation has precedence over the field."""
     annotated = claim.metadata.annotations.get(OLD_CLASS)
     return annotated if annotated is not None else claim.spec.storage_class_name or ""
 
 
 def class_of_volume(volume: PersistentVolume) -> str:
+    """Return the storage class of a volume; the legacy annotation has precedence over the field."""
     annotated = volume.metadata.annotations.get(OLD_CLASS)
     return annotated if annotated is not None else volume.spec.storage_class_name
 
 
 def requested_size(claim: PersistentVolumeClaim) -> Quantity:
+    """Return the storage that a claim requests."""
     resources = claim.spec.resources
     return parse_quantity(resources.requests.get(STORAGE, "0") if resources is not None else "0")
 
 
 def size_of_volume(volume: PersistentVolume) -> Quantity:
+    """Return the storage capacity of a volume."""
     return parse_quantity(volume.spec.capacity.get(STORAGE, "0"))
 
 
 def is_meant_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Whether the volume waits for the claim by its name, or is bound to this very one."""
+    """Return True if the volume is reserved for the claim by name, or is bound to exactly this claim."""
     reference, meta = volume.spec.claim_ref, claim.metadata
     if reference is None or (reference.namespace, reference.name) != (meta.namespace, meta.name):
         return False
@@ -186,19 +191,23 @@ def is_meant_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool
 
 
 def same_volume_mode(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Return True if volume and claim have the same volume mode."""
     return (volume.spec.volume_mode or FILESYSTEM) == (claim.spec.volume_mode or FILESYSTEM)
 
 
 def same_attributes_class(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Return True if volume and claim have the same VolumeAttributesClass."""
     wanted = claim.spec.volume_attributes_class_name or ""
     return (volume.spec.volume_attributes_class_name or "") == wanted
 
 
 def has_access_modes(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Return True if the volume has all access modes that the claim requests."""
     return set(claim.spec.access_modes) <= set(volume.spec.access_modes)
 
 
 def reference_to_claim(claim: PersistentVolumeClaim) -> ObjectReference:
+    """Return the claimRef of a claim."""
     meta = claim.metadata
     return ObjectReference(
         kind="PersistentVolumeClaim",

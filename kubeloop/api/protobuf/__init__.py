@@ -1,9 +1,9 @@
-"""Objects in protocol buffers, as typed Go clients send and read them.
+"""Protobuf codec, for typed Go clients.
 
-    body ── envelope ──▶ apiVersion, kind, raw ── messages (by number) ──▶ plain JSON ──▶ the usual way of an object
-    plain JSON ── messages (by name) ──▶ raw ── envelope ──▶ answer, or a framed watch event
+    body ── envelope ──▶ apiVersion, kind, raw ── messages (by number) ──▶ plain JSON ──▶ the usual decoding
+    plain JSON ── messages (by name) ──▶ raw ── envelope ──▶ response, or a framed watch event
 
-The table `generated/protobuf.json` tells how each type is laid out. It is read when the first client asks for it.
+The table `generated/protobuf.json` has the layout of each type. It is read on the first use.
 """
 
 from __future__ import annotations

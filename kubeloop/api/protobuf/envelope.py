@@ -1,4 +1,4 @@
-"""The envelope that says what a message is, and the frames of a watch."""
+"""Envelope (runtime.Unknown) with the type of a message, and the frames of a watch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FRAME_LENGTH: Final = 4
 
 
 class _Opaque(Value):
-    """Bytes as they are."""
+    """Uninterpreted bytes."""
 
     def read(self, content: bytes) -> bytes:
         return content
@@ -27,7 +27,7 @@ class _Opaque(Value):
 
 
 class _TypeMeta(Value):
-    """The kind and version of what an envelope holds."""
+    """Kind and version of an envelope's content."""
 
     _message = Message("TypeMeta", [Field("apiVersion", 1, TEXT), Field("kind", 2, TEXT)])
 
@@ -39,13 +39,13 @@ class _TypeMeta(Value):
 
 
 _UNKNOWN: Final = Message("Unknown", [Field("typeMeta", 1, _TypeMeta()), Field("raw", 2, _Opaque())])
-# Upstream's envelopes end with these two, always empty: how the message is encoded, and as what.
+# Upstream's envelopes end with contentEncoding and contentType, always empty.
 _NO_CONTENT_ENCODING: Final = tag(3, DELIMITED) + delimited(b"")
 _NO_CONTENT_TYPE: Final = tag(4, DELIMITED) + delimited(b"")
 
 
 class Envelope(NamedTuple):
-    """An object that is still a message."""
+    """Object that is still encoded."""
 
     api_version: str
     kind: str
@@ -53,7 +53,7 @@ class Envelope(NamedTuple):
 
 
 def open_envelope(body: bytes) -> Envelope:
-    """What a body holds; raises ProtobufError in upstream's words."""
+    """Decode the envelope of a body; raises ProtobufError with upstream's message."""
     if not body:
         raise ProtobufError("empty data")
     if not body.startswith(_PREFIX):
@@ -68,12 +68,12 @@ def open_envelope(body: bytes) -> Envelope:
 
 
 def is_known(api_version: str, kind: str) -> bool:
-    """Whether there is a message for a kind."""
+    """Return True if a kind has a message."""
     return _definition(api_version, kind) in table()
 
 
 def read_object(api_version: str, kind: str, raw: bytes) -> dict[str, Any]:
-    """An object as plain JSON; raises ProtobufError."""
+    """Decode an object to plain JSON; raises ProtobufError."""
     plain: dict[str, Any] = {"kind": kind, "apiVersion": api_version}
     try:
         return message_of(_definition(api_version, kind)).read(raw, plain)
@@ -82,7 +82,7 @@ def read_object(api_version: str, kind: str, raw: bytes) -> dict[str, Any]:
 
 
 def write_object(document: Mapping[str, Any]) -> bytes:
-    """A plain JSON object of a known kind, in its envelope."""
+    """Encode a plain JSON object of a known kind, in its envelope."""
     api_version, kind = document["apiVersion"], document["kind"]
     raw = message_of(_definition(api_version, kind)).write(document)
     held = _UNKNOWN.write({"typeMeta": {"apiVersion": api_version, "kind": kind}, "raw": raw})
@@ -90,14 +90,14 @@ def write_object(document: Mapping[str, Any]) -> bytes:
 
 
 def watch_frame(event: str, document: Mapping[str, Any]) -> bytes:
-    """One event of a watch: a message behind its length. Only the object in it has an envelope."""
+    """Encode a watch event with its length as prefix. Only the object in it has an envelope."""
     raw = tag(1, DELIMITED) + delimited(write_object(document))
     message = tag(1, DELIMITED) + TEXT.write(event) + tag(2, DELIMITED) + delimited(raw)
     return len(message).to_bytes(_FRAME_LENGTH, "big") + message
 
 
 def _definition(api_version: str, kind: str) -> str:
-    """Every group has the types of meta/v1 too, under its own version."""
+    """Return the definition of a kind; every group also has the types of meta/v1, under its own version."""
     own = definition_of(api_version, kind)
     if api_version == "meta.k8s.io/v1beta1" and _META + "v1beta1." + kind in table():
         return _META + "v1beta1." + kind

@@ -1,4 +1,4 @@
-"""Messages and their fields: by number when they are read, by name when they are written."""
+"""Messages and their fields: found by number for decoding, by name for encoding."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Plain = dict[str, Any]
 
 
 class Field:
-    """One field of a message that holds one value; subclasses hold several."""
+    """Field of a message that holds one value; subclasses hold several."""
 
     def __init__(self, name: str, number: int, value: Value) -> None:
         self.name = name
@@ -20,14 +20,14 @@ class Field:
         self._value = value
 
     def read(self, wire_type: int, content: Any, into: Plain) -> None:
-        """Take what a message says of this field."""
+        """Decode one occurrence of this field into a plain object."""
         check_wire_type(wire_type, self._value.wire_type, self.name)
         found = self._value.merge(into.get(self.name), content)
         if found is not None:
             into[self.name] = found
 
     def write(self, plain: Mapping[str, Any]) -> bytes:
-        """What a message says of this field; nothing when it is absent or null."""
+        """Encode this field; empty if it is absent or null."""
         held = plain.get(self.name)
         return b"" if held is None else self._tagged(held)
 
@@ -36,9 +36,10 @@ class Field:
 
 
 class Repeated(Field):
-    """A list: the field comes once for each item."""
+    """List field, which occurs once for each item."""
 
     def read(self, wire_type: int, content: Any, into: Plain) -> None:
+        """Decode one item, or packed numbers, and append them."""
         items = into.setdefault(self.name, [])
         if wire_type == DELIMITED and self._value.wire_type == VARINT:
             items.extend(map(self._value.read, _unpacked(content)))
@@ -47,13 +48,15 @@ class Repeated(Field):
         items.append(self._value.read(content))
 
     def write(self, plain: Mapping[str, Any]) -> bytes:
+        """Encode all items."""
         return b"".join(map(self._tagged, plain.get(self.name) or ()))
 
 
 class MapOf(Field):
-    """A map: the field comes once for each entry, a message of key and value."""
+    """Map field, which occurs once for each entry: a message of key and value."""
 
     def read(self, wire_type: int, content: Any, into: Plain) -> None:
+        """Decode one entry."""
         check_wire_type(wire_type, DELIMITED, self.name)
         key, held = "", None
         for number, inner_type, part in fields_of(content, self.name):
@@ -66,6 +69,7 @@ class MapOf(Field):
         into.setdefault(self.name, {})[key] = self._value.zero() if held is None else held
 
     def write(self, plain: Mapping[str, Any]) -> bytes:
+        """Encode all entries, sorted by key."""
         held = plain.get(self.name) or {}
         return b"".join(self._entry(key, held[key]) for key in sorted(held))
 
@@ -75,7 +79,7 @@ class MapOf(Field):
 
 
 class Inline(Field):
-    """A message whose fields JSON shows among those of the message that holds it."""
+    """Message whose fields JSON shows among those of the enclosing message."""
 
     def __init__(self, name: str, number: int, message: Message) -> None:
         self.name = name
@@ -83,16 +87,18 @@ class Inline(Field):
         self._message = message
 
     def read(self, wire_type: int, content: Any, into: Plain) -> None:
+        """Decode the message into the enclosing object."""
         check_wire_type(wire_type, DELIMITED, self.name)
         self._message.read(content, into)
 
     def write(self, plain: Mapping[str, Any]) -> bytes:
+        """Encode the message's fields from the enclosing object."""
         content = self._message.write(plain)
         return tag(self.number, DELIMITED) + delimited(content) if content else b""
 
 
 class Message:
-    """A type's fields, in the order of their numbers."""
+    """Fields of a type, in the order of their numbers."""
 
     def __init__(self, name: str, fields: Iterable[Field]) -> None:
         self._name = name
@@ -100,7 +106,7 @@ class Message:
         self._by_number = {field.number: field for field in self._fields}
 
     def read(self, data: bytes, into: Plain) -> Plain:
-        """Add what a message says; fields that we don't know are skipped."""
+        """Decode a message into a plain object; unknown fields are skipped."""
         if not data:
             return into
         for number, wire_type, content in fields_of(data, self._name):
@@ -110,30 +116,34 @@ class Message:
         return into
 
     def write(self, plain: Mapping[str, Any]) -> bytes:
+        """Encode a plain object."""
         return b"".join(field.write(plain) for field in self._fields)
 
 
 class ListValue(Value):
-    """A list that is a message of its own, with its items in field 1."""
+    """List that is a message itself, with its items in field 1."""
 
     def __init__(self, item: Value) -> None:
         self._message = Message("Items", [Repeated("items", 1, item)])
 
     def read(self, content: bytes) -> list[Any]:
+        """Decode the items."""
         found: list[Any] = self._message.read(content, {"items": []})["items"]
         return found
 
     def write(self, plain: list[Any]) -> bytes:
+        """Encode the items."""
         return delimited(self._message.write({"items": plain}))
 
 
 def check_wire_type(found: int, expected: int, name: str) -> None:
+    """Raise ProtobufError if a field has an unexpected wire type."""
     if found != expected:
         raise ProtobufError(f"proto: wrong wireType = {found} for field {name[:1].upper()}{name[1:]}")
 
 
 def _unpacked(content: bytes) -> Iterable[Content]:
-    """Numbers of a list that were written in one go."""
+    """Yield the numbers of a packed list."""
     at = 0
     while at < len(content):
         number, at = read_varint(content, at)

@@ -1,4 +1,4 @@
-"""The messages of all types, made from the table when they are first needed."""
+"""Messages of all types, built from the table on first use."""
 
 from __future__ import annotations
 
@@ -15,18 +15,21 @@ from kubeloop.api.protobuf.wire import delimited
 
 
 class MessageValue(Value):
-    """A value that is a message; looked up when needed, because types may hold themselves."""
+    """Value that is a message; resolved lazily, because types may contain themselves."""
 
     def __init__(self, definition: str) -> None:
         self._definition = definition
 
     def read(self, content: bytes) -> Plain:
+        """Decode the message."""
         return message_of(self._definition).read(content, {})
 
     def merge(self, previous: Any, content: bytes) -> Plain:
+        """Decode the message into the previous value."""
         return message_of(self._definition).read(content, previous or {})
 
     def write(self, plain: Mapping[str, Any]) -> bytes:
+        """Encode the message."""
         return delimited(message_of(self._definition).write(plain))
 
 
@@ -40,7 +43,7 @@ _VALUES: Final[Mapping[str, Value]] = {
 
 
 class _Table(dict[str, dict[str, list[Any]]]):
-    """The types that are served by default; those that are served when asked for are read when one is looked up."""
+    """Types that are served by default; those of optional resources are read on the first lookup of one."""
 
     def __missing__(self, name: str) -> dict[str, list[Any]]:
         return _read("protobuf_offered.json")[name]
@@ -51,7 +54,7 @@ class _Table(dict[str, dict[str, list[Any]]]):
 
 @cache
 def table() -> Mapping[str, Mapping[str, list[Any]]]:
-    """How each type is laid out, by its name in the schema data."""
+    """Return the layout of each type, by its name in the schema data."""
     return _Table(_read("protobuf.json"))
 
 
@@ -64,7 +67,7 @@ def _read(name: str) -> dict[str, dict[str, list[Any]]]:
 
 @cache
 def message_of(definition: str) -> Message:
-    """The message of a type, such as `io.k8s.api.core.v1.Pod`."""
+    """Return the message of a type, such as `io.k8s.api.core.v1.Pod`."""
     return _message(definition.rpartition(".")[2], table()[definition])
 
 

@@ -1,4 +1,4 @@
-"""The values that fields hold, with their forms in JSON: scalars, and types that Kubernetes writes its own way."""
+"""Values of fields and their JSON forms: scalars, and types with a special encoding in Kubernetes."""
 
 from __future__ import annotations
 
@@ -31,93 +31,118 @@ _NOTHING: Final[dict[int, Content]] = {VARINT: 0, FIXED64: bytes(8), DELIMITED: 
 
 
 class Value:
-    """One value between its content on the wire and its plain JSON; None is JSON's null."""
+    """Codec of one value between wire content and plain JSON; None is JSON's null."""
 
     wire_type = DELIMITED
 
     def read(self, content: Any) -> Any:
+        """Decode wire content."""
         raise NotImplementedError
 
     def merge(self, previous: Any, content: Any) -> Any:
-        """What a field holds that comes again: most are replaced, messages are merged."""
+        """Return the value of a field that occurs again: most are replaced, messages are merged."""
         return self.read(content)
 
     def write(self, plain: Any) -> bytes:
-        """The content, with its length where the wire needs that."""
+        """Encode a value, with its length if the wire type requires it."""
         raise NotImplementedError
 
     def zero(self) -> Any:
-        """What an absent value stands for where there must be one."""
+        """Return the value that represents an absent one where a value is required."""
         return self.read(_NOTHING[self.wire_type])
 
 
 class Text(Value):
+    """UTF-8 string."""
+
     def read(self, content: bytes) -> str:
-        # Go keeps bytes that aren't UTF-8, and shows this in their place.
+        # Go keeps bytes that aren't UTF-8, and shows this replacement.
+        """Decode a string."""
         return content.decode(errors="replace")
 
     def write(self, plain: str) -> bytes:
+        """Encode a string."""
         return delimited(plain.encode(errors="replace"))
 
 
 class Bytes(Value):
+    """Bytes, in JSON as base64."""
+
     def read(self, content: bytes) -> str:
+        """Decode bytes to base64."""
         return base64.b64encode(content).decode()
 
     def write(self, plain: str) -> bytes:
+        """Encode bytes from base64."""
         return delimited(base64.b64decode(plain))
 
 
 class Integer(Value):
+    """Signed integer."""
+
     wire_type = VARINT
 
     def read(self, content: int) -> int:
+        """Decode an integer."""
         return signed(content)
 
     def write(self, plain: int) -> bytes:
+        """Encode an integer."""
         return varint(plain)
 
 
 class Boolean(Value):
+    """Boolean."""
+
     wire_type = VARINT
 
     def read(self, content: int) -> bool:
+        """Decode a boolean."""
         return content != 0
 
     def write(self, plain: bool) -> bytes:
+        """Encode a boolean."""
         return b"\x01" if plain else b"\x00"
 
 
 class Double(Value):
+    """64 bit floating point number."""
+
     wire_type = FIXED64
 
     def read(self, content: bytes) -> float:
+        """Decode a double."""
         number: float = struct.unpack("<d", content)[0]
         return number
 
     def write(self, plain: float) -> bytes:
+        """Encode a double."""
         return struct.pack("<d", plain)
 
 
 class Quantity(Value):
-    """A message whose only field is the amount's text."""
+    """Quantity: a message whose only field is the amount's text."""
 
     def read(self, content: bytes) -> str:
+        """Decode a quantity."""
         found = _parts(content, "Quantity", {1: DELIMITED})
         return TEXT.read(found[1]) if 1 in found else "0"
 
     def write(self, plain: Any) -> bytes:
+        """Encode a quantity."""
         return delimited(tag(1, DELIMITED) + TEXT.write(str(plain)))
 
 
 class IntOrString(Value):
-    """Which of both it is, the number, and the text."""
+    """IntOrString: a message of the type, the number, and the text."""
 
     def read(self, content: bytes) -> int | str:
+        """Decode the number or the text."""
         found = _parts(content, "IntOrString", {1: VARINT, 2: VARINT, 3: DELIMITED})
         return TEXT.read(found.get(3, b"")) if found.get(1) else signed(found.get(2, 0))
 
     def write(self, plain: int | str) -> bytes:
+        """Encode the number or the text."""
         is_text = isinstance(plain, str)
         number = varint(0 if is_text else int(plain))
         text = TEXT.write(plain if isinstance(plain, str) else "")
@@ -125,13 +150,14 @@ class IntOrString(Value):
 
 
 class Time(Value):
-    """Seconds since 1970, and nanoseconds: kept as precisely as JSON shows them."""
+    """Timestamp: seconds since 1970 and nanoseconds, with the precision of the JSON form."""
 
     def __init__(self, unit: timedelta, show: Callable[[datetime], str]) -> None:
         self._unit = unit
         self._show = show
 
     def read(self, content: bytes) -> str | None:
+        """Decode a timestamp; None if it is empty."""
         if not content:
             return None
         found = _parts(content, "Timestamp", {1: VARINT, 2: VARINT})
@@ -143,6 +169,7 @@ class Time(Value):
         return None if moment == _NO_TIME else self._show(moment)
 
     def write(self, plain: str) -> bytes:
+        """Encode a timestamp."""
         moment = parse_time(plain)
         if moment == _NO_TIME:
             return delimited(b"")
@@ -152,9 +179,10 @@ class Time(Value):
 
 
 class FreeForm(Value):
-    """A message whose only field is JSON text of any shape."""
+    """Free-form JSON: a message whose only field is JSON text."""
 
     def read(self, content: bytes) -> Any:
+        """Decode JSON text; None if it is empty."""
         text = _parts(content, "RawExtension", {1: DELIMITED}).get(1)
         if not text:
             return None
@@ -164,11 +192,12 @@ class FreeForm(Value):
             raise ProtobufError(str(error)) from None
 
     def write(self, plain: Any) -> bytes:
+        """Encode JSON text."""
         return delimited(b"" if plain is None else tag(1, DELIMITED) + delimited(msgspec.json.encode(plain)))
 
 
 def _parts(content: bytes, message: str, expected: dict[int, int]) -> dict[int, Any]:
-    """The last content of each field that is expected, by number."""
+    """Return the last content of each expected field, by number."""
     found: dict[int, Content] = {}
     for number, wire_type, part in fields_of(content, message):
         if number in expected:

@@ -1,4 +1,4 @@
-"""The bytes of protocol buffers: tags, varints, lengths. What is malformed is refused in the words of Go's decoders."""
+"""Wire format of protobuf: tags, varints, lengths. Malformed data raises the messages of Go's decoders."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _FIXED32: Final = 5
 _VARINT_BITS: Final = 64
 _TRUNCATED: Final = "unexpected EOF"
 
-# What one field holds before its type is known: a number, or the bytes of a fixed-size or delimited value.
+# Content of a field before its type is known: a number, or the bytes of a fixed-size or delimited value.
 Content = int | bytes
 
 
 class ProtobufError(ValueError):
-    """Bytes that aren't the message they should be."""
+    """Raised for bytes that are not the expected message."""
 
 
 def fields_of(data: bytes, message: str) -> Iterator[tuple[int, int, Content]]:
-    """(number, wire type, content) of each field, in the order in which they come. A group comes without content."""
+    """Yield (number, wire type, content) of each field in order. A group has no content."""
     at, end = 0, len(data)
     while at < end:
         tag = data[at]
         if tag & 0x87 == DELIMITED and tag > DELIMITED and at + 1 < end and data[at + 1] < 0x80:
-            # The most common field by far: a low number, and a content that is short.
+            # Fast path for the most common field: a low number and short content.
             start = at + 2
             at = start + data[at + 1]
             if at > end:
@@ -70,7 +70,7 @@ def _content(data: bytes, at: int, wire_type: int) -> tuple[Content, int]:
 
 
 def _behind_group(data: bytes, at: int) -> int:
-    """Groups are of an age before Kubernetes: they are skipped, however deep."""
+    """Skip a group, which Kubernetes never uses, at any depth."""
     depth = 1
     while depth:
         tag, at = read_varint(data, at)
@@ -85,7 +85,7 @@ def _behind_group(data: bytes, at: int) -> int:
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number of at most 64 bits, seven a byte, and where it ends."""
+    """Decode a number of at most 64 bits, seven per byte; returns it and its end."""
     number = 0
     for shift in range(0, _VARINT_BITS, 7):
         if at >= len(data):
@@ -99,7 +99,7 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def signed(number: int) -> int:
-    """A varint as the 64-bit integer that it stands for."""
+    """Convert a varint to a signed 64 bit integer."""
     return _signed(number, 64)
 
 
@@ -109,7 +109,7 @@ def _signed(number: int, bits: int) -> int:
 
 
 def varint(number: int) -> bytes:
-    """A 64-bit integer; a negative one takes ten bytes."""
+    """Encode a 64 bit integer; a negative one takes ten bytes."""
     number &= 0xFFFF_FFFF_FFFF_FFFF
     written = bytearray()
     while number > 0x7F:
@@ -120,10 +120,10 @@ def varint(number: int) -> bytes:
 
 
 def tag(number: int, wire_type: int) -> bytes:
-    """What stands before a field's content."""
+    """Encode the tag that precedes a field's content."""
     return varint(number << 3 | wire_type)
 
 
 def delimited(content: bytes) -> bytes:
-    """Content behind its length."""
+    """Prefix content with its length."""
     return varint(len(content)) + content

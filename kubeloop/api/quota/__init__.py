@@ -1,6 +1,6 @@
-"""What objects take of a namespace's quotas, and whether it still fits.
+"""Resource quota: usage of objects (upstream's evaluators) and the decision on writes.
 
-object ─▶ its kind's meter (usage, scopes, what must be stated) ─▶ decision: refused, or the quotas' new use
+object ─▶ its kind's meter (usage, scopes, constraints) ─▶ decision: rejected, or the quotas' new usage
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _UNMETERED = frozenset(
         "localsubjectaccessreviews.authorization.k8s.io",
     )
 )
-# Kinds that were counted under their plain names before there was `count/`.
+# Kinds that were counted by plain name before `count/` existed.
 _LEGACY_NAMES = frozenset(("configmaps", "replicationcontrollers", "resourcequotas", "secrets"))
 _SPECIAL: dict[str, Callable[[], Meter]] = {
     "persistentvolumeclaims": VolumeClaimMeter,
@@ -34,12 +34,12 @@ _SPECIAL: dict[str, Callable[[], Meter]] = {
 
 
 def is_metered(qualified: str) -> bool:
-    """Whether a namespaced kind, named with its group, can be counted at all."""
+    """Return True if a namespaced kind, named with its group, can be counted by quotas."""
     return qualified not in _UNMETERED
 
 
 def meter_of(qualified: str) -> Meter:
-    """The meter of a kind; claims of devices need more than themselves and have theirs in `devices`."""
+    """Return the meter of a kind; the one of ResourceClaims is in `devices`, because it needs other objects."""
     special = _SPECIAL.get(qualified)
     if special is not None:
         return special()

@@ -1,4 +1,4 @@
-"""Named amounts of resources, and the arithmetic that quotas do with them."""
+"""Resource lists as quantities, and the arithmetic that quotas need."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ ONE = Quantity.of(1)
 
 
 def amounts_of(texts: Mapping[str, str]) -> Amounts:
+    """Parse the quantities of a resource list."""
     return {name: parse_quantity(text) for name, text in texts.items()}
 
 
 def plus(amounts: Amounts, more: Amounts) -> Amounts:
+    """Return the sum of two resource lists."""
     total = dict(amounts)
     for name, amount in more.items():
         total[name] = total[name] + amount if name in total else amount
@@ -24,16 +26,17 @@ def plus(amounts: Amounts, more: Amounts) -> Amounts:
 
 
 def growth(after: Amounts, before: Amounts) -> Amounts:
-    """What was added to each amount; nothing where it became less."""
+    """Return the increase of each amount; zero if it decreased."""
     return {name: max(amount - before.get(name, ZERO), ZERO) for name, amount in after.items()}
 
 
 def only(amounts: Amounts, names: Collection[str]) -> Amounts:
+    """Return the resource list reduced to some names."""
     return {name: amount for name, amount in amounts.items() if name in names}
 
 
 def largest(*lists: Amounts) -> Amounts:
-    """The largest amount of each name in any of the lists."""
+    """Return the largest amount of each name in any of the lists."""
     most: Amounts = {}
     for amounts in lists:
         for name, amount in amounts.items():
@@ -43,4 +46,5 @@ def largest(*lists: Amounts) -> Amounts:
 
 
 def spelled(amounts: Amounts) -> str:
+    """Format a resource list for messages, sorted by name."""
     return ",".join(f"{name}={amounts[name]}" for name in sorted(amounts))

@@ -1,4 +1,4 @@
-"""Whether a write fits a namespace's quotas, and what they are charged for it."""
+"""Decision on a write by a namespace's quotas, and their new usage."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from kubeloop.api.quota.meter import Meter
 
 
 class QuotaRefusal(Exception):
-    """A write that doesn't fit; the message is what a client is told."""
+    """Raised for a write that exceeds a quota; the message is shown to clients."""
 
 
 class Charge(NamedTuple):
-    """What one quota's use becomes."""
+    """New usage of one quota."""
 
     quota: ResourceQuota
     used: Amounts
@@ -25,7 +25,10 @@ class Charge(NamedTuple):
 def charges_of(
     quotas: Iterable[ResourceQuota], meter: Meter, new: Any, old: Any | None, now: datetime, enforced: bool = True
 ) -> list[Charge]:
-    """Every quota that changes; raises QuotaRefusal. What isn't `enforced` is charged even beyond the limit."""
+    """Return the quotas whose usage changes; raises QuotaRefusal.
+
+    Without `enforced`, usage is charged even beyond the limit.
+    """
     binding = [quota for quota in quotas if meter.binds(quota, new)]
     for quota in binding:
         _demand_known_use(quota, meter, new)

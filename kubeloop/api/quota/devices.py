@@ -1,4 +1,4 @@
-"""What claims of devices take: themselves, and devices by class, also under the names of extended resources."""
+"""Usage of ResourceClaims: count, and devices by class, also under the names of extended resources."""
 
 from __future__ import annotations
 
@@ -24,22 +24,25 @@ from kubeloop.api.scalars.quantity import Quantity
 DEVICE_CLAIMS: Final = "resourceclaims.resource.k8s.io"
 _FOR_EXTENDED_RESOURCES = "resource.kubernetes.io/extended-resource-claim"
 _BY_CLASS = ".deviceclass.resource.k8s.io/devices"
-# A claim of all devices can't get more than a claim can hold.
+# A request for all devices can't get more than a claim can hold.
 _MOST_DEVICES = 32
 
 
 class ClaimSurroundings(Protocol):
-    """What a claim of devices depends on beside itself."""
+    """Lister of the objects that the usage of a ResourceClaim depends on."""
 
-    def device_classes(self) -> Iterable[DeviceClass]: ...
+    def device_classes(self) -> Iterable[DeviceClass]:
+        """Return all DeviceClasses."""
 
-    def pod(self, namespace: str, name: str) -> Pod | None: ...
+    def pod(self, namespace: str, name: str) -> Pod | None:
+        """Return a pod, or None."""
 
-    def claims(self, namespace: str) -> Iterable[ResourceClaim]: ...
+    def claims(self, namespace: str) -> Iterable[ResourceClaim]:
+        """Return the ResourceClaims of a namespace."""
 
 
 class DeviceClaimMeter(Meter):
-    """Needs to know the classes of devices, and the pod that a claim was made for, which may have paid already."""
+    """Meter of ResourceClaims; needs the DeviceClasses, and the owning pod, which may be charged already."""
 
     def __init__(self, around: ClaimSurroundings) -> None:
         super().__init__(DEVICE_CLAIMS)
@@ -47,9 +50,11 @@ class DeviceClaimMeter(Meter):
         self._pods = PodMeter()
 
     def concerns(self, operation: str, subresource: str, new: object, old: object) -> bool:
+        """Return True for creates and updates of the claim itself."""
         return operation in ("CREATE", "UPDATE") and not subresource
 
     def measured(self, names: Iterable[str]) -> list[str]:
+        """Return the quota names that claims count towards, sorted."""
         return sorted(n for n in names if n in self.names or n.endswith(_BY_CLASS) or self._is_extended_by_class(n))
 
     def _is_extended_by_class(self, name: str) -> bool:
@@ -60,6 +65,7 @@ class DeviceClaimMeter(Meter):
         return resource.removeprefix(DEVICE_CLASS) in classes or resource in classes.values()
 
     def usage(self, obj: ResourceClaim, now: datetime) -> Amounts:
+        """Return the claim's usage: one claim, and its devices by class and extended resource."""
         by_class: Amounts = {}
         for request in obj.spec.devices.requests or ():
             by_class = plus(by_class, _devices(request))
@@ -75,11 +81,11 @@ class DeviceClaimMeter(Meter):
         return used
 
     def _class_names(self) -> Mapping[str, str]:
-        """Each class's name as an extended resource, empty if it has none."""
+        """Return each class's extended resource name by class name, empty if it has none."""
         return {one.metadata.name: one.spec.extended_resource_name or "" for one in self._around.device_classes()}
 
     def _paid_by_pod(self, claim: ResourceClaim, now: datetime) -> Amounts:
-        """What a pod was charged for as extended resources already, if the claim is the one that stands for them."""
+        """Return the extended resources already charged to the pod that the claim was created for."""
         if not _is_for_extended_resources(claim):
             return {}
         owner = controller_of(claim.metadata.owner_references)
@@ -91,7 +97,7 @@ class DeviceClaimMeter(Meter):
         return self._pods.usage(pod, now)
 
     def _stands_for(self, claim: ResourceClaim, pod: Pod) -> bool:
-        """Whether the pod names the claim or, while it names none, no other claim of the pod came first."""
+        """Return True if the pod names the claim or, if it names none, the claim is its first."""
         named = pod.status.extended_resource_claim_status
         if named is not None:
             return named.resource_claim_name == claim.metadata.name
@@ -114,7 +120,7 @@ def _age(claim: ResourceClaim) -> tuple[str, str]:
 
 
 def _devices(request: DeviceRequest) -> Amounts:
-    """Devices by class; of several alternatives, the worst for each class."""
+    """Return devices by class; of several alternatives, the maximum for each class."""
     if request.first_available:
         return largest(*({each.device_class_name: _count(each)} for each in request.first_available))
     return {} if request.exactly is None else {request.exactly.device_class_name: _count(request.exactly)}

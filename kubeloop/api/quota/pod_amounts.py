@@ -1,4 +1,4 @@
-"""What a pod as a whole requests and may use, be it wished for, allocated or in effect already."""
+"""Requests and limits of a whole pod: desired, allocated or in effect."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from kubeloop.api.generated.core_v1 import Container, ContainerStatus, Pod, PodS
 from kubeloop.api.quota.amounts import Amounts, amounts_of, largest, plus
 
 _Texts = Mapping[str, str]
-# What a container has in one of the senses above.
+# Reads a container's resources: desired, allocated or in effect.
 _Reading = Callable[[Container, ContainerStatus | None], _Texts]
 
 
 def is_sized_as_a_whole(spec: PodSpec) -> bool:
-    """Whether the pod itself says what its containers may leave open."""
+    """Return True if the pod has pod-level resources, so that containers may omit theirs."""
     whole = spec.resources
     return whole is not None and any(_is_of_pods(name) for name in (*whole.requests, *whole.limits))
 
 
 def requests_of(pod: Pod) -> Amounts:
-    """The most of what is requested, allocated and in effect, with the overhead of running the pod."""
+    """Return the maximum of desired, allocated and actual requests, plus the pod overhead."""
     refused = _resize_is_infeasible(pod)
 
     def allocated(container: Container, status: ContainerStatus | None) -> _Texts:
@@ -42,7 +42,7 @@ def requests_of(pod: Pod) -> Amounts:
 
 
 def limits_of(pod: Pod) -> Amounts:
-    """The same for limits; overhead adds to those that there are."""
+    """Return the maximum of desired, allocated and actual limits; overhead is added to existing ones."""
     refused = _resize_is_infeasible(pod)
 
     def in_effect(container: Container, status: ContainerStatus | None) -> _Texts:
@@ -61,7 +61,7 @@ def limits_of(pod: Pod) -> Amounts:
 
 
 def _together(pod: Pod, reading: _Reading) -> Amounts:
-    """What containers need at most at a time: init containers run one by one, beside the sidecars before them."""
+    """Return the containers' peak demand: init containers run one by one, beside the sidecars before them."""
     statuses = {status.name: status for status in (*pod.status.init_container_statuses, *pod.status.container_statuses)}
 
     def amounts(container: Container) -> Amounts:

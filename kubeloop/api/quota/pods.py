@@ -1,4 +1,4 @@
-"""What pods take: themselves while they live, and what their containers request and may use."""
+"""Usage of pods: count of live pods, and their requests and limits."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ from kubeloop.api.strategy.pods.qos import BEST_EFFORT, qos_class_of
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 _NAMES = ("pods", *_COMPUTE, *(f"requests.{name}" for name in _COMPUTE), *(f"limits.{name}" for name in _COMPUTE))
 _PREFIXES = ("hugepages-", "requests.hugepages-")
-# Upstream regrets that quotas of these make every container state them, and won't extend it to others.
+# Upstream keeps that quotas of these require every container to specify them, but won't extend it to others.
 _TO_BE_STATED = frozenset(("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"))
 
 
 class PodMeter(Meter):
+    """Meter of pods."""
+
     def __init__(self) -> None:
         super().__init__("pods", *_NAMES)
 
     def concerns(self, operation: str, subresource: str, new: Pod, old: Pod) -> bool:
-        """Resources change by resizing, and scopes by a deadline that comes or goes."""
+        """Return True for creates, resizes, and updates that change the deadline and thus the scope."""
         if operation == "CREATE":
             return not subresource
         if subresource == "resize":
@@ -33,11 +35,13 @@ class PodMeter(Meter):
         return not subresource and _is_terminating(new) != _is_terminating(old)
 
     def measured(self, names: Iterable[str]) -> list[str]:
+        """Return the quota names that pods count towards, sorted."""
         return sorted(
             name for name in names if name in self.names or name.startswith(_PREFIXES) or is_extended_in_quota(name)
         )
 
     def unstated(self, names: list[str], obj: Pod) -> str:
+        """Return the requests and limits that quotas require but some containers lack."""
         if is_sized_as_a_whole(obj.spec):
             return ""
         demanded = _TO_BE_STATED.intersection(names)
@@ -50,6 +54,7 @@ class PodMeter(Meter):
         return "must specify " + "; ".join(f"{name} for: {','.join(sorted(missing[name]))}" for name in sorted(missing))
 
     def in_scope(self, scope: ScopedResourceSelectorRequirement, obj: Pod) -> bool:
+        """Return True if a pod matches a scope: termination, QoS class, priority class or affinity."""
         match scope.scope_name:
             case "Terminating":
                 return _is_terminating(obj)
@@ -66,7 +71,7 @@ class PodMeter(Meter):
         return False
 
     def usage(self, obj: Pod, now: datetime) -> Amounts:
-        """All pods are counted as objects, but only living ones as pods, with what they need."""
+        """Return a pod's usage: every pod counts as an object, only live ones as pods with their resources."""
         used = {"count/pods": ONE}
         if _is_alive(obj, now):
             used.update(_named_for_quota(requests_of(obj), limits_of(obj)))
@@ -96,7 +101,7 @@ def _is_terminating(pod: Pod) -> bool:
 
 
 def _is_alive(pod: Pod, now: datetime) -> bool:
-    """Not finished, and not stuck in a deletion whose time is over."""
+    """Return True if a pod is not finished, and not stuck in a deletion past its grace period."""
     if pod.status.phase in ("Failed", "Succeeded"):
         return False
     meta = pod.metadata

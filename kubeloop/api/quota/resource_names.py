@@ -1,4 +1,4 @@
-"""Which names of resources stand for devices that nodes or drivers add to what Kubernetes knows itself."""
+"""Extended resource names: those of devices that nodes or drivers add."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ REQUESTS = "requests."
 
 
 def is_extended(name: str) -> bool:
-    """As a pod requests it: a domain of its own, or a class of devices by its implicit name."""
+    """Return True for an extended resource in a pod: with its own domain, or a device class's implicit name."""
     if name.startswith(DEVICE_CLASS):
         return True
     return not _is_native(name) and not name.startswith(REQUESTS) and not check_qualified_name(REQUESTS + name)
 
 
 def is_extended_in_quota(name: str) -> bool:
-    """As a quota limits it: only requests, since such resources can't be overcommitted."""
+    """Return True for an extended resource in a quota: only requests, since they can't be overcommitted."""
     return name.startswith(REQUESTS + DEVICE_CLASS) or (name.startswith(REQUESTS) and not _is_native(name))
 
 

@@ -1,4 +1,4 @@
-"""What services take: themselves, load balancers and node ports."""
+"""Usage of services: count, load balancers and node ports."""
 
 from __future__ import annotations
 
@@ -14,21 +14,24 @@ _NODE_PORTS = "services.nodeports"
 
 
 class ServiceMeter(Meter):
+    """Meter of services."""
+
     def __init__(self) -> None:
         super().__init__("services", "services", _LOAD_BALANCERS, _NODE_PORTS)
 
     def concerns(self, operation: str, subresource: str, new: object, old: object) -> bool:
-        """An update may change the type."""
+        """Return True for creates and updates, which may change the type."""
         return operation in ("CREATE", "UPDATE") and not subresource
 
     def usage(self, obj: Service, now: datetime) -> Amounts:
+        """Return a service's usage: count, load balancers and node ports."""
         spec = obj.spec
         balanced = spec.type == "LoadBalancer"
         ports = 0
         if balanced and spec.allocate_load_balancer_node_ports is False:
             ports = sum(1 for port in spec.ports if port.node_port)
         elif balanced or spec.type == "NodePort":
-            # Not given yet on a create, so it is the intent that counts.
+            # Ports are not allocated yet on create, so the intent counts.
             ports = len(spec.ports)
         return {
             **super().usage(obj, now),

@@ -1,4 +1,4 @@
-"""What persistent volume claims take: themselves and storage, in all and by storage class."""
+"""Usage of PersistentVolumeClaims: count and storage, in total and by storage class."""
 
 from __future__ import annotations
 
@@ -17,21 +17,26 @@ _CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 
 
 class VolumeClaimMeter(Meter):
+    """Meter of PersistentVolumeClaims."""
+
     def __init__(self) -> None:
         super().__init__(_CLAIMS, _CLAIMS, _STORAGE)
 
     def concerns(self, operation: str, subresource: str, new: object, old: object) -> bool:
-        """Storage grows by updates, and what was allocated for it shows in the status."""
+        """Return True for creates and updates, also of the status, which shows allocated storage."""
         return operation in ("CREATE", "UPDATE") and subresource in ("", "status")
 
     def measured(self, names: Iterable[str]) -> list[str]:
+        """Return the quota names that claims count towards, sorted."""
         by_class = (_BY_CLASS + _CLAIMS, _BY_CLASS + _STORAGE)
         return sorted(name for name in names if name in self.names or name.endswith(by_class))
 
     def in_scope(self, scope: ScopedResourceSelectorRequirement, obj: PersistentVolumeClaim) -> bool:
+        """Return True if a claim matches a VolumeAttributesClass scope."""
         return scope.scope_name == "VolumeAttributesClass" and value_in_scope(scope, _attributes_classes(obj))
 
     def usage(self, obj: PersistentVolumeClaim, now: datetime) -> Amounts:
+        """Return a claim's usage: count and storage, in total and by storage class."""
         used = dict.fromkeys((f"count/{_CLAIMS}", _CLAIMS), ONE)
         storage = _storage(obj)
         if storage is not None:
@@ -45,7 +50,7 @@ class VolumeClaimMeter(Meter):
 
 
 def _storage(claim: PersistentVolumeClaim) -> Quantity | None:
-    """Whole bytes: what is asked for, or more if more was allocated already."""
+    """Return the storage in whole bytes: as requested, or as allocated if that is more."""
     asked = claim.spec.resources.requests.get("storage")
     if asked is None:
         return None
@@ -55,7 +60,7 @@ def _storage(claim: PersistentVolumeClaim) -> Quantity | None:
 
 
 def _attributes_classes(claim: PersistentVolumeClaim) -> list[str]:
-    """Every class that the claim has, had or is to get."""
+    """Return every VolumeAttributesClass that the claim has, had or is about to get."""
     target = claim.status.modify_volume_status
     named = (
         claim.spec.volume_attributes_class_name,

@@ -1,4 +1,4 @@
-"""Go's durations, such as `1h30m` or `1.5s`, as whole nanoseconds: what metav1.Duration holds."""
+"""Go durations such as `1h30m` or `1.5s`, as whole nanoseconds (metav1.Duration)."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _PART: Final = re.compile(r"([0-9]*+)(?:\.([0-9]*+))?+([^.0-9]*+)")
 
 
 class DurationError(ValueError):
-    """A text that is no duration; the message is Go's."""
+    """Raised for a text that is no duration; the message is Go's."""
 
 
 def quote_for_time(text: str) -> str:
-    """Text in quotes as Go's time package writes it: plain ASCII, any other byte in hexadecimal."""
+    """Quote text as Go's time package does: plain ASCII, any other byte in hexadecimal."""
     quoted = (f"\\{char}" if char in '"\\' else char if " " <= char < "\x80" else _hexadecimal(char) for char in text)
     return f'"{"".join(quoted)}"'
 
@@ -41,7 +41,7 @@ def _hexadecimal(char: str) -> str:
 
 
 def parse_duration(text: str) -> int:
-    """Nanoseconds; raises DurationError."""
+    """Parse a duration into nanoseconds; raises DurationError."""
     rest = text[1:] if text[:1] in ("-", "+") else text
     if rest == "0":
         return 0
@@ -72,7 +72,7 @@ def parse_duration(text: str) -> int:
 
 
 def _fraction_of(digits: str, unit: int) -> int:
-    """The part of a unit behind the point, with the rounding that Go's floating-point arithmetic gives it."""
+    """Return the fraction of a unit, with the rounding of Go's floating-point arithmetic."""
     kept = digits[:19]
     while kept and int(kept) >= _LIMIT:
         kept = kept[:-1]
@@ -80,7 +80,7 @@ def _fraction_of(digits: str, unit: int) -> int:
 
 
 def format_duration(nanoseconds: int) -> str:
-    """The text that Go prints: `1h30m0s`, `1.5s`, `250ms`."""
+    """Format nanoseconds as Go does: `1h30m0s`, `1.5s`, `250ms`."""
     sign, left = ("-", -nanoseconds) if nanoseconds < 0 else ("", nanoseconds)
     if left == 0:
         return "0s"

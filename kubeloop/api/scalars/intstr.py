@@ -1,4 +1,4 @@
-"""Values that are a number or a text, such as `3`, `"25%"` and `"http"`: in Python simply `int | str`."""
+"""IntOrString values such as `3`, `"25%"` and `"http"`: in Python simply `int | str`."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _INT64: Final = range(-(2**63), 2**63)
 
 
 class IntOrStringError(ValueError):
-    """A value that can't be scaled; the message is upstream's."""
+    """Raised for a value that can't be scaled; the message is upstream's."""
 
 
 def parse(text: str) -> IntOrString:
-    """A number when the text is one that fits 32 bits, else the text itself."""
+    """Return the number if the text is one that fits 32 bits, else the text itself."""
     number = int(text) if _INTEGER.fullmatch(text) and len(text) <= 20 else None
     return number if number is not None and number in _INT32 else text
 
 
 def int_value(value: IntOrString) -> int:
-    """The number, or the number that a text spells; a text that spells none counts as zero."""
+    """Return the number, or the number that a text contains; any other text counts as zero."""
     if isinstance(value, int):
         return value
     try:
@@ -35,12 +35,12 @@ def int_value(value: IntOrString) -> int:
 
 
 def is_percent(value: IntOrString) -> bool:
-    """Whether it is a text such as `25%`."""
+    """Return True if the value is a text such as `25%`."""
     return isinstance(value, str) and re.fullmatch("[0-9]+%", value) is not None
 
 
 def scaled_value(value: IntOrString | None, total: int, round_up: bool) -> int:
-    """A number as it is, or a percentage of the total; raises IntOrStringError for any other text."""
+    """Return a number unchanged, or a percentage of the total; raises IntOrStringError for any other text."""
     if value is None:
         raise IntOrStringError("nil value for IntOrString")
     if isinstance(value, int):

@@ -1,7 +1,7 @@
-"""Resource quantities such as `500m` and `1Gi`: exact amounts with upstream's spelling.
+"""Resource quantities such as `500m` and `1Gi`: exact amounts with upstream's formatting.
 
 An amount is a whole number of billionths, which is upstream's precision; anything finer is rounded away from zero when
-it is read. Differs from upstream: results are never cut to 64 bits, and amounts above 999E keep their suffix.
+it is parsed. Differs from upstream: results are never cut to 64 bits, and amounts above 999E keep their suffix.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ MICRO: Final = -6
 MILLI: Final = -3
 _ONE: Final = 10**9
 _MAX_BINARY: Final = (2**63 - 1) * _ONE
-# Longer numbers are of no use and would make arithmetic a way to keep the server busy.
+# Limits the cost of arithmetic on long numbers.
 _MAX_DIGITS: Final = 1000
 
 
 class Format(Enum):
-    """How an amount is spelled: powers of ten or 1024 by suffix, or powers of ten as an exponent."""
+    """Format of a quantity: decimal or binary suffixes, or a decimal exponent."""
 
     DECIMAL_EXPONENT = "DecimalExponent"
     BINARY_SI = "BinarySI"
@@ -29,7 +29,7 @@ class Format(Enum):
 
 
 class QuantityError(ValueError):
-    """A text that is no quantity; the message is what a client is told."""
+    """Raised for a text that is no quantity; the message is shown to clients."""
 
 
 _BAD_FORMAT: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
@@ -46,7 +46,7 @@ _BINARY_SUFFIX: Final = ("", *_BINARY)
 
 @total_ordering
 class Quantity:
-    """An immutable amount. Amounts are equal when their values are, however they are spelled."""
+    """Immutable amount; equality compares values, regardless of format."""
 
     __slots__ = ("_text", "format", "nanos")
 
@@ -57,32 +57,33 @@ class Quantity:
 
     @classmethod
     def of(cls, value: int, format: Format = Format.DECIMAL_SI) -> Quantity:
-        """A whole number of units."""
+        """Return a quantity of whole units."""
         return cls(value * _ONE, format)
 
     @classmethod
     def of_milli(cls, value: int, format: Format = Format.DECIMAL_SI) -> Quantity:
-        """A number of thousandths."""
+        """Return a quantity of thousandths."""
         return cls(value * 10**6, format)
 
     def value(self) -> int:
-        """Whole units, rounded away from zero."""
+        """Return whole units, rounded away from zero."""
         return self.scaled_value(0)
 
     def milli_value(self) -> int:
-        """Thousandths, rounded away from zero."""
+        """Return thousandths, rounded away from zero."""
         return self.scaled_value(MILLI)
 
     def scaled_value(self, exponent: int) -> int:
-        """How many of a power of ten it takes, rounded away from zero."""
+        """Return the amount in units of a power of ten, rounded away from zero."""
         return _divide_up(self.nanos, 10 ** (exponent - NANO))
 
     def rounded_up(self, exponent: int) -> Quantity:
-        """The amount at no finer precision than a power of ten, rounded away from zero."""
+        """Return the amount at no finer precision than a power of ten, rounded away from zero."""
         unit = 10 ** (exponent - NANO)
         return Quantity(_divide_up(self.nanos, unit) * unit, self.format) if self.nanos % unit else self
 
     def sign(self) -> int:
+        """Return -1, 0 or 1."""
         return (self.nanos > 0) - (self.nanos < 0)
 
     def __float__(self) -> float:
@@ -124,7 +125,7 @@ def _divide_up(number: int, divisor: int) -> int:
 
 
 def _canonical(nanos: int, format: Format) -> str:
-    """The spelling with the largest suffix that leaves a whole number."""
+    """Format an amount with the largest suffix that leaves a whole number."""
     if nanos == 0:
         return "0"
     if format is Format.BINARY_SI and abs(nanos) >= 1024 * _ONE and nanos % _ONE == 0:
@@ -149,7 +150,7 @@ def _canonical_binary(value: int) -> str:
 
 @lru_cache(maxsize=8192)
 def parse_quantity(text: str) -> Quantity:
-    """Reads a quantity; raises QuantityError."""
+    """Parse a quantity; raises QuantityError."""
     split = _SPLIT.fullmatch(text)
     if split is None or not text:
         raise QuantityError(_BAD_FORMAT)
@@ -167,7 +168,7 @@ def parse_quantity(text: str) -> Quantity:
 def _read_decimal(text: str, whole: str, fraction: str, suffix: str, has_digits: bool) -> Quantity:
     format, exponent = _decimal_exponent(suffix)
     digits, scale = whole + fraction, exponent - len(fraction)
-    # Upstream reads short numbers in a fast way that keeps the text when a glance says that it is canonical.
+    # Upstream has a fast path for short numbers that keeps text which looks canonical.
     if len(digits) > 18 or scale < NANO:
         if not has_digits:
             raise QuantityError(_BAD_NUMBER)
@@ -206,5 +207,5 @@ def _to_nanos(number: int, scale: int) -> int:
 
 
 def canonical_quantity(text: str) -> str:
-    """A quantity as upstream would store it; space around it is ignored."""
+    """Return a quantity's text in canonical form, as upstream stores it; surrounding space is ignored."""
     return str(parse_quantity(text.strip()))

@@ -1,4 +1,4 @@
-"""Moments as the API writes them (RFC 3339, always UTC), read with Go's rules, and ages as kubectl shows them."""
+"""Timestamps of the API (RFC 3339, always UTC), parsed with Go's rules, and ages as kubectl shows them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CANONICAL_MICRO: Final = re.compile(_CANONICAL.pattern.replace("Z", "[.][0-9]{6
 _LAYOUT: Final = "2006-01-02T15:04:05Z07:00"
 _MICRO_LAYOUT: Final = "2006-01-02T15:04:05.000000Z07:00"
 
-# What each element of a layout accepts, and the range beyond which Go names it.
+# Pattern of each element of a layout, and its range for Go's error.
 _FOUR: Final = re.compile("[0-9]{4}")
 _TWO: Final = re.compile("[0-9]{2}")
 _ONE_OR_TWO: Final = re.compile("[0-9]{1,2}")
@@ -32,11 +32,11 @@ _ELEMENTS: Final = (
 
 
 class TimeError(ValueError):
-    """A text that is no moment; the message is Go's."""
+    """Raised for a text that is no timestamp; the message is Go's."""
 
 
 class _Reader:
-    """Takes a text apart from its beginning, and complains as Go does."""
+    """Parses a timestamp from its beginning and raises Go's errors."""
 
     def __init__(self, text: str, layout: str) -> None:
         self._text = text
@@ -64,17 +64,17 @@ class _Reader:
 
 
 def parse_time(text: str) -> datetime:
-    """A moment in UTC; fractions of a second are accepted and kept to the microsecond."""
+    """Parse a metav1.Time into UTC; fractions of a second are kept to the microsecond."""
     if _CANONICAL.fullmatch(text):
         try:
-            return datetime.fromisoformat(text)  # by far the quickest, and loops read times all the time
+            return datetime.fromisoformat(text)  # fastest; controllers parse times constantly
         except ValueError:
-            pass  # the slow way tells what is wrong
+            pass  # the slow parser reports the error
     return _parse(text, _LAYOUT)
 
 
 def parse_micro_time(text: str) -> datetime:
-    """A moment in UTC from the form that must have six digits behind the second."""
+    """Parse a metav1.MicroTime, which must have six digits after the second, into UTC."""
     if _CANONICAL_MICRO.fullmatch(text) and _is_real(text):
         return datetime.fromisoformat(text)
     return _parse(text, _MICRO_LAYOUT)
@@ -123,12 +123,12 @@ def _offset(reader: _Reader) -> timedelta:
 
 @lru_cache(maxsize=256)
 def format_time(moment: datetime) -> str:
-    """As metav1.Time: whole seconds, what is behind them cut off."""
+    """Format a metav1.Time: whole seconds, the fraction is cut off."""
     return _text_of(moment, "seconds")
 
 
 def format_micro_time(moment: datetime) -> str:
-    """As metav1.MicroTime: six digits behind the second."""
+    """Format a metav1.MicroTime: six digits after the second."""
     return _text_of(moment, "microseconds")
 
 
@@ -139,14 +139,14 @@ def _text_of(moment: datetime, precision: str) -> str:
 
 
 def normalize_time(text: str) -> str:
-    """A metav1.Time as the API would write it again."""
+    """Return a metav1.Time in canonical form."""
     if _CANONICAL.fullmatch(text) and _is_real(text):
         return text
     return format_time(parse_time(text))
 
 
 def normalize_micro_time(text: str) -> str:
-    """A metav1.MicroTime as the API would write it again."""
+    """Return a metav1.MicroTime in canonical form."""
     if _CANONICAL_MICRO.fullmatch(text) and _is_real(text):
         return text
     return format_micro_time(parse_micro_time(text))
@@ -161,15 +161,15 @@ def _is_real(text: str) -> bool:
 
 
 def human_age(since: str | None, now: datetime) -> str:
-    """How long ago a moment was, as tables show it."""
+    """Return the age of a timestamp as tables show it."""
     return "<unknown>" if not since else human_duration((now - parse_time(since)).total_seconds())
 
 
 def human_duration(seconds: float) -> str:
-    """A length of time in two or three significant figures: `5s`, `2m3s`, `5d`, `3y`."""
+    """Format a duration with two or three significant figures: `5s`, `2m3s`, `5d`, `3y`."""
     whole = int(seconds)
     if whole < -1:
-        # A clock that is a little behind is no reason to complain.
+        # Tolerates a clock that is slightly behind.
         return "<invalid>"
     if whole < 120:
         return f"{max(whole, 0)}s"
@@ -196,7 +196,7 @@ def _two_units(major: int, major_unit: str, minor: int, minor_unit: str) -> str:
 
 
 def short_human_duration(seconds: float) -> str:
-    """A length of time in its largest unit alone."""
+    """Format a duration in its largest unit only."""
     whole = int(seconds)
     if whole < -1:
         return "<invalid>"

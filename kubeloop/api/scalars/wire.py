@@ -1,7 +1,7 @@
-"""The scalar types that Kubernetes writes as strings or numbers in JSON, and how they are read into canonical form.
+"""String and integer types of the JSON wire format, decoded into canonical form.
 
-Each is a plain `str` or `int` at run time, so that encoding costs nothing; what makes them special happens once, when
-they are decoded: a quantity becomes its canonical spelling, a time becomes UTC at the precision of its type.
+Each is a plain `str` or `int` at run time, so that encoding costs nothing; canonicalization happens once, during
+decoding: a quantity gets its canonical format, a time becomes UTC at the precision of its type.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ NO_JSON = msgspec.Raw(b"")
 
 
 class Quantity(str):
-    """A resource amount in canonical form, such as `500m` or `1Gi`."""
+    """Resource quantity in canonical form, such as `500m` or `1Gi`."""
 
     __slots__ = ()
 
 
 class Time(str):
-    """A moment in UTC with seconds, such as `2026-01-31T09:30:00Z`. Such strings compare in order of time."""
+    """UTC timestamp with seconds, such as `2026-01-31T09:30:00Z`; strings compare in order of time."""
 
     __slots__ = ()
 
 
 class MicroTime(str):
-    """A moment in UTC with microseconds."""
+    """UTC timestamp with microseconds."""
 
     __slots__ = ()
 
 
-# The same few amounts and moments come again and again, so each text is read once and its value shared.
+# The same amounts and times recur, so each text is parsed once and its value shared.
 @lru_cache(maxsize=4096, typed=True)
 def _quantity(value: Any) -> Quantity:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
@@ -65,22 +65,22 @@ _READERS: dict[type, Callable[[Any], Any]] = {Quantity: _quantity, Time: _time, 
 
 
 def decode_hook(kind: type, value: Any) -> Any:
-    """msgspec's hook for the types it does not know."""
+    """Decode the types that msgspec does not know."""
     if type(value) in (dict, list):
         raise TypeError("expected a string")
     return _READERS[kind](value)
 
 
 def always_null() -> None:
-    """Default of a field that upstream writes even when it is nil: a factory, so that `omit_defaults` keeps it."""
+    """Return the default of a field that upstream writes even if nil: a factory, so that `omit_defaults` keeps it."""
 
 
 def null_json() -> msgspec.Raw:
-    """The same for free-form JSON."""
+    """Return the same default for free-form JSON."""
     return msgspec.Raw(b"null")
 
 
 def empty_is_null(obj: msgspec.Struct, field: str) -> None:
-    """An empty collection in a field that is always written is written as null."""
+    """Replace an empty collection by None in a field that is always written."""
     if not getattr(obj, field):
         msgspec.structs.force_setattr(obj, field, None)

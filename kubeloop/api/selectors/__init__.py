@@ -1,4 +1,4 @@
-"""Which objects are meant by their labels; `field_selectors` does the same for fields.
+"""Label selectors: parsing, conversion and matching; `field_selectors` has those for fields.
 
 text "app=web,!old"  --> parser  --+
 LabelSelector object --> objects --+--> LabelSelector (labels) --> matches(labels)

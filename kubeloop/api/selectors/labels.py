@@ -1,4 +1,4 @@
-"""Which objects are meant by their labels: requirements, compiled for fast matching."""
+"""Label requirements and selectors, compiled for fast matching."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _int64(text: str) -> int | None:
 
 
 class _Above:
-    """The label values that are integers above a bound."""
+    """Set of label values that are integers above a bound."""
 
     def __init__(self, bound: int) -> None:
         self._bound = bound
@@ -40,7 +40,7 @@ class _Above:
 
 
 class _Below:
-    """The label values that are integers below a bound."""
+    """Set of label values that are integers below a bound."""
 
     def __init__(self, bound: int) -> None:
         self._bound = bound
@@ -50,19 +50,20 @@ class _Below:
         return number is not None and number < self._bound
 
 
-# A key, a set of values (None stands for a missing label), and whether the label's value must be in it.
+# Key, set of values (None stands for a missing label), and expected membership.
 _Test = tuple[str, Container[str | None], bool]
 _MISSING: Final[frozenset[str | None]] = frozenset((None,))
 
 
 class Requirement(msgspec.Struct, frozen=True):
-    """One condition on a label."""
+    """Requirement on one label."""
 
     key: str
     operator: Operator
     values: tuple[str, ...] = ()
 
     def compiled(self) -> _Test:
+        """Return the requirement as a test: key, value set and expected membership."""
         match self.operator:
             case Operator.EXISTS:
                 return self.key, _MISSING, False
@@ -92,7 +93,7 @@ class Requirement(msgspec.Struct, frozen=True):
 
 
 class LabelSelector:
-    """All of its requirements must hold; without any, every set of labels matches."""
+    """Conjunction of requirements; without any, it matches every set of labels."""
 
     __slots__ = ("_tests", "requirements")
 
@@ -102,10 +103,11 @@ class LabelSelector:
 
     @property
     def empty(self) -> bool:
-        """Whether it restricts nothing."""
+        """True if the selector has no requirements and matches everything."""
         return not self._tests
 
     def matches(self, labels: Mapping[str, str] | None) -> bool:
+        """Return True if labels satisfy all requirements."""
         if not self._tests:
             return True
         get = labels.get if labels else _no_label
@@ -115,7 +117,7 @@ class LabelSelector:
         return True
 
     def equalities(self) -> dict[str, str]:
-        """The labels that a match must have with exactly one value: what an index can answer."""
+        """Return the labels that a match must have with exactly one value, for index lookups."""
         return {
             one.key: one.values[0] for one in self.requirements if one.operator in _POSITIVE and len(one.values) == 1
         }
@@ -134,7 +136,7 @@ class LabelSelector:
 
 
 class _MatchesNothing(LabelSelector):
-    """No labels match; what an absent selector means."""
+    """Selector that matches nothing: the meaning of an absent selector."""
 
     __slots__ = ()
 
@@ -152,7 +154,7 @@ NOTHING: Final[LabelSelector] = _MatchesNothing()
 
 
 def validate_requirement(key: str, operator: Operator, values: Sequence[str], path: Path | None = None) -> FieldErrors:
-    """What is wrong with a requirement; a selector in text form has no path."""
+    """Validate a requirement; a selector in text form has no path."""
     values_path = Path("values", path)
     errors: FieldErrors = []
     if messages := check_qualified_name(key):
@@ -182,7 +184,7 @@ def _validate_comparison(values: Sequence[str], path: Path) -> FieldErrors:
 
 
 def requirement(key: str, operator: Operator, values: Iterable[str] = ()) -> Requirement:
-    """A checked requirement; raises SelectorError with every problem."""
+    """Return a validated requirement; raises SelectorError with every problem."""
     listed = tuple(values)
     if errors := validate_requirement(key, operator, listed):
         raise SelectorError(aggregate(map(FieldError.message, errors)))
@@ -190,5 +192,5 @@ def requirement(key: str, operator: Operator, values: Iterable[str] = ()) -> Req
 
 
 def from_labels(labels: Mapping[str, str] | None) -> LabelSelector:
-    """The selector that wants each of the labels, unchecked: for maps that validation has already seen."""
+    """Return the selector that requires each of the labels, unvalidated: for maps that are known to be valid."""
     return LabelSelector(Requirement(key, Operator.EQUALS, (value,)) for key, value in (labels or {}).items())

@@ -1,4 +1,4 @@
-"""LabelSelector objects, as they stand in API objects: what they mean, and what is wrong with them."""
+"""LabelSelector objects of the API: conversion and validation."""
 
 from __future__ import annotations
 
@@ -12,23 +12,31 @@ from kubeloop.api.selectors.operators import Operator, SelectorError
 
 
 class Expression(Protocol):
-    """One of a LabelSelector object's match expressions."""
+    """Protocol of a LabelSelectorRequirement."""
 
     @property
-    def key(self) -> str | None: ...
+    def key(self) -> str | None:
+        """Label key."""
+
     @property
-    def operator(self) -> str | None: ...
+    def operator(self) -> str | None:
+        """Operator: In, NotIn, Exists or DoesNotExist."""
+
     @property
-    def values(self) -> Sequence[str] | None: ...
+    def values(self) -> Sequence[str] | None:
+        """Label values."""
 
 
 class SelectorObject(Protocol):
-    """A LabelSelector as it stands in API objects."""
+    """Protocol of an API object's LabelSelector."""
 
     @property
-    def match_labels(self) -> Mapping[str, str] | None: ...
+    def match_labels(self) -> Mapping[str, str] | None:
+        """Labels that must be equal."""
+
     @property
-    def match_expressions(self) -> Sequence[Expression] | None: ...
+    def match_expressions(self) -> Sequence[Expression] | None:
+        """Requirements that must hold."""
 
 
 _OBJECT_OPERATORS: Final = {
@@ -40,7 +48,7 @@ _OBJECT_OPERATORS: Final = {
 
 
 def from_label_selector(selector: SelectorObject | None) -> LabelSelector:
-    """A LabelSelector object's meaning: absent matches nothing, empty matches everything."""
+    """Convert a LabelSelector object: absent matches nothing, empty matches everything."""
     if not selector:
         return NOTHING
     requirements = [requirement(key, Operator.EQUALS, (value,)) for key, value in (selector.match_labels or {}).items()]
@@ -53,7 +61,7 @@ def from_label_selector(selector: SelectorObject | None) -> LabelSelector:
 
 
 def debug_text(selector: SelectorObject | None) -> str:
-    """A selector as Go's debug output writes it, which upstream shows people here and there."""
+    """Format a selector as Go's debug output, which some upstream messages contain."""
     if selector is None:
         return "nil"
     pairs = "".join(f"{key}: {value}," for key, value in sorted((selector.match_labels or {}).items()))
@@ -68,7 +76,7 @@ def debug_text(selector: SelectorObject | None) -> str:
 
 
 def validate_labels(labels: Mapping[str, str] | None, path: Path) -> FieldErrors:
-    """What is wrong with a map of labels."""
+    """Validate a map of labels."""
     errors: FieldErrors = []
     for key, value in (labels or {}).items():
         errors += [invalid(path, key, message) for message in check_qualified_name(key)]
@@ -79,7 +87,7 @@ def validate_labels(labels: Mapping[str, str] | None, path: Path) -> FieldErrors
 def validate_label_selector(
     selector: SelectorObject | None, path: Path, allow_invalid_values: bool = False
 ) -> FieldErrors:
-    """What is wrong with a LabelSelector object; old objects may keep values that weren't checked in their day."""
+    """Validate a LabelSelector object; old objects may keep values that were not validated before."""
     if not selector:
         return []
     errors = validate_labels(selector.match_labels, path.child("matchLabels"))

@@ -1,14 +1,14 @@
-"""What selectors of both kinds share: how a requirement relates a key to values, and the error of a bad selector."""
+"""Operators and errors shared by label and field selectors."""
 
 from enum import Enum
 
 
 class SelectorError(ValueError):
-    """A selector that can't be understood; the text is what a client is told."""
+    """Raised for a malformed selector; the message is shown to clients."""
 
 
 class Operator(Enum):
-    """How a requirement relates a key to values; the value is upstream's name, which error messages show."""
+    """Operator of a requirement; the value is upstream's name, which error messages show."""
 
     IN = "in"
     NOT_IN = "notin"

@@ -1,4 +1,4 @@
-"""Reads label selectors in their text form, such as `app=web,tier in (a,b),!old`."""
+"""Parser of label selectors in text form, such as `app=web,tier in (a,b),!old`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _EXPECTED_OPERATORS: Final = "in, notin, =, ==, !=, gt, lt"
 
 
 class _Parser:
-    """Reads a selector's text, token by token; a token is its text and whether it is a word rather than a symbol."""
+    """Parses a selector token by token; a token is its text and a flag for words as opposed to symbols."""
 
     def __init__(self, text: str) -> None:
         self._tokens: list[tuple[str, bool]] = []
@@ -33,7 +33,7 @@ class _Parser:
         while token := _TOKEN.match(text, position):
             self._tokens.append((token[1] or token[2], token[1] is None))
             position = token.end()
-        self._tokens.append(("", False))  # the end
+        self._tokens.append(("", False))  # end of text
         self._at = 0
 
     def _peek(self) -> tuple[str, bool]:
@@ -99,7 +99,7 @@ class _Parser:
         if text != ")" and text != "," and not is_word:
             raise SelectorError(f"found '{text}', expected: ',', ')' or identifier")
         values: set[str] = set()
-        # Between two commas, or a comma and a parenthesis, stands the empty value.
+        # An empty value between two commas, or a comma and a parenthesis.
         while True:
             text, is_word = self._peek()
             if is_word:
@@ -118,6 +118,6 @@ class _Parser:
 
 @lru_cache(maxsize=1024)
 def parse_labels(text: str) -> LabelSelector:
-    """A label selector from its text form; raises SelectorError."""
+    """Parse a label selector from its text form; raises SelectorError."""
     requirements = _Parser(text).parse()
     return LabelSelector(requirements) if requirements else EVERYTHING

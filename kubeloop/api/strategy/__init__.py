@@ -1,11 +1,11 @@
-"""What the server makes of an object before it checks it: the facts of each resource, as pure functions.
+"""Strategies: per-resource preparation of objects before validation, as pure functions.
 
     decoded, defaulted ─▶ prepare_create(obj) | prepare_update(new, old) | prepare_status_update(new, old)
                           | other_updates[subresource](new, old) ─▶ stamp(new, old, now) ─▶ validation ─▶ store
 
-Clients propose; a strategy keeps what is not theirs to say: status belongs to the status subresource, spec to the
-main one, the generation to nobody. Each function changes `new`, a struct nobody else has seen, in place with
-`codec.force_setattr`; `old` and everything taken over from it is shared and never touched.
+A strategy restores or clears fields that a request may not set: status belongs to the status subresource, spec to the
+main one, the generation to the server. Each function changes `new`, a struct that is not shared yet, in place with
+`codec.force_setattr`; `old` and everything taken over from it is shared and never changed.
 
 A resource that is absent from the table has the plain strategy: nothing is kept, nothing is dropped.
 """
@@ -25,12 +25,12 @@ _GENERATION_AND_STATUS = Strategy(generation_of=_SPEC, has_status=True, reset_fi
 _POLICY = Strategy(generation_of=_SPEC, allow_unconditional_update=False)
 _WEBHOOKS = Strategy(generation_of=("webhooks",), allow_unconditional_update=False)
 _SEPARATE_STATUS = Strategy(has_status=True, reset_fields=RESETS_SPEC)
-# Status updates that may not touch metadata, on resources that insist on a resource version.
+# Status updates that may not change metadata, on resources that require a resourceVersion.
 _GUARDED_STATUS = Strategy(
     has_status=True, status_keeps=STATUS_METADATA, reset_fields=RESETS_METADATA, allow_unconditional_update=False
 )
 
-# By qualified name: the strategy itself, or where the module lies that is imported when it is first needed.
+# By qualified name: the strategy itself, or its module, which is imported on first use.
 STRATEGIES: dict[str, Strategy | str] = {
     "apiservices.apiregistration.k8s.io": "extension:API_SERVICE",
     "certificatesigningrequests.certificates.k8s.io": "certificates:SIGNING_REQUEST",
@@ -113,7 +113,7 @@ __all__ = ["RESETS_METADATA", "RESETS_SPEC", "RESETS_STATUS_ONLY", "STRATEGIES",
 
 
 def strategy_of(resource: Resource) -> Strategy:
-    """The strategy of a resource; all its versions share one."""
+    """Return the strategy of a resource; all its versions share one."""
     strategy = STRATEGIES.get(resource.qualified, _PLAIN)
     if isinstance(strategy, str):
         module, _, name = strategy.partition(":")

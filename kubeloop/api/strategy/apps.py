@@ -1,4 +1,4 @@
-"""Workloads that keep pods running: a generation for each change of spec, and templates without disabled fields."""
+"""Strategies of workloads: generation counting, and pod templates without disabled fields."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 
 
 def refine_template(new: Any, old: Any) -> None:
+    """Drop disabled fields from a workload's pod template."""
     drop_disabled_template_fields(new.spec.template, None if old is None else old.spec.template)
 
 
 def _refine_controller_status(new: ReplicationController, old: ReplicationController) -> None:
-    """A controller without labels shows those of its pods, also when a status update leaves them out."""
+    """Default the labels of a ReplicationController to those of its pods, also in a status update."""
     if not new.metadata.labels and old.spec.template is not None:
         force_setattr(new.metadata, "labels", old.spec.template.metadata.labels)
 
@@ -29,7 +30,7 @@ def _refine_pod_template(new: Any, old: Any) -> None:
 
 
 def _refine_daemon_set(new: DaemonSet, old: DaemonSet | None) -> None:
-    """Old clients tell the pods of one template from those of the next by a counter in an annotation."""
+    """Maintain the template generation annotation that old clients use to distinguish pods of templates."""
     refine_template(new, old)
     if old is None:
         _count_template(new, max(1, _template_generation_of(new)))
@@ -57,7 +58,7 @@ def _count_template(daemon_set: DaemonSet, generation: int) -> None:
 
 DEPLOYMENT = Strategy(
     has_status=True,
-    # Annotations count because rollouts read some of them.
+    # Annotations count because rollouts use some of them.
     generation_of=("spec", "metadata.annotations"),
     status_keeps=("labels",),
     reset_fields={"": (("status",),), "status": (("spec",), ("metadata", "labels"))},

@@ -1,4 +1,4 @@
-"""Autoscalers: annotations that carry fields of another version are not kept beside the fields themselves."""
+"""Strategy of HorizontalPodAutoscalers: drops the annotations that carry fields of another version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs and cron jobs: a job selects its own pods by labels that nobody else can have."""
+"""Strategies of jobs and cron jobs: generates the unique labels by which a job selects its pods."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _refine_job(new: Job, old: Job | None) -> None:
 
 
 def _refine_job_status(new: Job, old: Job) -> None:
-    """A job without labels shows those of its pods, also when a status update leaves them out."""
+    """Default the labels of a job to those of its pods, also in a status update."""
     if not new.metadata.labels:
         force_setattr(new.metadata, "labels", old.spec.template.metadata.labels)
 
@@ -42,7 +42,7 @@ def _drop_disabled(new: JobSpec, old: JobSpec | None) -> None:
 
 
 def _select_own_pods(job: Job) -> None:
-    """Labels that the author gave stay; validation refuses those that contradict."""
+    """Generate a job's selector and labels; the author's labels stay, validation rejects contradictions."""
     uid, name = job.metadata.uid, job.metadata.name
     template = job.spec.template.metadata
     shared = not job.metadata.labels or job.metadata.labels is template.labels
@@ -55,7 +55,7 @@ def _select_own_pods(job: Job) -> None:
     }
     force_setattr(template, "labels", labels)
     if shared:
-        # A job without labels of its own shows those of its pods, and these include what was just added.
+        # A job without labels gets those of its pods, including the ones just added.
         force_setattr(job.metadata, "labels", labels)
     selector = job.spec.selector or LabelSelector()
     matched = {_UID_LABEL: uid, **selector.match_labels}

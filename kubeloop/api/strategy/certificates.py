@@ -1,6 +1,6 @@
-"""Certificate signing requests: approval and issuing are two hands, and neither writes the other's part.
+"""Strategy of CertificateSigningRequests: approval and issuance are separate subresources.
 
-Who asks is filled in by the server from the authenticated user, after `prepare_create` has cleared what was claimed.
+The server sets the requestor from the authenticated user, after `prepare_create` has cleared the client's claims.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _name_author(
 
 
 def _refine_status(new: CertificateSigningRequest, old: CertificateSigningRequest) -> None:
-    """Approvals stay as they were, unless one was added or removed, which validation refuses."""
+    """Restore approval conditions, unless one was added or removed, which validation rejects."""
     conditions = list(new.status.conditions)
     for kind in ("Approved", "Denied"):
         before = [condition for condition in old.status.conditions if condition.type == kind]

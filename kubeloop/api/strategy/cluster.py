@@ -1,4 +1,4 @@
-"""Namespaces, nodes, service accounts and leases."""
+"""Strategies of namespaces, nodes, service accounts and leases."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NAME_LABEL = "kubernetes.io/metadata.name"
 
 
 def _refine_namespace(new: Namespace, old: Namespace | None) -> None:
-    """A namespace is emptied before it goes; only the finalize subresource may say that it is empty."""
+    """Restore spec.finalizers, which only the finalize subresource may change; a new namespace is Active."""
     if old is not None:
         force_setattr(new.spec, "finalizers", old.spec.finalizers)
         return
@@ -21,7 +21,7 @@ def _refine_namespace(new: Namespace, old: Namespace | None) -> None:
         force_setattr(new.spec, "finalizers", (*new.spec.finalizers, _FINALIZER))
     name = new.metadata.name
     if name and new.metadata.labels.get(_NAME_LABEL) != name:
-        # Defaults have done this, except for a name that was generated since.
+        # Defaulting has done this, except for a name that was generated since.
         force_setattr(new.metadata, "labels", {**new.metadata.labels, _NAME_LABEL: name})
 
 
@@ -31,7 +31,10 @@ def _finalize_namespace(new: Namespace, old: Namespace) -> None:
 
 
 def _refine_node(new: Node, old: Node | None) -> None:
-    """Nodes register themselves with a status, so creation keeps it; configuration by the server is history."""
+    """Restore the status on update; creation keeps it without config, since nodes register with a status.
+
+    Drops the deprecated config source and a disabled field, unless the old object has them.
+    """
     if old is None:
         force_setattr(new.status, "config", None)
     else:
@@ -48,13 +51,13 @@ def _refine_node_status(new: Node, old: Node) -> None:
 
 
 def _refine_service_account(new: ServiceAccount, old: ServiceAccount | None) -> None:
-    """Secrets are referred to by name alone."""
+    """Reduce references to secrets to their names."""
     if new.secrets:
         force_setattr(new, "secrets", tuple(ObjectReference(name=secret.name) for secret in new.secrets))
 
 
 def _refine_lease(new: Lease, old: Lease | None) -> None:
-    """Coordinated leader election is off."""
+    """Drop the fields of coordinated leader election, which is disabled."""
     for name in ("strategy", "preferred_holder"):
         if getattr(new.spec, name) is not None and (old is None or getattr(old.spec, name) is None):
             force_setattr(new.spec, name, None)

@@ -1,4 +1,4 @@
-"""Devices for pods: claims, their templates, the slices that drivers publish, and taint rules."""
+"""Strategies of resource.k8s.io: claims, their templates, slices and taint rules."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _refine_slice(new: ResourceSlice, old: ResourceSlice | None) -> None:
 
 
 def _refine_claim_status(new: ResourceClaim, old: ResourceClaim) -> None:
-    """Devices that are no longer allocated have no status."""
+    """Drop the status of devices that are no longer allocated."""
     drop_disabled(_claim_status_uses, new.status, old.status)
     gone = _allocated(old.status.allocation) - _allocated(new.status.allocation)
     if gone:
@@ -85,7 +85,7 @@ def _allocated(allocation: AllocationResult | None) -> set[DeviceKey]:
 
 
 def _stamp_rule(new: DeviceTaintRule, old: DeviceTaintRule | None, now: str) -> None:
-    """A taint counts from when it was added, and from anew when its effect changes."""
+    """Set a taint's timeAdded when it is added and when its effect changes."""
     taint = new.spec.taint
     before = old.spec.taint if old is not None else None
     effect_changed = before is not None and taint.effect != before.effect and taint.time_added == before.time_added

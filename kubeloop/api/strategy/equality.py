@@ -1,4 +1,4 @@
-"""Whether two values mean the same to Kubernetes: spelling of amounts, and absent or empty, make no difference."""
+"""Semantic equality: quantities compare by value, absent equals empty."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kubeloop.api.scalars.quantity import parse_quantity
 
 
 def means_the_same(one: Any, other: Any) -> bool:
-    """Deep equality; only values that differ are looked at closely."""
+    """Return True if values are deeply and semantically equal; only differing values are compared closely."""
     if one == other or (_is_empty(one) and _is_empty(other)):
         return True
     if isinstance(one, msgspec.Struct):

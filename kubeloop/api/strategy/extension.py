@@ -1,4 +1,4 @@
-"""Custom resource definitions and API services."""
+"""Strategies of CustomResourceDefinitions and APIServices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LOCAL = APIServiceCondition(
 
 
 def _refine_definition(new: CustomResourceDefinition, old: CustomResourceDefinition | None) -> None:
-    """Objects may exist in every version that was ever the stored one."""
+    """Add the storage version to status.storedVersions, since objects may be stored in it."""
     status = new.status
     stored = next((version.name for version in new.spec.versions or () if version.storage), None)
     versions = status.stored_versions or ()

@@ -1,4 +1,4 @@
-"""Flow schemas and priority levels: a status update leaves metadata exactly as it is stored."""
+"""Strategies of FlowSchemas and PriorityLevelConfigurations: a status update keeps the stored metadata."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fields of features that are off: dropped from what clients write, unless the stored object already uses them."""
+"""Dropping of fields of disabled features, unless the stored object already uses them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Use = tuple[str, Any, str]
 
 
 def drop_disabled(uses_in: Callable[[Any], Iterator[Use]], new: Any, old: Any) -> None:
-    """Clear in `new` every use of a feature that is off and that `old` (None on create) doesn't use yet."""
+    """Clear in `new` every use of a disabled feature that `old` (None on create) doesn't use yet."""
     uses = list(uses_in(new))
     if not uses:
         return

@@ -1,4 +1,4 @@
-"""Endpoint slices and disruption budgets."""
+"""Strategies of EndpointSlices and PodDisruptionBudgets."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from kubeloop.api.strategy.base import RESETS_SPEC, Strategy
 from kubeloop.api.strategy.equality import means_the_same
 
 _HOSTNAME = "kubernetes.io/hostname"
-# Tells the empty selector of v1beta1 (nothing) from that of v1 (everything) in storage.
+# Distinguishes the empty selector of v1beta1 (nothing) from that of v1 (everything) in storage.
 _OLD_BUDGET_LABEL = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match"
 
 
 def _refine_endpoint_slice(new: EndpointSlice, old: EndpointSlice | None) -> None:
-    """Topology is of v1beta1: its host name becomes the node name, if it was one before."""
+    """Convert the hostname of v1beta1's topology into the node name, if it was one before."""
     if old is not None and means_the_same(new.endpoints, old.endpoints):
         return
     before = old.endpoints or () if old is not None else ()
@@ -38,7 +38,7 @@ def _refine_budget(new: PodDisruptionBudget, old: PodDisruptionBudget | None) ->
 
 
 def _is_translated(selector: LabelSelector) -> bool:
-    """Nothing but the mark itself: an empty selector that was translated on purpose."""
+    """Return True for an empty selector that was translated on purpose, with nothing but the marker."""
     return (
         not selector.match_labels
         and len(selector.match_expressions) == 1
@@ -47,7 +47,7 @@ def _is_translated(selector: LabelSelector) -> bool:
 
 
 ENDPOINT_SLICE = Strategy(
-    # All of it counts, and the labels, because they say whose slice it is.
+    # All fields count, and the labels, because they name the slice's service.
     generation_of=("address_type", "endpoints", "ports", "metadata.labels"),
     refine=_refine_endpoint_slice,
 )

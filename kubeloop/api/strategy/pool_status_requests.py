@@ -1,4 +1,4 @@
-"""Questions about the state of device pools: the answer, once there, is all that its subresource is for."""
+"""Strategy of ResourcePoolStatusRequests: only the status subresource sets the status."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Services: one type decides what other fields mean, so a change of type drops what was filled in for the old one.
+"""Strategy of Services: a change of type drops fields that were allocated for the old type.
 
-`link_cluster_ips` and `keep_allocated` are for whoever allocates addresses and ports: they go before validation.
+The allocator of IPs and ports calls `link_cluster_ips` and `keep_allocated` before validation.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kubeloop.api.strategy.base import RESETS_SPEC, Strategy
 
 
 def link_cluster_ips(new: Service, old: Service | None) -> None:
-    """Guess what a client that knows only the single address meant for the list."""
+    """Derive clusterIPs for clients that set only clusterIP."""
     spec = new.spec
     if old is None:
         if spec.cluster_ip and not spec.cluster_ips:
@@ -28,7 +28,7 @@ def link_cluster_ips(new: Service, old: Service | None) -> None:
 
 
 def keep_allocated(new: Service, old: Service) -> None:
-    """A client that sends its manifest again, without what was allocated for it, keeps that."""
+    """Keep allocated IPs and ports for a client that sends its manifest again without them."""
     spec, before = new.spec, old.spec
     if needs_cluster_ip(before) and needs_cluster_ip(spec):
         if not spec.cluster_ip:
@@ -42,20 +42,24 @@ def keep_allocated(new: Service, old: Service) -> None:
 
 
 def needs_cluster_ip(spec: ServiceSpec) -> bool:
+    """Return True if the type of service has cluster IPs."""
     return spec.type != "ExternalName"
 
 
 def allocates_node_ports(spec: ServiceSpec) -> bool:
+    """Return True if the service gets node ports."""
     return spec.type == "NodePort" or (
         spec.type == "LoadBalancer" and spec.allocate_load_balancer_node_ports is not False
     )
 
 
 def needs_health_check_port(spec: ServiceSpec) -> bool:
+    """Return True if the service gets a health check node port."""
     return spec.type == "LoadBalancer" and spec.external_traffic_policy == "Local"
 
 
 def is_externally_accessible(spec: ServiceSpec) -> bool:
+    """Return True if the service is reachable from outside the cluster."""
     return spec.type in ("LoadBalancer", "NodePort") or (spec.type == "ClusterIP" and bool(spec.external_ips))
 
 
@@ -70,7 +74,7 @@ def _refine(new: Service, old: Service | None) -> None:
 
 
 def _drop_addresses(spec: ServiceSpec, before: ServiceSpec) -> None:
-    """Only what was not changed too: such a change is for validation to refuse."""
+    """Clear cluster IPs that are unchanged; validation rejects changed ones."""
     if not needs_cluster_ip(before) or needs_cluster_ip(spec):
         return
     if (spec.cluster_ip, spec.cluster_ips) == (before.cluster_ip, before.cluster_ips):

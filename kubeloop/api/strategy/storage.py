@@ -1,4 +1,4 @@
-"""Persistent volumes, claims and the CSI state of nodes."""
+"""Strategies of PersistentVolumes, PersistentVolumeClaims and CSINodes."""
 
 from __future__ import annotations
 
@@ -45,20 +45,20 @@ def _refine_claim(new: PersistentVolumeClaim, old: PersistentVolumeClaim | None)
 
 
 def _refine_claim_status(new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> None:
-    # Volume health is off.
+    # Volume health is a disabled feature.
     if old.status.health_status is None:
         force_setattr(new.status, "health_status", None)
 
 
 def _drop_foreign_source(spec: PersistentVolumeClaimSpec, old: PersistentVolumeClaimSpec | None) -> None:
-    """Data from other namespaces is off."""
+    """Drop a data source in another namespace, which is a disabled feature."""
     ref = spec.data_source_ref
     if ref is not None and ref.namespace and (old is None or old.data_source_ref is None):
         force_setattr(spec, "data_source_ref", None)
 
 
 def _drop_unknown_source(spec: PersistentVolumeClaimSpec, old: PersistentVolumeClaimSpec | None) -> None:
-    """The older field has always ignored what it does not know."""
+    """Drop a dataSource of an unknown kind, which this older field always ignored."""
     source = spec.data_source
     if source is None or spec.data_source_ref is not None:
         return
@@ -69,7 +69,7 @@ def _drop_unknown_source(spec: PersistentVolumeClaimSpec, old: PersistentVolumeC
 
 
 def _link_sources(spec: PersistentVolumeClaimSpec) -> None:
-    """Two fields, one meaning: whichever is given fills the other."""
+    """Copy dataSource to dataSourceRef or vice versa, if one is missing."""
     source, ref = spec.data_source, spec.data_source_ref
     if source is not None and ref is None:
         linked = TypedObjectReference(kind=source.kind, name=source.name, api_group=source.api_group)

@@ -1,9 +1,9 @@
-"""Custom resources as data: what a structural schema says of an object, as pure functions.
+"""Structural schemas of custom resources, as pure functions on plain documents.
 
-schema ─ model ─▶ Structural ─┬─ pruning:    what nobody declared goes
-                              ├─ defaulting: what is missing and has a default comes
-                              ├─ validation: what is wrong, in upstream's words
+schema ─ model ─▶ Structural ─┬─ pruning:    removes undeclared fields
+                              ├─ defaulting: sets missing fields that have a default
+                              ├─ validation: errors with upstream's messages
                               └─ typing:     the Node that patches and server-side apply walk along
-schema ─ checks ─▶ why a definition's schema is refused
+schema ─ checks ─▶ errors of a definition's schema
 document ─▶ Instance: an object of a custom resource
 """

@@ -1,7 +1,7 @@
-"""A quick look at values: whether there is nothing at all to say about them.
+"""Fast path of validation: accepts values that are certainly valid.
 
-Most objects are as they should be. Each place of a schema becomes a function that says so, or that it does not know;
-then whoever knows the words looks again.
+Most objects are valid. Each place of a schema becomes a function that returns True for a valid value, or False if it
+can't decide; then `validation` checks again and words the errors.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BITS: Final = {"int32": 31}
 
 
 def acceptor_of(schema: Schema) -> Accepts:
-    """What is true only of values that the schema has nothing against."""
+    """Return a function that is True only for values that are valid by the schema."""
     if schema.get("x-kubernetes-int-or-string"):
         return _never
     if any(schema.get(keyword) for keyword in _COMBINED) and not _is_list_of_texts(schema):
@@ -34,7 +34,7 @@ def _never(_: Any) -> bool:
 
 
 def _is_list_of_texts(schema: Schema) -> bool:
-    """Whether nothing is demanded but that a text is one of some."""
+    """Return True if the only constraint is an enumeration of strings."""
     only = {key for key in _COMBINED if schema.get(key)} == {"enum"}
     return only and schema.get("type") == "string" and all(isinstance(one, str) for one in schema["enum"])
 

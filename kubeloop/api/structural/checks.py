@@ -1,4 +1,4 @@
-"""Why a definition's schema is refused: the order of the checks, and what each keeps the next from saying."""
+"""Validation of a CRD's schema: the order of the checks, and which checks suppress later ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kubeloop.api.structural.keyword_checks import UNSUPPORTED, keyword_problems
 from kubeloop.api.structural.model import Schema, Structural
 from kubeloop.api.structural.shape_checks import shape_problems
 
-# What the root may have besides where a status subresource takes a part of the object away.
+# Keywords that the root may have if there is a status subresource.
 _AT_ROOT: Final = (
     "description",
     "type",
@@ -44,7 +44,7 @@ _ALLOWED: Final = (
 
 
 def schema_problems(schema: Schema, path: Path, has_status: bool) -> FieldErrors:
-    """What is wrong with the schema of one version."""
+    """Validate the schema of one version."""
     if is_deeper(schema, MAX_SCHEMA_DEPTH):
         return [invalid(path, "", f"must not be nested more than {MAX_SCHEMA_DEPTH} times")]
     errors: FieldErrors = []
@@ -64,7 +64,7 @@ def schema_problems(schema: Schema, path: Path, has_status: bool) -> FieldErrors
 def _expression_problems(schema: Schema, path: Path, known: FieldErrors) -> FieldErrors:
     if not any(node.get("x-kubernetes-validations") for node in _nodes(schema)):
         return []
-    from kubeloop.api.structural.expression_checks import expression_problems  # takes a while to load
+    from kubeloop.api.structural.expression_checks import expression_problems  # slow to load
 
     return expression_problems(schema, path, known)
 
@@ -90,7 +90,7 @@ def _has_unsupported(node: Schema) -> bool:
 
 
 def _nodes(schema: Schema) -> Iterator[Schema]:
-    """A schema and those below it that give it its structure."""
+    """Yield a schema and the schemas below it that define its structure."""
     yield schema
     below: list[Any] = [
         *(schema.get("properties") or {}).values(),

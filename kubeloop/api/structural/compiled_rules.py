@@ -1,4 +1,4 @@
-"""The rules of a schema, compiled once: a tree along the schema's places, of those that have rules or lead to some."""
+"""Compiled validation rules of a schema: a tree of the places that have rules or lead to some."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RULES: Final = "x-kubernetes-validations"
 
 @dataclass(slots=True)
 class Rule:
-    """One rule: its programs, or why there are none."""
+    """Validation rule: its programs, or the reason why it does not compile."""
 
     text: str
     message: str
@@ -43,13 +43,13 @@ class Rule:
 
     @property
     def shown(self) -> str:
-        """What the rule is called in messages."""
+        """Name of the rule in messages."""
         return self.message.strip() if self.message else self.text.strip()
 
 
 @dataclass(slots=True)
 class RuleNode:
-    """A place of a schema with rules, or with some below."""
+    """Place of a schema with rules, or with rules below."""
 
     declared: Declared
     rules: list[Rule] = field(default_factory=list)
@@ -60,25 +60,27 @@ class RuleNode:
 
     @property
     def schema(self) -> Schema:
+        """Schema of this place."""
         return self.declared.schema
 
     @property
     def most_often(self) -> int:
-        """How often there may be such a value in a request, if nothing else bounds it."""
+        """Upper bound of such values in one request, if nothing else limits them."""
         return MAX_REQUEST // (self.declared.shortest + 1)
 
     @property
     def is_needed(self) -> bool:
+        """True if there are rules here or below."""
         return bool(self.rules or self.items or self.values or self.properties)
 
 
 def has_rules(schema: Any) -> bool:
-    """Whether there are rules somewhere along the places of a schema."""
+    """Return True if there are rules at any place of a schema."""
     return any(node.get(RULES) for node in _places(schema))
 
 
 def text_of_rules(schema: Schema) -> int:
-    """How many characters all rules of a schema have; each counts for a few at least."""
+    """Return the number of characters of all rules of a schema, with a minimum for each."""
     rules = [rule for node in _places(schema) for rule in node.get(RULES) or ()]
     return sum(20 + len(rule.get("rule") or "") + len(rule.get("messageExpression") or "") for rule in rules)
 
@@ -95,12 +97,12 @@ def _places(schema: Any) -> Iterator[Schema]:
 
 @lru_cache(maxsize=64)
 def rules_of(source: bytes) -> RuleNode | None:
-    """The rules of a schema in JSON; what was compiled to check a definition serves its objects too."""
+    """Return the compiled rules of a schema in JSON, cached: those of a checked definition serve its objects too."""
     return compiled_rules(msgspec.json.decode(source))
 
 
 def compiled_rules(schema: Schema) -> RuleNode | None:
-    """None if there are none."""
+    """Compile the rules of a schema; None if there are none."""
     if not has_rules(schema):
         return None
     declarations = Declarations(schema)
@@ -148,7 +150,7 @@ class _Compiler:
             try:
                 rule.field_path = relative_path(path, declared.schema)
             except FieldPathError:
-                rule.field_path = ""  # refused with the definition
+                rule.field_path = ""  # rejected with the definition
         return rule
 
     def _environment_of(self, self_type: Type, optional_old: bool) -> Environment:
@@ -188,7 +190,7 @@ class _Compiler:
 
 
 def nodes_of(root: RuleNode) -> Iterator[RuleNode]:
-    """All places with rules at them or below."""
+    """Yield all places with rules at them or below."""
     left = [root]
     while left:
         node = left.pop()

@@ -1,4 +1,4 @@
-"""Schemas as types of CEL: what rules may speak of at each place, and how large it may be."""
+"""Schemas as CEL types: the declarations that rules can use at each place, and their maximum sizes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _RESERVED: Final = frozenset(
 _ESCAPES: Final = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
 _ESCAPED: Final = re.compile(r"__|[./-]")
 _ESCAPABLE: Final = re.compile(r"[a-zA-Z_./-][a-zA-Z0-9_./-]*")
-# Texts of a format are of another type: which one, the shortest text in JSON, the longest.
+# Strings of a format have another CEL type: the type, and the shortest and longest text in JSON.
 _FORMATS: Final[Mapping[str, tuple[Type, int, int]]] = {
     "duration": (types.DURATION, 3, 32),
     "date": (types.TIMESTAMP, 12, 12),
@@ -38,7 +38,7 @@ _NAMES: Final[Mapping[str, Schema]] = {"name": _TEXT, "generateName": _TEXT}
 
 
 def escaped(name: str) -> str | None:
-    """A property's name as rules write it; None if they can't."""
+    """Return a property's name as rules write it; None if it can't be written."""
     if not _ESCAPABLE.fullmatch(name):
         return None
     if name in _RESERVED:
@@ -48,7 +48,7 @@ def escaped(name: str) -> str | None:
 
 @dataclass(slots=True, eq=False)
 class Declared:
-    """One place of a schema as rules see it."""
+    """CEL declaration of one place of a schema."""
 
     schema: Schema
     type: Type
@@ -57,10 +57,10 @@ class Declared:
     fields: dict[str, Declared] = field(default_factory=dict)  # by escaped name
     properties: dict[str, Declared] = field(default_factory=dict)  # by name, also those that can't be escaped
     element: Declared | None = None  # of a list's or map's values
-    is_converted: bool = False  # whether values differ from the JSON that they are in
+    is_converted: bool = False  # True if values differ from their JSON form
 
     def size_at(self, path: tuple[str, ...], _: Type) -> Range | None:
-        """How large a value may be at a path whose first step is the variable that holds this place's."""
+        """Return the size range of a value at a path whose first step is the variable of this place."""
         if not path:
             return None
         found: Declared = self
@@ -83,14 +83,14 @@ _KEY: Final = Declared({}, types.STRING)
 
 
 class Declarations:
-    """All types that a schema declares, each object under a name of its own."""
+    """All types that a schema declares, each object type under a unique name."""
 
     def __init__(self, schema: Schema, name: str = "selfType") -> None:
         self.objects: dict[str, ObjectType] = {}
         self.root = self._declare(schema, name, is_resource=True)
 
     def _declare(self, schema: Schema, name: str, is_resource: bool = False) -> Declared | None:
-        """None for what rules can't speak of."""
+        """Return the declaration of a schema; None if rules can't use it."""
         if schema.get("x-kubernetes-int-or-string"):
             return Declared(schema, types.ANY, _length(schema), 1)
         kind = schema.get("type") or ""
@@ -143,7 +143,7 @@ class Declarations:
                 declared.fields[field_name] = found
                 fields[field_name] = Field(found.type, property_name)
             if property_name in _RESERVED:
-                fields[property_name] = Field(found.type, property_name)  # behind a dot it may stand as it is
+                fields[property_name] = Field(found.type, property_name)  # valid after a dot
             if property_name in required and inner.get("default") is None:
                 declared.shortest += len(property_name.encode()) + found.shortest + 4
         self.objects[name] = ObjectType(name, fields)
@@ -156,7 +156,7 @@ class Declarations:
 
 
 def _with_meta(properties: Mapping[str, Schema]) -> Mapping[str, Schema]:
-    """Every resource's own fields can be spoken of, declared or not; of metadata only the names, unless both are."""
+    """Add a resource's standard fields, declared or not; of metadata only name and generateName, unless declared."""
     metadata = properties.get("metadata") or {}
     declared = metadata.get("properties") or {}
     if "kind" in properties and "apiVersion" in properties and _NAMES.keys() <= declared.keys():
@@ -181,7 +181,7 @@ def _text(schema: Schema) -> Declared:
 
 
 def _length(schema: Schema) -> int:
-    """Characters are given, bytes are reckoned with: up to four each."""
+    """Return the maximum length in bytes: up to four per character."""
     if schema.get("maxLength") is not None:
         return 4 * _limit(schema, "maxLength", 0)
     if schema.get("enum") and schema.get("type") == "string" and not schema.get("x-kubernetes-int-or-string"):

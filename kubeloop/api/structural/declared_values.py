@@ -27,7 +27,7 @@ _UNITS: Final = {
 
 
 def converted(value: Any, declared: Declared) -> Any:
-    """The value of a place; what needs no change is handed on as it is. Raises CelError."""
+    """Convert the value of a place; an unaffected value is returned unchanged. Raises CelError."""
     if value is None or not declared.is_converted:
         return value
     if isinstance(value, dict):
@@ -81,7 +81,7 @@ def _as_it_is(text: str) -> str:
 
 
 def _moment(text: str) -> Any:
-    """With any case of letters, a space for the T, or no zone, all of which the format allows."""
+    """Parse a timestamp in any case, with a space for the T or without a zone, all of which the format allows."""
     written = text.upper().replace(" ", "T")
     try:
         return timestamp_of(written if _ZONE.search(written) else f"{written}Z")
@@ -98,7 +98,7 @@ def _day(text: str) -> Any:
 
 
 def _duration(text: str) -> Any:
-    """In Go's way, or a number and a unit in words."""
+    """Parse a duration in Go's format, or a number and a unit in words."""
     try:
         return duration_of(text)
     except CelError as error:

@@ -1,4 +1,4 @@
-"""Whether the defaults of a schema are values that the schema itself would take."""
+"""Validation of a schema's defaults against the schema itself."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from kubeloop.api.structural.validation import Checker
 
 
 def default_problems(schema: Structural, path: Path, inside_metadata: bool = False) -> FieldErrors:
+    """Validate the defaults of a schema and of all schemas below it."""
     errors: FieldErrors = []
     if schema.default is not None:
         errors += _problems(schema, path.child("default"), inside_metadata)

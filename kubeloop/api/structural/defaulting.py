@@ -1,4 +1,4 @@
-"""What is missing and has a default comes."""
+"""Defaulting of custom resources."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kubeloop.api.structural.model import Structural
 
 
 def apply_schema_defaults(value: Any, schema: Structural | None) -> None:
-    """Complete a value in place. A null that may not be there counts as missing."""
+    """Apply a schema's defaults in place; a null that is not allowed counts as missing."""
     if schema is None or not schema.has_defaults:
         return
     if isinstance(value, dict):

@@ -1,16 +1,16 @@
-"""How deep documents and schemas may be nested, so that no client exhausts the stack of those who walk along them."""
+"""Limits of the nesting of documents and schemas, so that no client can exhaust the stack."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-# Far beyond what people write; upstream has no such limits but the size of an object.
+# Far beyond real schemas; upstream limits only the size of an object.
 MAX_OBJECT_DEPTH: Final = 150
 MAX_SCHEMA_DEPTH: Final = 200
 
 
 def is_deeper(document: Any, limit: int) -> bool:
-    """Whether objects and lists are nested more than so many times; never recursive itself."""
+    """Return True if objects and lists are nested deeper than a limit; not recursive itself."""
     level = [document]
     for _ in range(limit):
         level = [

@@ -1,4 +1,4 @@
-"""Objects within custom objects: what they must say of themselves, and metadata that is metadata."""
+"""Embedded resources in custom resources: validation of apiVersion, kind and metadata."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _META_FIELDS: Final = frozenset(ObjectMeta.__struct_encode_fields__)
 
 
 def embedded_problems(value: Any, schema: Structural | None, path: Path | None = None) -> FieldErrors:
-    """What is wrong with the embedded objects of a value; the root object is none of them."""
+    """Validate the embedded resources of a value; the root object does not count."""
     if schema is None or not (schema.has_embedded or path is not None):
         return []
     errors: FieldErrors = []
@@ -43,7 +43,7 @@ def embedded_problems(value: Any, schema: Structural | None, path: Path | None =
 
 
 def prune_embedded_metadata(value: Any, schema: Structural | None, path: str = "") -> list[str]:
-    """Take out of embedded objects' metadata, in place, what no metadata has; the paths of that."""
+    """Remove unknown metadata fields of embedded resources in place; returns their paths."""
     if schema is None or not (schema.has_embedded or path):
         return []
     unknown: list[str] = []

@@ -1,4 +1,4 @@
-"""Why a definition is refused for its rules: those that don't compile, and those that may cost too much."""
+"""Validation of a CRD's rules: compilation and estimated cost."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from kubeloop.api.structural.model import Schema
 
 RULE_LIMIT: Final = 10_000_000
 SCHEMA_LIMIT: Final = 100_000_000
-# Ten times what the largest definitions that people install have; upstream has no such limit, and compiles faster.
+# Ten times the largest definitions in use; upstream, which compiles faster, has no such limit.
 MOST_TEXT: Final = 200_000
-_TOLD: Final = 4  # of the most expensive rules
+_TOLD: Final = 4  # number of most expensive rules to report
 _MOST: Final = 2**64 - 1
 _HINT: Final = (
     "(try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are "
@@ -25,7 +25,7 @@ _HINT: Final = (
 
 
 class _ShownRule(msgspec.Struct, rename="pascal"):
-    """A rule as messages show it."""
+    """Validation rule as messages show it."""
 
     rule: str
     message: str = ""
@@ -37,7 +37,7 @@ class _ShownRule(msgspec.Struct, rename="pascal"):
 
 @dataclass(slots=True)
 class _Checks:
-    """What was found so far, and what all rules cost together."""
+    """Accumulated errors and the total cost of all rules."""
 
     skipped: tuple[str, ...]
     errors: FieldErrors = field(default_factory=list)
@@ -52,7 +52,7 @@ class _Checks:
 
 @dataclass(frozen=True, slots=True)
 class _Where:
-    """A place of the schema: how often there can be such a value, and since where the past can't be told."""
+    """Place of a schema: the number of such values, and the ancestor below which old values can't be correlated."""
 
     path: Path
     count: int | None = 1
@@ -66,7 +66,7 @@ class _Where:
 
 
 def expression_problems(schema: Schema, path: Path, known: FieldErrors) -> FieldErrors:
-    """Places at or above which something else is `known` to be wrong are left out: what rules see there is unclear."""
+    """Validate the rules of a schema, except at and below places with `known` errors."""
     if text_of_rules(schema) > MOST_TEXT:
         return [forbidden(path, f"must not have more than {MOST_TEXT} characters of {RULES} in all")]
     rules = rules_of(msgspec.json.encode(schema))
@@ -145,7 +145,7 @@ def _shown(given: Mapping[str, Any]) -> _ShownRule:
 
 
 def _factor(schema: Schema) -> int | None:
-    """How many values there are below each; None if nobody says."""
+    """Return the number of values below each value; None if it is unbounded."""
     kind = schema.get("type")
     if kind == "object" and schema.get("additionalProperties") is not None:
         most = schema.get("maxProperties")

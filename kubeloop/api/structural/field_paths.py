@@ -1,4 +1,4 @@
-"""Paths to fields within a schema, as rules and selectable fields name them: `.spec.port`, `.data['a.b']`."""
+"""Paths to fields within a schema, as in rules and selectable fields: `.spec.port`, `.data['a.b']`."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ _ESCAPES: Final = {
 
 
 class FieldPathError(ValueError):
-    """Why a path leads nowhere."""
+    """Raised for a path that does not exist in the schema; the message gives the reason."""
 
 
 def is_field_path(text: str, schema: Schema) -> bool:
+    """Return True if a path exists in a schema."""
     try:
         followed(text, schema)
     except FieldPathError:
@@ -27,7 +28,7 @@ def is_field_path(text: str, schema: Schema) -> bool:
 
 
 def relative_path(text: str, schema: Schema) -> str:
-    """A path as messages write it: fields after dots, keys of maps in brackets. Raises FieldPathError."""
+    """Return a path as messages write it: fields after dots, map keys in brackets. Raises FieldPathError."""
     node, written = schema, ""
     for name in _names(text, quotes=True):
         if node.get("properties") is not None:
@@ -39,7 +40,7 @@ def relative_path(text: str, schema: Schema) -> str:
 
 
 def followed(text: str, schema: Schema, *, lists: bool = True) -> tuple[list[str], Schema]:
-    """The steps of a path and the schema at its end; raises FieldPathError."""
+    """Return the steps of a path and the schema at its end; raises FieldPathError."""
     node, steps = schema, list[str]()
     for name in _names(text, quotes=lists):
         node = _field(node, name)

@@ -1,4 +1,4 @@
-"""Formats of texts that schemas may ask for; any other format is ignored, as upstream does."""
+"""String formats in schemas; unknown formats are ignored, as upstream does."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _uri(text: str) -> bool:
 
 
 def _has_check_digit(digits: str) -> bool:
-    """Luhn's rule of card numbers."""
+    """Return True if a card number satisfies Luhn's check."""
     doubled = [int(one) * (1 + index % 2) for index, one in enumerate(reversed(digits))]
     return sum(one - 9 if one > 9 else one for one in doubled) % 10 == 0
 

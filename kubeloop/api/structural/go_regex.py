@@ -1,4 +1,4 @@
-"""Regular expressions as Go has them: RE2's, which look at each character of a text once, whatever the pattern."""
+"""Go regular expressions (RE2), which match in linear time whatever the pattern."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import Any, Final
 
-# RE2's words for what is wrong with a pattern, and Go's.
+# RE2's error messages, and Go's.
 _GO_WORDS: Final = {
     "missing ]": "missing closing ]",
     "missing )": "missing closing )",
@@ -22,21 +22,21 @@ _GO_WORDS: Final = {
     "invalid character class": "invalid character class",
     "invalid UTF-8": "invalid UTF-8",
 }
-# Where Go shows the whole pattern, or nothing, instead of the part that is wrong.
+# Errors for which Go shows the whole pattern, or nothing, instead of the wrong part.
 _SHOWS_ALL: Final = ("missing closing )", "unexpected )")
 _SHOWS_NONE: Final = "trailing backslash at end of expression"
-# What one byte would match is no character; Go has no such escape.
+# A single byte is no character; Go has no such escape.
 _ONE_BYTE: Final = re.compile(r"(?<!\\)(?:\\\\)*(\\C)")
 
 
 class RegexError(ValueError):
-    """A pattern that Go would not compile, in its words."""
+    """Raised for a pattern that Go would not compile; the message is Go's."""
 
 
 @lru_cache(maxsize=1024)
 def compile_pattern(pattern: str) -> Any:
-    """The pattern, with the methods of Python's own; raises RegexError."""
-    import re2  # only by those who have patterns: it takes a while to load
+    """Compile a pattern; the result has the methods of Python's own. Raises RegexError."""
+    import re2  # imported on demand: slow to load
 
     if one_byte := _ONE_BYTE.search(pattern):
         raise RegexError(f"error parsing regexp: invalid escape sequence: `{one_byte[1]}`")
@@ -51,7 +51,7 @@ def compile_pattern(pattern: str) -> Any:
 
 
 def is_in(pattern: Any, text: str) -> bool:
-    """Whether a compiled pattern matches somewhere in a text. Where that is would take longer to find out."""
+    """Return True if a compiled pattern matches anywhere in a text; finding the position would take longer."""
     return pattern.search(text.encode()) is not None
 
 

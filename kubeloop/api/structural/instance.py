@@ -1,4 +1,4 @@
-"""An object of a custom resource: a plain document whose metadata is the struct that all kinds share."""
+"""Object of a custom resource: a plain document whose metadata is the struct that all kinds share."""
 
 from __future__ import annotations
 
@@ -15,43 +15,48 @@ _SORTED: Final = msgspec.json.Encoder(order="deterministic")
 
 
 class InstanceRules(Protocol):
-    """What the definition that an instance belongs to has to say about it."""
+    """Protocol of the rules that an instance's definition imposes."""
 
     stored_version: str
 
-    def problems(self, obj: Instance) -> FieldErrors: ...
+    def problems(self, obj: Instance) -> FieldErrors:
+        """Validate a new object."""
 
-    def problems_of_change(self, new: Instance, old: Instance, subresource: str) -> FieldErrors: ...
+    def problems_of_change(self, new: Instance, old: Instance, subresource: str) -> FieldErrors:
+        """Validate an object that replaces an old one."""
 
 
 class Instance(dict[str, Any]):
-    """A decoded custom resource. Its keys begin with kind, apiVersion and metadata, as stored bytes do."""
+    """Decoded custom resource. Its keys begin with kind, apiVersion and metadata, as stored bytes do."""
 
     __slots__ = ("excused", "rules")
 
     def __init__(self, kind: str, api_version: str, metadata: ObjectMeta, rules: InstanceRules) -> None:
         super().__init__(kind=kind, apiVersion=api_version, metadata=metadata)
         self.rules = rules
-        # What its rules would refuse if it had not been so before: written down as it is checked.
+        # Rule violations that are excused because the value is unchanged; set during validation.
         self.excused: FieldErrors = []
 
     @property
     def kind(self) -> str:
+        """Kind of the object."""
         kind: str = self["kind"]
         return kind
 
     @property
     def api_version(self) -> str:
+        """Value of apiVersion."""
         api_version: str = self["apiVersion"]
         return api_version
 
     @property
     def metadata(self) -> ObjectMeta:
+        """Metadata struct."""
         metadata: ObjectMeta = self["metadata"]
         return metadata
 
     def stored_bytes(self) -> bytes:
-        """As it is stored: in the stored version, with sorted fields, so that equal objects are equal bytes."""
+        """Encode in the storage version with sorted fields, so that equal objects have equal bytes."""
         rest = _SORTED.encode({name: value for name, value in self.items() if name not in META_FIELDS})
         head = codec.encode({"kind": self.kind, "apiVersion": self.rules.stored_version})
         parts = [head[:-1], b',"metadata":', codec.encode(self.metadata), b"," if len(rest) > 2 else b"", rest[1:]]

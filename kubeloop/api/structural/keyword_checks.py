@@ -1,4 +1,4 @@
-"""Keywords that schemas of custom resources can't have, and those that need each other."""
+"""Validation of schema keywords: those that are forbidden, and those that require each other."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kubeloop.api.meta.field_path import (
 from kubeloop.api.structural.model import META_FIELDS, Schema
 from kubeloop.api.structural.rule_checks import rule_problems
 
-# Keywords with which upstream can't make a structural schema at all.
+# Keywords that prevent upstream from building a structural schema.
 UNSUPPORTED: Final = ("id", "$schema", "$ref", "patternProperties", "dependencies", "additionalItems", "definitions")
 _TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
 _SET: Final = "x-kubernetes-list-type=set"
@@ -24,7 +24,7 @@ _SET: Final = "x-kubernetes-list-type=set"
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """What holds for a whole part of a schema."""
+    """Constraints on a part of a schema, inherited from above."""
 
     root: bool = False
     inside_metadata: bool = False
@@ -32,7 +32,7 @@ class _Place:
 
 
 def keyword_problems(schema: Schema, path: Path) -> FieldErrors:
-    """What is wrong with a schema's keywords, at all its places."""
+    """Validate the keywords of a schema at all its places."""
     return _problems(schema, path, _Place(root=True))
 
 
@@ -143,7 +143,7 @@ def _list_type_problems(schema: Schema, path: Path) -> FieldErrors:
 
 
 def _set_item_problems(items: Any, path: Path) -> FieldErrors:
-    """What is in a set must be compared as a whole."""
+    """Validate that the items of a set are atomic."""
     if not isinstance(items, dict):
         return []
     list_type, detail = items.get("x-kubernetes-list-type"), f"must be atomic as item of a list with {_SET}"
@@ -184,7 +184,10 @@ def _list_key_problems(schema: Schema, path: Path) -> FieldErrors:
 
 
 def _identity_problems(schema: Schema, path: Path) -> FieldErrors:
-    """Items that are told apart by keys, or as a whole, can't be without these."""
+    """Validate that items of a set or list-map are not nullable, and that keys are always present.
+
+    A key of a list-map must be required or have a default, and must not be nullable.
+    """
     list_type, items = schema.get("x-kubernetes-list-type"), schema.get("items")
     if list_type not in ("set", "map") or not isinstance(items, dict):
         return []

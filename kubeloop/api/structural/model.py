@@ -1,4 +1,4 @@
-"""A structural schema: the shape of a custom resource, parsed once from its definition."""
+"""Structural schema of a custom resource, parsed once from its definition."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ META_FIELDS: Final = frozenset(("apiVersion", "kind", "metadata"))
 
 
 class Structural:
-    """One place of a custom resource: what may stand there, and what stands there when nobody says anything."""
+    """Structural schema of one place: permitted fields, extensions and the default."""
 
     __slots__ = (
         "additional",
@@ -34,7 +34,7 @@ class Structural:
         self.nullable = bool(source.get("nullable"))
         self.preserves = bool(source.get("x-kubernetes-preserve-unknown-fields"))
         self.embedded = root or bool(source.get("x-kubernetes-embedded-resource"))
-        # None where there is none: an explicit null in a schema means the same.
+        # None if there is no default: an explicit null in a schema means the same.
         self.default: Any = source.get("default")
         self.properties = {name: Structural(one) for name, one in (source.get("properties") or {}).items()}
         self.additional = _additional(source)
@@ -43,7 +43,7 @@ class Structural:
         self.list_type: str = source.get("x-kubernetes-list-type", "")
         self.list_keys: tuple[str, ...] = tuple(source.get("x-kubernetes-list-map-keys") or ())
         inner = self._inner()
-        # What lets whole subtrees be skipped that have nothing of the sort.
+        # Flags that let walkers skip whole subtrees.
         self.has_defaults: bool = any(one.default is not None or one.has_defaults for one in inner)
         self.has_embedded: bool = any(
             bool(one.source.get("x-kubernetes-embedded-resource")) or one.has_embedded for one in inner
@@ -59,7 +59,7 @@ class Structural:
         return inner
 
     def child(self, name: str) -> Structural | None:
-        """What a field or a map's entry is declared as."""
+        """Return the schema of a field or map entry, or None."""
         found = self.properties.get(name)
         if found is not None:
             return found
@@ -67,7 +67,7 @@ class Structural:
 
 
 def _additional(source: Schema) -> Structural | Literal[True] | None:
-    """The values' shape of a map; True where any keys but no values' shape are declared."""
+    """Return the schema of a map's values; True if any keys but no value schema are declared."""
     given = source.get("additionalProperties")
     if given is None:
         return None

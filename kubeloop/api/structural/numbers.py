@@ -13,7 +13,7 @@ _FLOAT_MAX: Final = 3.4028234663852886e38
 
 
 class NumberLimits:
-    """What a place demands of a number."""
+    """Constraints of a schema on a number."""
 
     def __init__(self, schema: Schema, types: tuple[str, ...], format: str) -> None:
         self._type = types[0] if len(types) == 1 else ""
@@ -24,6 +24,7 @@ class NumberLimits:
         self._below = bool(schema.get("exclusiveMaximum"))
 
     def check(self, value: Any, name: str, found: Found) -> None:
+        """Append the violations of a number to `found`."""
         if not self._fits(value):
             form = f"with format {self._format}" if self._format else "(default format)"
             found.append(placeless(f"Checked value must be of type {self._type} {form} in {name}"))
@@ -50,7 +51,7 @@ def _is_multiple(value: Any, factor: Any) -> bool:
 
 
 def shown(number: Any) -> str:
-    """A number as Go prints it."""
+    """Format a number as Go does."""
     if isinstance(number, float) and number.is_integer() and abs(number) < 1e21:
         return str(int(number))
     return str(number)

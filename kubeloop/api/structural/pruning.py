@@ -1,4 +1,4 @@
-"""What nobody declared goes: fields outside of a schema, and nulls where none may be."""
+"""Pruning of undeclared fields, and of nulls in fields that are not nullable."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kubeloop.api.structural.model import META_FIELDS, Structural
 
 
 def prune(document: dict[str, Any], schema: Structural | None) -> list[str]:
-    """Take undeclared fields out of a whole object, in place; the paths of these, sorted, if they are not too many."""
+    """Remove undeclared fields of a whole object in place; returns their sorted paths, up to a maximum."""
     dropped: list[str] = []
     if schema is None:
         _prune_root_of_nothing(document, dropped)
@@ -19,7 +19,7 @@ def prune(document: dict[str, Any], schema: Structural | None) -> list[str]:
 
 
 def prune_value(value: Any, schema: Structural | None) -> list[str]:
-    """The same for a part of an object, such as a default."""
+    """Remove undeclared fields of a part of an object, such as a default; returns their paths."""
     dropped: list[str] = []
     _prune(value, schema, "", dropped)
     return sorted(dropped)
@@ -66,7 +66,7 @@ def _prune_fields(value: dict[str, Any], schema: Structural | None, path: str, d
 
 
 def _prune_declared(value: Any, schema: Structural, path: str, dropped: list[str]) -> None:
-    """Where unknown fields are kept, those that are declared are still pruned inside."""
+    """Prune inside declared fields where unknown fields are preserved."""
     if isinstance(value, dict):
         for name, inner in value.items():
             if (schema.embedded and name in META_FIELDS) or not isinstance(inner, (dict, list)):
@@ -79,7 +79,7 @@ def _prune_declared(value: Any, schema: Structural, path: str, dropped: list[str
 
 
 def drop_nulls(value: Any, schema: Structural | None) -> None:
-    """Take out nulls of fields that may not be null, in place; those with a default wait for it."""
+    """Remove nulls of non-nullable fields in place; those with a default are kept for defaulting."""
     if schema is None:
         return
     if isinstance(value, dict):

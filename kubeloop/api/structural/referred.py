@@ -1,4 +1,4 @@
-"""Schemas of a published OpenAPI document, with what they refer to put in its place. Pure."""
+"""Schemas of a published OpenAPI document, with references resolved. Pure."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from kubeloop.api.structural.model import Schema
 
 _PREFIX: Final = "#/components/schemas/"
 _OF_KIND: Final = "x-kubernetes-group-version-kind"
-# In the place of a schema that contains itself.
+# Replaces a schema that contains itself.
 _ENDLESS: Final[Schema] = {"type": "object"}
 
 
 def schema_of_kind(document: Mapping[str, Any], group: str, version: str, kind: str) -> Schema | None:
-    """The whole schema of a kind; None if the document has none, or refers to something that isn't in it."""
+    """Return the complete schema of a kind; None if the document lacks it or has a dangling reference."""
     schemas: Mapping[str, Schema] = (document.get("components") or {}).get("schemas") or {}
     wanted = {"group": group, "version": version, "kind": kind}
     for name, schema in schemas.items():
@@ -42,7 +42,7 @@ def _populated(schemas: Mapping[str, Schema], schema: Schema, within: frozenset[
 
 
 def _referred(schema: Schema) -> str:
-    """The name of the schema that this one stands for; a reference may be wrapped to be told of in other words."""
+    """Return the name of the referenced schema; a reference may be wrapped to give it another description."""
     if reference := schema.get("$ref"):
         return str(reference).removeprefix(_PREFIX)
     return next(filter(None, map(_referred, schema.get("allOf") or ())), "")

@@ -1,4 +1,4 @@
-"""What can be said about validation rules without compiling them."""
+"""Validation of rules that requires no compilation."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ _REASONS: Final = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInva
 
 
 def rule_problems(schema: Schema, path: Path) -> FieldErrors:
+    """Validate the rules of a schema without compiling them."""
     errors: FieldErrors = []
     for index, rule in enumerate(schema.get("x-kubernetes-validations") or ()):
         at = path.child("x-kubernetes-validations").index(index)

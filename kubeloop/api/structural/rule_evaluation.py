@@ -1,4 +1,4 @@
-"""Custom objects against the rules of their schema: which fail, what is said of it, and when it is enough."""
+"""Evaluation of a schema's rules on custom resources, within a cost budget."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _COST_LIMIT: Final = "operation cancelled: actual cost limit exceeded"
 
 
 class _Enough(Exception):
-    """No further rules are run."""
+    """Raised to stop the evaluation of further rules."""
 
 
 class _NoMessage(Exception):
-    """A message's expression came to nothing that can be shown."""
+    """Raised if a messageExpression yields no usable message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Correlation:
-    """A value and what it was, or, where that can't be told, the nearest value around it whose past can be."""
+    """New and old value of a place, or the nearest enclosing pair if the old value is unknown."""
 
     new: Any
     old: Any
@@ -47,12 +47,13 @@ class Correlation:
 
     @property
     def is_unchanged(self) -> bool:
+        """True if the value, or the nearest correlated value around it, is unchanged."""
         if self.is_known:
             return equal(self.new, self.old)
         return self.around is not None and self.around.is_unchanged
 
     def within(self, new: Any, was: Any, found: bool) -> Correlation:
-        """Of a value inside, if it is `found` in the old one."""
+        """Return the correlation of an inner value, if it is `found` in the old one."""
         if not self.is_known:
             return self
         return Correlation(new, was, self) if found else Correlation(None, None, self, is_known=False)
@@ -63,7 +64,7 @@ _NEW: Final = Correlation(None, None, is_known=False)
 
 @dataclass(slots=True)
 class Verdict:
-    """What rules have to say: errors, and what would be errors if the value were not as it was before."""
+    """Result of rules: errors, and violations that are excused because the value is unchanged (ratcheting)."""
 
     errors: FieldErrors = field(default_factory=list)
     excused: FieldErrors = field(default_factory=list)
@@ -72,7 +73,7 @@ class Verdict:
 def judged(
     rules: RuleNode, new: Mapping[str, Any], old: Mapping[str, Any] | None = None, budget: int = BUDGET
 ) -> Verdict:
-    """A whole object, and the one whose place it takes."""
+    """Evaluate the rules on a whole object and the one that it replaces."""
     evaluation = _Evaluation(budget)
     correlation = _NEW if old is None else Correlation(new, old)
     with suppress(_Enough):
@@ -120,7 +121,7 @@ class _Evaluation:
             self.judge(inner, at, new[name], past.get(name), below)
 
     def pay(self, cost: int) -> bool:
-        """Whether there is enough left."""
+        """Spend cost and return True if the budget suffices."""
         self._budget -= cost
         return self._budget >= 0
 
@@ -130,7 +131,7 @@ class _Evaluation:
 
 
 class _PastItems:
-    """The items that a list had, by their keys where it has some."""
+    """Items of the old list, by key if the list has keys."""
 
     def __init__(self, schema: Mapping[str, Any], old: Any) -> None:
         self._keys: tuple[str, ...] = ()
@@ -140,7 +141,7 @@ class _PastItems:
             self._items = {self._key(item): item for item in old if isinstance(item, dict)}
 
     def of(self, item: Any) -> tuple[bool, Any]:
-        """Whether there was one of the same keys, and which."""
+        """Return True and the old item with the same keys, or False."""
         if not self._items or not isinstance(item, dict):
             return False, None
         key = self._key(item)
@@ -152,7 +153,7 @@ class _PastItems:
 
 @dataclass(slots=True)
 class _Place:
-    """The rules of one place on one value."""
+    """Rules of one place, applied to one value."""
 
     evaluation: _Evaluation
     node: RuleNode
@@ -209,7 +210,7 @@ class _Place:
         self._fail(detail)
         return _Enough()
 
-    # A rule that isn't kept.
+    # A failed rule.
 
     def _refuse(self, rule: Rule, variables: dict[str, Any]) -> None:
         at = _field_path(self.path, rule.field_path) if rule.field_path else self.path

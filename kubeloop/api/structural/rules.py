@@ -1,4 +1,4 @@
-"""One version of a custom resource: everything that its definition says about objects in that version."""
+"""Rules of one version of a custom resource: schema, pruning, defaulting and validation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kubeloop.api.validation.shared.objectmeta import validate_meta, validate_me
 
 _STATUS = Path("status")
 _MAX_REPLICAS = 2**31 - 1
-# Rules take for granted that a value has the form that its schema says.
+# Rules assume that a value has the form of its schema.
 _BLOCKING = frozenset(
     (ErrorType.NOT_SUPPORTED, ErrorType.REQUIRED, ErrorType.TOO_LONG, ErrorType.TOO_MANY, ErrorType.TYPE_INVALID)
 )
@@ -35,7 +35,7 @@ _UNCHECKED = (
 
 
 class ScalePaths(NamedTuple):
-    """Where a custom resource keeps what its scale shows, as names below the root."""
+    """Paths of the fields that back the scale subresource, as names below the root."""
 
     spec_replicas: tuple[str, ...]
     status_replicas: tuple[str, ...]
@@ -43,7 +43,7 @@ class ScalePaths(NamedTuple):
 
 
 class VersionRules:
-    """Parsed from the definition's schema when first needed: most definitions see no objects for long."""
+    """Rules of one version; the schema is parsed on first use, since most definitions have few objects."""
 
     def __init__(
         self, stored_version: str, namespaced: bool, schema: bytes, *, has_status: bool, scale: ScalePaths | None = None
@@ -56,19 +56,22 @@ class VersionRules:
 
     @cached_property
     def schema(self) -> Schema:
+        """Decoded OpenAPI schema."""
         schema: Schema = msgspec.json.decode(self.source)
         return schema
 
     @cached_property
     def structural(self) -> Structural:
+        """Structural schema."""
         return Structural(self.schema, root=True)
 
     @cached_property
     def node(self) -> Node:
+        """Schema node for patches and server-side apply."""
         return node_of_schema(self.schema)
 
     def complete(self, document: dict[str, Any]) -> list[str]:
-        """Prune and default a document in place; the paths that were unknown."""
+        """Prune and default a document in place; returns the paths of unknown fields."""
         structural = self.structural
         unknown = prune(document, structural)
         drop_nulls(document, structural)
@@ -86,7 +89,7 @@ class VersionRules:
     @cached_property
     def _checker(self) -> Checker:
         schema = dict(self.schema)
-        if not self._checks_metadata:  # what a struct holds is an object for sure
+        if not self._checks_metadata:  # a struct is always an object
             schema["properties"] = {
                 name: one for name, one in (schema.get("properties") or {}).items() if name != "metadata"
             }
@@ -94,7 +97,7 @@ class VersionRules:
 
     @cached_property
     def _accepts(self) -> Accepts:
-        """Whether nothing is wrong with a whole object: `_checker` would find nothing."""
+        """Function that is True for a whole object in which `_checker` would find nothing."""
         schema = dict(self.schema)
         properties = dict(schema.get("properties") or {})
         if not self._checks_metadata:
@@ -109,7 +112,7 @@ class VersionRules:
         return {**obj, "metadata": codec.to_plain(obj.metadata)} if self._checks_metadata else obj
 
     def problems(self, obj: Instance) -> FieldErrors:
-        """What keeps a new object from being stored."""
+        """Validate a new object."""
         errors = validate_meta(obj.metadata, self._names)
         document = self._document(obj)
         errors += [] if self._accepts(document) else self._checker.problems(document)
@@ -119,7 +122,7 @@ class VersionRules:
         return errors + self._broken_rules(obj, None, errors)
 
     def problems_of_change(self, new: Instance, old: Instance, subresource: str) -> FieldErrors:
-        """What keeps an object from taking an old one's place."""
+        """Validate an object that replaces an old one, directly or through a subresource."""
         errors = validate_meta_update(new.metadata, old.metadata, self._names)
         if subresource == "status":
             if "status" in new:
@@ -143,7 +146,7 @@ class VersionRules:
     def _broken_rules(self, new: Instance, old: Instance | None, known: FieldErrors) -> FieldErrors:
         if not self._has_rules:
             return []
-        from kubeloop.api.structural.compiled_rules import rules_of  # only for those who have rules
+        from kubeloop.api.structural.compiled_rules import rules_of  # only for schemas with rules
         from kubeloop.api.structural.rule_evaluation import judged
 
         rules = rules_of(self.source)
@@ -169,14 +172,14 @@ class VersionRules:
 
 
 def _seen_by_rules(obj: Instance) -> dict[str, Any]:
-    """Of an object's metadata rules see only its names."""
+    """Return an object as rules see it: with only the names in its metadata."""
     meta = obj.metadata
     names = {"name": meta.name, "generateName": meta.generate_name}
     return {**obj, "metadata": {name: value for name, value in names.items() if value}}
 
 
 def found_at(document: Any, names: tuple[str, ...]) -> Any:
-    """What lies at a path of names, None where nothing does."""
+    """Return the value at a path of names; None if it is absent."""
     for name in names:
         document = document.get(name) if isinstance(document, dict) else None
     return document

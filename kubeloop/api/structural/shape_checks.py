@@ -1,4 +1,4 @@
-"""Whether a schema is structural: every field has a type, and combinations only limit values."""
+"""Validation that a schema is structural: every field has a type, and combinations only restrict values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BECAUSE_EMBEDDED: Final = "must be object if x-kubernetes-embedded-resource is 
 _NO_NAMES_BUT: Final = (
     "must not specify anything other than name and generateName, but metadata is implicitly specified"
 )
-# What may not be said inside allOf, anyOf, oneOf and not: there values are limited, not described.
+# Keywords that are forbidden inside allOf, anyOf, oneOf and not, which may only restrict values.
 _NOT_NESTED: Final = (
     ("type", "must be empty to be structural"),
     ("additionalProperties", "must be undefined to be structural"),
@@ -33,7 +33,7 @@ _NOT_NESTED: Final = (
 
 
 class Level(Enum):
-    """Where in a schema something stands; the value says what is meant when its type is missing."""
+    """Position of a schema; the value completes the message for a missing type."""
 
     ROOT = "at the root"
     ITEM = "for specified array items"
@@ -41,7 +41,7 @@ class Level(Enum):
 
 
 def shape_problems(schema: Schema, path: Path) -> FieldErrors:
-    """What keeps a schema from being structural, sorted by text as upstream tells it."""
+    """Validate that a schema is structural; errors are sorted by text, as upstream."""
     errors = _invariants(schema, Level.ROOT, path)
     errors += _undeclared(schema, schema, path, path)
     return sorted(errors, key=str)
@@ -122,7 +122,7 @@ def _limits_names_only(metadata: Schema) -> bool:
 
 
 def _limits(schema: Schema, path: Path, *, skip_any: bool = False, skip_all: bool = False) -> FieldErrors:
-    """allOf, anyOf, oneOf, not and the pattern."""
+    """Validate allOf, anyOf, oneOf, not and the pattern."""
     errors: FieldErrors = []
     if not skip_any:
         errors += _each_nested(schema, "anyOf", path)
@@ -175,7 +175,7 @@ def _is_combined_int_or_string(schema: Schema) -> bool:
 
 
 def _undeclared(limits: Schema, declared: Any, path: Path, at: Path) -> FieldErrors:
-    """Fields that the root's combinations limit though nobody described them."""
+    """Validate that fields which the root's combinations restrict are declared."""
     errors: FieldErrors = []
     nested = [(limits["not"], at.child("not"))] if isinstance(limits.get("not"), dict) else []
     for keyword in ("allOf", "anyOf", "oneOf"):

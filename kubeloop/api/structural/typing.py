@@ -1,4 +1,4 @@
-"""A schema as the Node that patches and server-side apply walk along: references where metadata is implied."""
+"""Conversion of a schema to the Node for patches and server-side apply; implied metadata becomes a reference."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _KEPT: Final = (
 
 
 def node_of_schema(schema: Schema) -> Node:
-    """The root node of a custom resource."""
+    """Return the root node of a custom resource."""
     return Node(_typed(schema, root=True))
 
 
 def _typed(schema: Schema, root: bool = False) -> dict[str, Any]:
-    """Only what says how values merge; value limits and texts are left out."""
+    """Return the schema reduced to the merge semantics; value limits and descriptions are left out."""
     typed: dict[str, Any] = {key: schema[key] for key in _KEPT if key in schema}
     embedded = root or bool(schema.get("x-kubernetes-embedded-resource"))
     properties = {name: _typed(one) for name, one in (schema.get("properties") or {}).items()}

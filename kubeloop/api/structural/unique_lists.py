@@ -1,4 +1,4 @@
-"""Lists that are sets, or maps by keys of their items: nothing may be in them twice."""
+"""Validation of uniqueness in sets and list-maps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kubeloop.api.structural.model import Structural
 
 
 def repeated_items(value: Any, schema: Structural | None, path: Path | None = None) -> FieldErrors:
-    """What is in some list of a value a second time."""
+    """Validate that no set or list-map of a value repeats an item."""
     if schema is None or not schema.has_unique_lists:
         return []
     if isinstance(value, dict):
@@ -45,7 +45,7 @@ def _in_fields(value: dict[str, Any], schema: Structural, path: Path | None) -> 
 
 
 def _are_different(items: list[Any], keys: tuple[str, ...]) -> bool:
-    """A quick look: whether items certainly have keys of their own."""
+    """Return True if items certainly have distinct keys."""
     try:
         return len({tuple(map(item.get, keys)) for item in items}) == len(items)
     except TypeError:  # keys that are no scalars
@@ -53,7 +53,7 @@ def _are_different(items: list[Any], keys: tuple[str, ...]) -> bool:
 
 
 def _second_ones(values: list[Any]) -> list[int]:
-    """Where values stand for the second time; a third time is not told again."""
+    """Return the indexes of second occurrences; third ones are not reported."""
     seen: dict[bytes, int] = {}
     found: list[int] = []
     for index, value in enumerate(values):

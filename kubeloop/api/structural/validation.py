@@ -1,8 +1,8 @@
-"""Values against schemas: each place of a schema becomes a Checker once, which then tells what is wrong with values.
+"""Validation of values against schemas: each place of a schema is compiled to a Checker once.
 
-The order of findings and their words are upstream's: type, combinations, text, number, items, enumeration, fields.
-An update may keep what a newer schema refuses: findings about a value that is as it was are dropped, wherever old and
-new can be told to be the same place.
+Order and messages are upstream's: type, combinations, text, number, items, enumeration, fields.
+Ratcheting: violations of a value that is unchanged are dropped on update, wherever old and
+new value can be correlated.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kubeloop.api.structural.problems import (
 )
 
 _NOTHING: Final = object()
-# What is of a type without a closer look.
+# Python types that have a schema type without further checks.
 _PYTHON_TYPES: Final = {
     "string": (str,),
     "boolean": (bool,),
@@ -43,7 +43,7 @@ _NUMERIC_FORMATS: Final = {"integer": ("int32", "int64"), "number": ("float", "d
 
 
 def type_name(value: Any) -> str:
-    """A JSON value's type as schemas call it."""
+    """Return a JSON value's type as schemas call it."""
     if isinstance(value, str):
         return "string"
     if isinstance(value, bool):
@@ -58,7 +58,7 @@ def type_name(value: Any) -> str:
 
 
 class Checker:
-    """What one place of a schema demands of a value."""
+    """Compiled constraints of one place of a schema."""
 
     def __init__(self, schema: Schema) -> None:
         self._types = _types_of(schema)
@@ -83,18 +83,19 @@ class Checker:
         self._closed = additional is False
 
     def problems(self, value: Any, base: Path | None = None) -> FieldErrors:
-        """What is wrong with a new value."""
+        """Validate a new value."""
         found: Found = []
         self.check(value, "", found)
         return field_errors(found, base)
 
     def problems_of_change(self, new: Any, old: Any, base: Path | None = None) -> FieldErrors:
-        """What is wrong with a value that takes an old one's place."""
+        """Validate a value that replaces an old one."""
         found: Found = []
         self.check(new, "", found, old)
         return field_errors(found, base)
 
     def check(self, value: Any, name: str, found: Found, old: Any = _NOTHING) -> None:
+        """Append the violations of a value to `found`, none if it equals the old value."""
         before = len(found)
         self._check(value, name, found, old)
         if len(found) > before and old is not _NOTHING and value == old:
@@ -176,7 +177,7 @@ class Checker:
                 found.append(missing(f"{name}.{field}"))
 
     def _present(self, value: dict[str, Any]) -> Iterable[str]:
-        """The declared fields that there are, by name; most objects have few of theirs."""
+        """Return the declared fields that are present, by name; most objects have few of theirs."""
         declared = self._fields
         if 2 * len(value) < len(declared):
             return sorted(name for name in value if name in declared)
@@ -201,7 +202,7 @@ def _types_of(schema: Schema) -> tuple[str, ...]:
 
 
 def _format_of(schema: Schema, types: tuple[str, ...]) -> str:
-    """The format, where it is one that is looked at."""
+    """Return the format if it is a supported one, else an empty string."""
     wanted: str = schema.get("format") or ""
     kind = types[0] if len(types) == 1 else ""
     if kind in ("", "string"):
@@ -214,7 +215,7 @@ def _is_among(value: Any, allowed: list[Any]) -> bool:
 
 
 class _TextLimits:
-    """Length, pattern and format of a text; the first that fails is told, the format besides."""
+    """Length, pattern and format of a string; reports the first violation, and the format's besides."""
 
     def __init__(self, schema: Schema, format: str) -> None:
         self._min, self._max = schema.get("minLength"), schema.get("maxLength")
@@ -224,7 +225,7 @@ class _TextLimits:
             try:
                 self._pattern = compile_pattern(self._shown)
             except RegexError:
-                self._pattern = None  # definitions with such a pattern are refused
+                self._pattern = None  # definitions with such a pattern are rejected
         self._format = format
         self._is_well_formed = FORMATS.get(format) or FORMATS.get(format.replace("-", ""))
         limits = (self._min, self._max, self._pattern, self._is_well_formed)
@@ -242,7 +243,7 @@ class _TextLimits:
 
 
 class _Combined:
-    """allOf, anyOf, oneOf and not; inside them nothing is excused by having been there before."""
+    """Checker of allOf, anyOf, oneOf and not; inside them there is no ratcheting."""
 
     def __init__(self, schema: Schema) -> None:
         self._all = [Checker(one) for one in schema.get("allOf") or ()]
@@ -293,7 +294,7 @@ class _Combined:
 
 
 def _closest(failures: list[Found]) -> Found:
-    """Of the alternatives that failed, the first with the fewest findings: the one that was most likely meant."""
+    """Return the violations of the alternative with the fewest: the one most likely meant."""
     return min(failures, key=len)
 
 

@@ -1,10 +1,10 @@
-"""What is wrong with an object: upstream's rules, as field errors in upstream's words.
+"""Validation of objects: upstream's rules, as field errors with upstream's messages.
 
-    complete struct ─▶ validate_create / validate_update ─▶ metadata rules (objectmeta) + the kind's own Rules ─▶ errors
+    complete struct ─▶ validate_create / validate_update ─▶ metadata rules (objectmeta) + the kind's Rules ─▶ errors
 
-Every kind gets the metadata rules, with the name rule of `kind_names`. What a kind adds is found in the literal table
+Every kind gets the metadata rules, with the name rule of `kind_names`. Rules of a kind are found in the literal table
 below, whose modules are imported when the first object of a kind arrives. A valid object costs little: paths are built
-where something is wrong, or where a section is present at all.
+only for an error, or for a section that is present.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kubeloop.api.validation.shared.kind_names import NameRule, name_rule_of
 from kubeloop.api.validation.shared.objectmeta import validate_meta, validate_meta_update
 from kubeloop.api.validation.shared.rules import METADATA_ONLY, Rules
 
-# Struct class, by the module that generates it, to its rules. Kinds that are missing get the metadata rules alone.
+# Generated module and struct class, to its rules. Other kinds get only the metadata rules.
 RULES: dict[str, str] = {
     "admissionregistration_v1.MutatingAdmissionPolicy": "extensions.admission_policies:MUTATING_POLICY",
     "admissionregistration_v1.MutatingAdmissionPolicyBinding": "extensions.admission_policies:POLICY_BINDING",
@@ -104,7 +104,7 @@ _resolved: dict[type, _Kind] = {}
 
 
 def validate_create(obj: Any) -> list[FieldError]:
-    """What keeps a complete new object from being stored."""
+    """Validate a complete new object."""
     if isinstance(obj, Instance):
         return _unique(obj.rules.problems(obj))
     kind = _resolved.get(type(obj)) or _resolve(type(obj))
@@ -114,7 +114,7 @@ def validate_create(obj: Any) -> list[FieldError]:
 
 
 def validate_update(new: Any, old: Any, subresource: str = "") -> list[FieldError]:
-    """What keeps a complete object from taking the place of the old one, through a subresource or directly."""
+    """Validate a complete object that replaces an old one, directly or through a subresource."""
     if isinstance(new, Instance):
         return _unique(new.rules.problems_of_change(new, old, subresource))
     kind = _resolved.get(type(new)) or _resolve(type(new))
@@ -124,7 +124,7 @@ def validate_update(new: Any, old: Any, subresource: str = "") -> list[FieldErro
 
 
 def _unique(errors: Iterable[FieldError]) -> FieldErrors:
-    """Rules overlap; a client is told each error once, if they are not too many."""
+    """Return each error once, up to a maximum number; rules overlap."""
     told = islice(errors, MOST_ERRORS)
     return list({(error.type, error.field, error.body()): error for error in told}.values())
 

@@ -1,4 +1,4 @@
-"""What a client should know about an object that is accepted all the same: upstream's warnings, in its words.
+"""Warnings for valid objects, with upstream's texts.
 
     valid struct ─▶ warnings_for(new, old, subresource) ─▶ the kind's Warnings ─▶ texts for the Warning header
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from kubeloop.api.warnings.rules import Warnings
 
-# Struct class, by the module that generates it, to its warnings. Kinds that are missing have none.
+# Generated module and struct class, to its warnings. Other kinds have none.
 WARNINGS: dict[str, str] = {
     "admissionregistration_v1.MutatingAdmissionPolicy": "admission:RESERVED_NAMES",
     "admissionregistration_v1.MutatingAdmissionPolicyBinding": "admission:RESERVED_NAMES",
@@ -55,7 +55,7 @@ _resolved: dict[type, Warnings] = {}
 
 
 def warnings_for(new: Any, old: Any | None, subresource: str = "") -> Sequence[str]:
-    """What there is to say about a new object, or about one that replaces `old`."""
+    """Return the warnings about a new object, or about one that replaces `old`."""
     kind = _resolved.get(type(new)) or _resolve(type(new))
     if old is None:
         return kind.create(new)

@@ -1,4 +1,4 @@
-"""Addresses and networks that are understood, but spelled as they should not be."""
+"""Warnings about IP addresses and CIDRs that are valid but not canonical."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from kubeloop.api.meta.field_path import Path, quote
 
 
 def ip_warnings(path: Path, value: str) -> Iterator[str]:
+    """Yield the warnings about an IP address."""
     address = parse_ip(value)
     if address is None:
         return
@@ -21,6 +22,7 @@ def ip_warnings(path: Path, value: str) -> Iterator[str]:
 
 
 def cidr_warnings(path: Path, value: str) -> Iterator[str]:
+    """Yield the warnings about a CIDR."""
     parsed = parse_cidr(value)
     if parsed is None:
         return

@@ -1,4 +1,4 @@
-"""About configurations of admission: names that are reserved, and rules for what webhooks are never asked about."""
+"""Warnings about admission configurations: reserved names, and rules for resources that skip webhooks."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def _about_rules(configuration: Any) -> list[str]:
 
 
 def _named_in_vain(rule: RuleWithOperations) -> Iterator[tuple[str, str]]:
-    """What a rule names although nothing comes of it; a rule with a star doesn't mean it in particular."""
+    """Yield the resources that a rule names without effect; wildcards do not count."""
     groups, resources = rule.api_groups or (), rule.resources or ()
     if "*" not in groups and "*" not in resources:
         pairs = dict.fromkeys((group, resource) for group in groups for resource in resources)
         yield from (pair for pair in pairs if pair in _NEVER_ASKED)
 
 
-# A new object with such a name is refused, so that only those that are older than the rule can be updated.
+# Validation rejects new objects with such a name; only older ones can be updated.
 RESERVED_NAMES = Warnings(update=lambda new, old: _about_name(new))
 WEBHOOKS = Warnings(create=_about_rules, update=lambda new, old: _about_name(new) + _about_rules(new))

@@ -1,4 +1,4 @@
-"""Amounts of bytes that are no whole numbers."""
+"""Warnings about fractional amounts of bytes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from kubeloop.api.scalars.quantity import parse_quantity
 
 
 def is_fractional(text: str) -> bool:
-    """In canonical form, only such amounts end in small units or have a negative exponent."""
+    """Return True if a canonical amount is fractional; only these have small units or a negative exponent."""
     return (text[-1:] in "mun" or "e-" in text) and parse_quantity(text).milli_value() % 1000 != 0
 
 
 def fractions(path: Path, amounts: Mapping[str, str], *names: str) -> Iterator[str]:
+    """Yield warnings about fractional amounts of the named resources."""
     for name in names:
         text = amounts.get(name)
         if text is not None and is_fractional(text):

@@ -1,4 +1,4 @@
-"""About nodes, quotas, accounts, runtime classes and slices of devices."""
+"""Warnings about nodes, quotas, service accounts, runtime classes and resource slices."""
 
 from __future__ import annotations
 

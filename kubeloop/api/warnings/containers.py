@@ -1,4 +1,4 @@
-"""About a pod's containers: doubled variables and ports, broken amounts of bytes."""
+"""Warnings about a pod's containers: duplicate variables and ports, fractional bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BYTES = ("memory", "ephemeral-storage")
 
 
 def places_of(spec: PodSpec, base: Path) -> list[tuple[AnyContainer, Path]]:
-    """All containers with where they are: those that run first come first."""
+    """Return all containers with their paths, in starting order."""
     groups: tuple[tuple[str, Sequence[AnyContainer]], ...] = (
         ("initContainers", spec.init_containers),
         ("containers", spec.containers or ()),
@@ -23,7 +23,7 @@ def places_of(spec: PodSpec, base: Path) -> list[tuple[AnyContainer, Path]]:
 
 
 def about_container(container: AnyContainer, path: Path) -> Iterator[str]:
-    """What concerns one container alone."""
+    """Yield the warnings about a single container."""
     resources = container.resources
     if resources.limits or resources.requests:
         for name in _BYTES:
@@ -34,7 +34,7 @@ def about_container(container: AnyContainer, path: Path) -> Iterator[str]:
 
 
 def _hidden_variables(env: tuple[EnvVar, ...], path: Path) -> Iterator[str]:
-    """A later definition hides an earlier one, unless it is made from it."""
+    """Yield warnings about variables that hide an earlier definition, unless they are derived from it."""
     seen: set[str] = set()
     for i, variable in enumerate(env):
         if variable.name not in seen:
@@ -48,7 +48,7 @@ def _hidden_variables(env: tuple[EnvVar, ...], path: Path) -> Iterator[str]:
 
 
 def about_ports(containers: list[tuple[AnyContainer, Path]]) -> Iterator[str]:
-    """Ports that several of a pod's containers want, by number first and then by name."""
+    """Yield warnings about ports that several containers use, by number first and then by name."""
     places = [
         (port, path.child("ports").index(i)) for container, path in containers for i, port in enumerate(container.ports)
     ]

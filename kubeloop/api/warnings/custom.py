@@ -1,4 +1,4 @@
-"""Warnings about custom objects."""
+"""Warnings about custom resources."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _of_changed(new: Instance, old: Instance) -> Sequence[str]:
 
 
 def _excused(new: Instance, _: Instance) -> Sequence[str]:
-    """What its rules would refuse if it had not been so before."""
+    """Return warnings for rule violations that are excused because the value is unchanged."""
     return [error.message() for error in new.excused]
 
 

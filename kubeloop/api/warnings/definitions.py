@@ -1,4 +1,4 @@
-"""Warnings about custom resource definitions: what their schemas say that nobody looks at."""
+"""Warnings about CustomResourceDefinitions: schema keywords without effect."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _of_changed(new: CustomResourceDefinition, old: CustomResourceDefinition) ->
 
 
 def _schemas(definition: CustomResourceDefinition) -> list[Any]:
-    """Those of all versions; one that they share counts once."""
+    """Return the schemas of all versions; a shared one counts once."""
     given = [one.schema.open_apiv3_schema for one in definition.spec.versions or () if one.schema is not None]
     shared = all(one == given[0] for one in given)
     return [codec.to_plain(one) for one in (given[:1] if shared else given) if one is not None]

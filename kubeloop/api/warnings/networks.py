@@ -1,4 +1,4 @@
-"""About endpoints, ingresses and network policies: mostly addresses that are spelled oddly."""
+"""Warnings about endpoints, ingresses and network policies: mostly non-canonical addresses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kubeloop.api.warnings.addresses import cidr_warnings, ip_warnings
 from kubeloop.api.warnings.rules import Warnings, always
 
 _INGRESS_CLASS = "kubernetes.io/ingress.class"
-# Controllers of the plane itself write addresses as they should be.
+# The control plane's own controllers write canonical addresses.
 _ENDPOINTS_MANAGER = ("endpoints.kubernetes.io/managed-by", ("endpoint-controller",))
 _SLICE_MANAGERS = (
     "endpointslice.kubernetes.io/managed-by",

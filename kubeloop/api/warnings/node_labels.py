@@ -1,4 +1,4 @@
-"""Labels of nodes that have other names today."""
+"""Warnings about deprecated node labels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DEPRECATED: Final = {
 
 
 def term_warnings(term: NodeSelectorTerm, path: Path, check_values: bool = False) -> Iterator[str]:
-    """About one term of a node selector; values are worth a word where validation lets anything pass."""
+    """Yield warnings about a node selector term; `check_values` adds values that validation does not check."""
     for i, expression in enumerate(term.match_expressions):
         at = path.child("matchExpressions").index(i)
         if message := DEPRECATED.get(expression.key):

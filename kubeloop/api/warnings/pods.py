@@ -1,4 +1,4 @@
-"""About pods, and about the templates that pods are made from. Most cost little and have nothing to be said of them."""
+"""Warnings about pods and pod templates. Optimized for the common case without any."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _NO_SELECTOR: Final = "a null labelSelector results in matching no pod"
 
 
 def template_warnings(template: PodTemplateSpec, path: Path) -> list[str]:
-    """About the pods that will be made from a template."""
+    """Return the warnings about a pod template."""
     if _is_ordinary(template.spec, template.metadata):
         return []
     annotations = path.child("metadata", "annotations")
@@ -57,7 +57,7 @@ def template_warnings(template: PodTemplateSpec, path: Path) -> list[str]:
 
 
 def _is_ordinary(spec: PodSpec, meta: ObjectMeta) -> bool:
-    """Whether a glance shows that there is nothing to say. That is so for most pods, and it is asked of every one."""
+    """Return True if a quick check shows that there are no warnings, as for most pods."""
     if (
         meta.annotations
         or spec.affinity is not None
@@ -177,7 +177,7 @@ def _doubles(spec: PodSpec, path: Path) -> Iterator[str]:
 def _profiles(
     spec: PodSpec, meta: ObjectMeta, containers: list[AnyContainer], annotations: Path, is_template: bool
 ) -> Iterator[str]:
-    """Profiles given as annotations: those of seccomp do nothing, those of AppArmor have a field."""
+    """Yield warnings about profile annotations: seccomp's have no effect, AppArmor's have a field."""
     whole = spec.security_context
     if _SECCOMP in meta.annotations and (whole is None or whole.seccomp_profile is None):
         yield f"{annotations.key(_SECCOMP)}: {_USE_SECCOMP_FIELD}"
@@ -191,7 +191,7 @@ def _profiles(
         if key in meta.annotations:
             field = context.app_armor_profile if context is not None else None
             meant = profile_of(meta.annotations[key])
-            # A pod's annotation has become its field by now, this very object; a client's own field is another one.
+            # The strategy converted a pod's annotation to this very field object; a client's own field is another one.
             taken = field is None and (armor is None or armor != meant) if is_template else field is meant
             if taken:
                 yield f"{annotations.key(key)}: {_USE_APP_ARMOR_FIELD}"

@@ -1,4 +1,4 @@
-"""Files of a volume whose paths get into each other's way."""
+"""Warnings about overlapping file paths in a volume."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class _File(NamedTuple):
 
 
 def are_apart(sources: tuple[VolumeProjection, ...]) -> bool:
-    """Whether a glance shows that projected files don't meet, as those of every pod's own token don't."""
+    """Return True if a quick check shows that projected files don't overlap, as those of a pod's own token."""
     paths = []
     for source in sources:
         if source.service_account_token is not None:
@@ -33,7 +33,7 @@ def are_apart(sources: tuple[VolumeProjection, ...]) -> bool:
 
 
 def overlaps(volume: Volume) -> Iterator[str]:
-    """Only for volumes whose content is listed item by item."""
+    """Yield warnings about overlapping files; only for volumes that list their items."""
     name = quote(volume.name)
     if volume.config_map is not None:
         files = [_File(item.path) for item in volume.config_map.items]

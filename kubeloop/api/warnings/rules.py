@@ -1,4 +1,4 @@
-"""What a kind's warnings are made of."""
+"""Type of a kind's entry in the table of warnings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def _nothing(new: Any, old: Any = None) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True)
 class Warnings:
-    """What is said of an object when it is created, when it is replaced, and when its status is."""
+    """Warning functions of a kind: on create, on update, and on status update."""
 
     create: Callable[[Any], Sequence[str]] = _nothing
     update: Callable[[Any, Any], Sequence[str]] = _nothing
@@ -21,5 +21,5 @@ class Warnings:
 
 
 def always(say: Callable[[Any], Sequence[str]]) -> Warnings:
-    """The same words whenever the object itself is written."""
+    """Return warnings that are the same on create and on update."""
     return Warnings(create=say, update=lambda new, old: say(new))

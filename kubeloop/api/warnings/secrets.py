@@ -1,4 +1,4 @@
-"""About secrets of TLS: a key that isn't the certificate's. The library that knows is loaded for such secrets only."""
+"""Warnings about TLS secrets whose key does not match the certificate; loads the cryptography library on demand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _of_secret(secret: Secret) -> list[str]:
 
 
 def pair_problem(certificate: bytes, key: bytes) -> str:
-    """Why a certificate and a key are no pair, as Go's TLS library says it."""
+    """Return the reason why a certificate and a key do not match, with the message of Go's TLS library."""
     blocks = list(pem_blocks(certificate))
     leaf = next((block for block in blocks if block.type == "CERTIFICATE"), None)
     if leaf is None:

@@ -1,4 +1,4 @@
-"""About services: fields that are ignored where they stand, and addresses that are spelled oddly."""
+"""Warnings about services: ignored fields and non-canonical addresses."""
 
 from __future__ import annotations
 

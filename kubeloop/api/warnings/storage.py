@@ -1,4 +1,4 @@
-"""About volumes, claims and classes of storage."""
+"""Warnings about volumes, claims and storage classes."""
 
 from __future__ import annotations
 

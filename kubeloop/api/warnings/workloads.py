@@ -1,4 +1,4 @@
-"""About what makes pods from templates: their names become parts of host names, and their templates are looked into."""
+"""Warnings about workloads: names that become parts of host names, and pod templates."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _about_name(obj: Any) -> list[str]:
 
 
 def _is_newer(new: Any, old: Any) -> bool:
-    """Whether an update changed the spec, so that words about it are news."""
+    """Return True if an update changed the spec, so that warnings about it are new."""
     return bool(new.metadata.generation != old.metadata.generation)
 
 

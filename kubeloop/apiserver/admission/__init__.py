@@ -1,9 +1,9 @@
-"""Admission: what may still change or refuse a write after it was decoded and before it is stored.
+"""Admission: changes or rejects a write after it was decoded and before it is stored.
 
 decoded, defaulted ─▶ admit (plugins in order, may change) ─▶ mutate (policies, webhooks) ─▶ strategy, validation
-     store ◀─ charge (quotas) ◀─ validate (policies, webhooks) ◀─ check (plugins, may only refuse) ◀─┘
+     store ◀─ charge (quotas) ◀─ validate (policies, webhooks) ◀─ check (plugins, may only reject) ◀─┘
 
-Plugins answer at once. Policies and webhooks, which may have to wait for others, are there only if somebody made some.
+Plugins are synchronous. Policies and webhooks, which may have to wait, are called only if some are configured.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 @dataclass(slots=True)
 class Attempt:
-    """One write as admission sees it; `obj` is fresh and may be changed in place by `admit`."""
+    """Attributes of one write for admission; `obj` is the write's own copy, and `admit` may change it in place."""
 
     operation: Operation
     resource: Resource
@@ -44,17 +44,17 @@ class Attempt:
     warnings: list[str]
     query: Query | None = None
     delete_options: Any | None = None
-    has_drawn_name: bool = False  # one that the client left to the server
+    has_drawn_name: bool = False  # the server generated the name
     annotations: dict[str, str] = field(default_factory=dict)  # for the audit log
-    method: str = ""  # of the request, where that makes a difference to rights
+    method: str = ""  # HTTP method of the request, as far as authorization depends on it
 
     def warn(self, text: str) -> None:
-        """Shown to the client; each text once."""
+        """Add a Warning header to the response; each text appears once."""
         if text not in self.warnings:
             self.warnings.append(text)
 
     def forbidden(self, why: str, causes: Iterable[errors.Cause] = ()) -> errors.Forbidden:
-        """The refusal of this write; an object that has no name yet is told by the name it will be made from."""
+        """Return the Forbidden error of this write; an object without a name is named by its generateName."""
         name = self.name
         if not name and self.obj is not None:
             name = self.obj.metadata.name or self.obj.metadata.generate_name
@@ -62,7 +62,7 @@ class Attempt:
 
 
 class Answered(NamedTuple):
-    """What was asked of a lookup, and what it said."""
+    """Record of one lookup: function, arguments and result."""
 
     ask: Callable[..., Any]
     question: tuple[str, ...]
@@ -70,39 +70,41 @@ class Answered(NamedTuple):
 
 
 class Lookup(Protocol):
-    """How plugins read other objects: committed state, as structs.
+    """Read access of plugins to other objects: committed state, as structs.
 
-    Every pod that is created asks, so answers are remembered: as long as nothing changed, the same question gets the
-    same object, and a plugin may keep what it derived for as long as the answer stays identical.
+    Results are cached, because every pod creation needs them: as long as nothing changed, the same lookup returns the
+    same object, so that a plugin may keep derived data while the result stays identical.
     """
 
     answers: list[Answered] | None
 
-    def find(self, plural: str, namespace: str, name: str, group: str = "", version: str = "v1") -> Any | None: ...
+    def find(self, plural: str, namespace: str, name: str, group: str = "", version: str = "v1") -> Any | None:
+        """Return an object by name, or None."""
 
-    def every(self, plural: str, namespace: str = "", group: str = "", version: str = "v1") -> Sequence[Any]: ...
+    def every(self, plural: str, namespace: str = "", group: str = "", version: str = "v1") -> Sequence[Any]:
+        """Return all objects of a kind, in one namespace or in all."""
 
 
 class Plugin:
-    """One admission plugin. It says in its first lines what it looks at; either method may raise to refuse."""
+    """Admission plugin. Its class attributes declare the writes it handles; both methods may raise to reject."""
 
     name: ClassVar[str]
     resources: ClassVar[frozenset[str]] = frozenset()  # with their group, such as "ingresses.networking.k8s.io"
     subresources: ClassVar[frozenset[str]] = frozenset({""})
     operations: ClassVar[frozenset[Operation]] = frozenset({"CREATE"})
-    charges: ClassVar[bool] = False  # whether its check is the very last, after all others agreed
+    charges: ClassVar[bool] = False  # True if its check runs last, after all others have passed
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
-        """Whether such writes concern this plugin; asked once for each combination, so not about an object."""
+        """Return True if the plugin handles such writes; called once per combination, so not about an object."""
         return (
             operation in self.operations and subresource in self.subresources and resource.qualified in self.resources
         )
 
     def admit(self, attempt: Attempt) -> None:
-        """Change the object in place, or refuse it."""
+        """Change the object in place, or reject it (mutating admission)."""
 
     def check(self, attempt: Attempt) -> None:
-        """Refuse the object in its final form."""
+        """Reject the object in its final form (validating admission)."""
 
 
 _Step = Callable[[Attempt], None]
@@ -110,10 +112,10 @@ _Steps = tuple[tuple[_Step, ...], tuple[_Step, ...], tuple[_Step, ...]]
 
 
 class Chain:
-    """All plugins, in order, given or made when the first write comes.
+    """Chain of plugins in order, passed in or built on the first write.
 
-    Which of them have a say is worked out once for each kind of write. `mutate` and `validate` are what somebody
-    configured besides, None as long as nobody has.
+    The plugins of each kind of write are selected once. `mutate` and `validate` run the configured policies and
+    webhooks, and are None while there are none.
     """
 
     mutate: Callable[[Attempt], Awaitable[None]] | None = None
@@ -123,15 +125,16 @@ class Chain:
         self, plugins: Sequence[Plugin] | Callable[[], Sequence[Plugin]] = (), lookup: Lookup | None = None
     ) -> None:
         self._given = plugins
-        self.lookup = lookup  # by which all plugins know what they know of other objects, if that is so
+        self.lookup = lookup  # the plugins' only source of other objects; None if unknown
         self._steps: dict[tuple[str, str, str, str], _Steps] = {}
 
     def admit(self, attempt: Attempt) -> None:
+        """Run the mutating step of the plugins that handle the write."""
         for step in self._steps_of(attempt)[0]:
             step(attempt)
 
     def admit_openly(self, attempt: Attempt) -> list[Answered]:
-        """The same, where a lookup is all that plugins know by; tells what they were told."""
+        """Run the mutating step and return the lookups that it made; requires a recording lookup."""
         assert self.lookup is not None
         answers: list[Answered] = []
         self.lookup.answers = answers
@@ -142,11 +145,12 @@ class Chain:
         return answers
 
     def check(self, attempt: Attempt) -> None:
+        """Run the validating step of the plugins that handle the write."""
         for step in self._steps_of(attempt)[1]:
             step(attempt)
 
     def charge(self, attempt: Attempt) -> None:
-        """The last word, after everybody else's."""
+        """Run the quota plugins, after all other admission."""
         for step in self._steps_of(attempt)[2]:
             step(attempt)
 
@@ -160,6 +164,7 @@ class Chain:
 
     @cached_property
     def plugins(self) -> tuple[Plugin, ...]:
+        """All plugins in order, built on first use."""
         return tuple(self._given() if callable(self._given) else self._given)
 
     def _select(self, operation: Operation, resource: Resource, subresource: str) -> _Steps:
@@ -175,13 +180,13 @@ class Chain:
 def default_chain(
     lookup: Lookup, ledger: Ledger, authorizer: Authorizer | None = None, features: Features = DEFAULT_FEATURES
 ) -> Chain:
-    """What every write goes through unless somebody configures it otherwise.
+    """Return the chain of the plugins that are enabled by default.
 
-    Without an authorizer, the plugins that would ask it are left out.
+    Without an authorizer, the plugins that need it are left out.
     """
 
     def load() -> Sequence[Plugin]:
-        # A server that is only read needs none of the types that the plugins are made of.
+        # A server that is only read from needs none of the types that the plugins import.
         from kubeloop.apiserver.admission.built_in import built_in_plugins
 
         return built_in_plugins(lookup, ledger, authorizer, features)

@@ -1,4 +1,4 @@
-"""The literal table of the plugins that are on by default, in the order in which they run."""
+"""Table of the plugins that are enabled by default, in the order in which they run."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ from kubeloop.apiserver.authorization import Authorizer
 def built_in_plugins(
     lookup: Lookup, ledger: Ledger, authorizer: Authorizer | None = None, features: Features = DEFAULT_FEATURES
 ) -> tuple[Plugin, ...]:
+    """Return the default plugins in order; without an authorizer, those that need one are left out."""
     return (
         NamespaceLifecycle(lookup),
         *(_asking(authorizer, lookup, features) if authorizer is not None else ()),
@@ -56,7 +57,7 @@ def built_in_plugins(
 
 
 def _asking(authorizer: Authorizer, lookup: Lookup, features: Features) -> tuple[Plugin, ...]:
-    """Those that ask what the user may do. None of their kinds is changed by another plugin."""
+    """Return the plugins that ask the authorizer. No other plugin changes their kinds."""
     asking: tuple[Plugin, ...] = (
         NodeRestriction(lookup, authorizer),
         CertificateApproval(authorizer),

@@ -1,4 +1,4 @@
-"""Committed objects for plugins to look at, each decoded once a change."""
+"""Lookup of committed objects for plugins; each object is decoded once per change."""
 
 from __future__ import annotations
 
@@ -9,29 +9,30 @@ from kubeloop.apiserver.admission import Answered
 from kubeloop.apiserver.registry.storage import Registry, Storage
 from kubeloop.store import Event, Record
 
-# Enough for the namespaces and service accounts that are in use at a time; beyond it, they are decoded again.
+# Enough for the namespaces and service accounts in use at a time; above it, objects are decoded again.
 _REMEMBERED = 20_000
 
 
 class _Found(NamedTuple):
-    """An object, and the record that it was decoded from."""
+    """Cached object with the record that it was decoded from."""
 
     record: Record
     obj: Any
 
 
 class RegistryLookup:
-    """The `Lookup` of a server's own storages. What it remembers is found by the question itself: no key is built."""
+    """Lookup in a server's own storages. The cache is keyed by the arguments, so that no store key is built."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._get = registry.store.get
-        self.answers: list[Answered] | None = None  # noted here as long as somebody wants to know
+        self.answers: list[Answered] | None = None  # lookups are recorded here unless it is None
         self._found: dict[tuple[str, str, str, str, str], _Found] = {}
-        # Lists that are up to date, by group, version and plural, then by namespace.
+        # Current lists, by group, version and plural, then by namespace.
         self._lists: dict[tuple[str, str, str], dict[str, tuple[Any, ...]]] = {}
 
     def find(self, plural: str, namespace: str, name: str, group: str = "", version: str = "v1") -> Any | None:
+        """Return an object by name, or None; decoded again only if its record has changed."""
         question = (plural, namespace, name, group, version)
         known = self._found.get(question)
         fresh = known is not None and self._get(known.record.key) is known.record
@@ -54,6 +55,7 @@ class RegistryLookup:
         return obj
 
     def every(self, plural: str, namespace: str = "", group: str = "", version: str = "v1") -> Sequence[Any]:
+        """Return all objects of a kind, in one namespace or in all; cached until one of them changes."""
         kind = (group, version, plural)
         lists = self._lists.get(kind)
         if lists is None:
@@ -68,7 +70,7 @@ class RegistryLookup:
         return known
 
     def _followed_lists(self, storage: Storage) -> dict[str, tuple[Any, ...]]:
-        """A place for a kind's lists that empties itself whenever an object of the kind changes."""
+        """Return a cache of a kind's lists that is cleared by every change of the kind."""
         lists: dict[str, tuple[Any, ...]] = {}
 
         def forget(events: Sequence[Event]) -> None:

@@ -1,8 +1,8 @@
-"""Groups that extension API servers answer for: this server stands before them, as one of many behind one address.
+"""API aggregation: proxies requests of APIServices to extension API servers.
 
-APIService ─▶ services: one remote for each ─┬─ availability: is it there, does it answer? ─▶ the Available condition
-                                             └─ documents: what it serves ─▶ merged into discovery and OpenAPI
-request ─▶ remote: where (addresses), as whom (identity) ─▶ connection ─▶ answer, stream or upgrade, as it comes
+APIService ─▶ controller: one Remote each ─┬─ availability_controller ─▶ Available condition
+                                           └─ discovery_cache ─▶ merged_discovery, merged_openapi
+request ─▶ remote: endpoints (address), proxy_identity (user headers) ─▶ connection ─▶ responses (body, stream, upgrade)
 
-Nothing of this is loaded until the first APIService that names a Service appears.
+Nothing of this is loaded until the first APIService that names a Service appears (lazy).
 """

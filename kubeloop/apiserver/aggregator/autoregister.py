@@ -1,7 +1,7 @@
-"""Keeps an APIService for every group and version that definitions serve: it comes and goes with them.
+"""Maintains an APIService for every group and version that CustomResourceDefinitions serve.
 
-As long as its label says that it is kept, one that somebody deletes comes back, and one that somebody changes is
-corrected. Whoever wants to answer for such a version themselves takes the label away.
+While its automanaged label is set, a deleted one is recreated, and a changed one is restored. Remove the label to
+serve such a version by an extension API server.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 _DEFINITIONS: Final = "/registry/apiextensions.k8s.io/customresourcedefinitions/"
 _SERVICES: Final = "/registry/apiregistration.k8s.io/apiservices/"
 _KIND: Final = "apiservices.apiregistration.k8s.io"
-# After a write that failed, for whatever reason.
+# Seconds before a retry after any failed write.
 _RETRY_SECONDS: Final = 1.0
 
 GroupVersion = tuple[str, str]
@@ -50,9 +50,9 @@ _READ: Final = msgspec.json.Decoder(_Definition)
 
 
 class Registration:
-    """Follows definitions and APIServices; nothing is loaded for it until the first definition appears.
+    """Watches CRDs and APIServices; loads nothing until the first CRD appears.
 
-    `_served` are the versions of each definition; `_due` the names of APIServices that are to be looked at.
+    `_served` are the versions of each CRD; `_due` the names of APIServices that are to be reconciled.
     """
 
     def __init__(self, registry: Registry, clock: Clock) -> None:
@@ -65,20 +65,22 @@ class Registration:
         self._subscriptions: list[Subscription] = []
 
     def start(self) -> None:
+        """Subscribe to CRDs and APIServices."""
         store = self._registry.store
         if not any(one.resource.qualified == _KIND for one in self._registry.storages()):
-            return  # the server was told to do without
+            return  # the server is configured without this resource
         for record in store.range(_DEFINITIONS).records:
             self._served[record.key] = _served_by(record)
         followed = ((_DEFINITIONS, self._definitions_changed), (_SERVICES, self._services_changed))
         self._subscriptions = [store.subscribe(prefix, store.revision, follow) for prefix, follow in followed]
 
     def catch_up(self) -> None:
-        """Look at everything, after a start."""
+        """Enqueue all APIServices and CRD versions, after a start."""
         kept = [one.key.rpartition("/")[2] for one in self._registry.store.range(_SERVICES).records]
         self._look_at([*self._wanted(), *kept])
 
     def close(self) -> None:
+        """Cancel the subscriptions and the timer."""
         for subscription in self._subscriptions:
             subscription.cancel()
         if self._timer is not None:
@@ -113,7 +115,7 @@ class Registration:
             try:
                 self._keep_one(name, wanted.get(name))
             except Conflict:
-                log.debug("somebody was faster with the APIService %s", name)  # and their change will be looked at
+                log.debug("somebody was faster with the APIService %s", name)  # their change triggers another sync
 
     def _keep_one(self, name: str, wanted: GroupVersion | None) -> None:
         storage = self._registry.named("apiregistration.k8s.io", "v1", "apiservices")
@@ -160,5 +162,5 @@ def _served_by(record: Record) -> tuple[GroupVersion, ...]:
 
 
 def _may_be_kept(record: Record) -> bool:
-    """A look at the bytes: most were made at the start, and are left alone from then on."""
+    """Return True if the bytes contain the automanaged label with "true"; most APIServices have "onstart"."""
     return b'"kube-aggregator.kubernetes.io/automanaged":"true"' in record.value

@@ -1,4 +1,4 @@
-"""Whether an extension API server can be used, in upstream's words. Pure."""
+"""Availability of an APIService, with upstream's reasons and messages. Pure functions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DEFAULT_PORT = 443
 
 
 class Verdict(NamedTuple):
-    """What the Available condition should say."""
+    """Desired Available condition."""
 
     status: str
     reason: str
@@ -30,17 +30,18 @@ PASSED = Verdict("True", "Passed", "all checks passed")
 
 
 def failed_discovery(message: str) -> Verdict:
+    """Return the condition for a failed discovery check."""
     return Verdict("False", "FailedDiscoveryCheck", message)
 
 
 def port_of(api: APIService) -> int:
-    """The port of the Service that is meant."""
+    """Return the port of the APIService's Service."""
     reference = api.spec.service
     return _DEFAULT_PORT if reference is None or reference.port is None else reference.port
 
 
 def obstacle(api: APIService, service: Service | None, slices: Sequence[EndpointSlice]) -> Verdict | None:
-    """Why it need not even be asked; None when it is worth a try."""
+    """Return the condition if Service or endpoints make the APIService unavailable; None if it may be called."""
     reference = api.spec.service
     assert reference is not None, "a local APIService has nobody to ask"
     where = f'service/{reference.name} in "{reference.namespace}"'
@@ -61,11 +62,12 @@ def obstacle(api: APIService, service: Service | None, slices: Sequence[Endpoint
 
 
 def is_available(api: APIService) -> bool:
+    """Return True if the Available condition is True."""
     return any(one.type == AVAILABLE and one.status == "True" for one in api.status.conditions)
 
 
 def with_verdict(api: APIService, verdict: Verdict, now: Time) -> APIServiceStatus:
-    """The status with the condition set; its time changes only when its status does."""
+    """Return the status with the condition; its transition time changes only with its status."""
     before = next((one for one in api.status.conditions if one.type == AVAILABLE), None)
     since = before.last_transition_time if before is not None and before.status == verdict.status else now
     condition = APIServiceCondition(

@@ -1,4 +1,4 @@
-"""Looks after one remote for as long as there is one: asks whether it answers, reads what it serves, and tells both."""
+"""Availability controller: checks one extension API server, and reads its discovery and OpenAPI documents."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from kubeloop.apiserver.aggregator.service_resolver import Neighbours
 
 log = logging.getLogger(__name__)
 
-# A server that answers is asked again so often; one that fails sooner, and then less and less often.
+# Seconds between checks: constant while the server answers, with exponential backoff while it fails.
 _LOOK_SECONDS = 30.0
 _FIRST_RETRY_SECONDS = 0.25
-# Of many endpoints some may be down: it is enough that one of so many attempts succeeds.
+# Some of many endpoints may be down: one successful attempt of this many suffices.
 _ATTEMPTS = 5
 
 
 class Keeper:
-    """One task; woken by changes around its remote, and by itself now and then."""
+    """Task that checks one remote; woken by changes of its Service, and periodically."""
 
     def __init__(
         self,
@@ -44,9 +44,11 @@ class Keeper:
         self._task = asyncio.get_running_loop().create_task(self._look_after(), name=f"of {remote.api.metadata.name}")
 
     def wake(self) -> None:
+        """Trigger a check now."""
         self._woken.set()
 
     def close(self) -> None:
+        """Cancel the task, and close the remote's connections."""
         self._task.cancel()
         self.remote.close()
 
@@ -57,7 +59,7 @@ class Keeper:
             passed = False
             try:
                 passed = await self._look()
-            except Exception:  # one look that fails in a new way must not be the last
+            except Exception:  # an unexpected failure of one check must not end the task
                 log.exception("looking after %s failed", self.remote.api.metadata.name)
             pause = _FIRST_RETRY_SECONDS if passed else min(2 * pause, _LOOK_SECONDS)
             with suppress(TimeoutError):
@@ -67,7 +69,7 @@ class Keeper:
     async def _look(self) -> bool:
         verdict = await self._verdict()
         passed = verdict is PASSED
-        # Read first: who waits for the condition should then find what there is.
+        # Discovery is read first: a client that waits for the condition then finds the resources.
         version = await self._reader.read(self.remote) if passed else self._reader.told(self.remote, fresh=False)
         if version != self.version:
             self.version = version

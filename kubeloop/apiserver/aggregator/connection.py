@@ -1,4 +1,4 @@
-"""One connection to an extension API server: a request out, its answer in, as it comes; llhttp parses."""
+"""HTTP/1.1 client connection to an extension API server; responses are streamed, and llhttp parses them."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from httptools.parser.errors import HttpParserError, HttpParserUpgrade
 
 _READ_BYTES = 64 << 10
 _HEAD_BYTES = 256 << 10
-# OpenSSL's codes for a certificate of which nobody we trust has signed any.
+# OpenSSL's codes for a certificate that no trusted authority has signed.
 _UNTRUSTED = (18, 19, 20, 21)
 
 
 class Unreachable(Exception):
-    """No answer, for a reason that is said in the words upstream's clients know."""
+    """Error for a missing response, with the reason as upstream's clients word it."""
 
 
 class UnknownAuthority(Unreachable):
-    """Whoever answered shows a certificate that nobody we trust has signed."""
+    """Error for a server certificate that no trusted authority has signed."""
 
     def __init__(self) -> None:
         super().__init__("tls: failed to verify certificate: x509: certificate signed by unknown authority")
 
 
 class Head(NamedTuple):
-    """The beginning of an answer; names of headers as they were sent."""
+    """Status and headers of a response; header names as they were sent."""
 
     status: int
     headers: tuple[tuple[str, str], ...]
 
     def text(self, name: str) -> str:
-        """The first header of a name in lower case; empty where there is none."""
+        """Return the first header of a lower-case name; empty if there is none."""
         return next((value for key, value in self.headers if key.lower() == name), "")
 
 
 class Connection:
-    """At most one exchange at a time.
+    """Connection with at most one exchange at a time.
 
-    `_pieces` holds what has come of the body; `complete` means that its last byte is in. After an upgrade, `early`
-    are the bytes that came behind the head.
+    `_pieces` holds the received parts of the body; `complete` means that its last byte has been received. After an
+    upgrade, `early` are the bytes that follow the head.
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -63,11 +63,11 @@ class Connection:
 
     @property
     def is_usable(self) -> bool:
-        """Whether another request may be sent."""
+        """True if another request may be sent."""
         return self.complete and self._keep_alive and not self.reader.at_eof() and not self.writer.is_closing()
 
     async def ask(self, request: bytes, *, bodyless: bool = False) -> Head:
-        """Send a request; the head of its answer. The answer to a HEAD request has no body whatever its head says."""
+        """Send a request and return the head of its response; `bodyless` is for HEAD requests."""
         self._begin()
         self.complete = False
         self.writer.write(request)
@@ -80,7 +80,7 @@ class Connection:
         return self._head
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """The body, as it comes."""
+        """Yield the body as it is received."""
         while True:
             while self._pieces:
                 yield self._pieces.pop(0)
@@ -89,10 +89,11 @@ class Connection:
             await self._read()
 
     async def whole(self) -> bytes:
-        """The body, once all of it is in."""
+        """Return the complete body."""
         return b"".join([piece async for piece in self.pieces()])
 
     def close(self) -> None:
+        """Abort the connection."""
         self.writer.transport.abort()
 
     async def _read(self) -> None:
@@ -118,31 +119,35 @@ class Connection:
             raise Unreachable("EOF" if self._head is None else "unexpected EOF")
         self.complete = True
 
-    # What the parser calls.
+    # Parser callbacks.
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        """Store a header (parser callback)."""
         self._fields.append((name.decode("latin-1"), value.decode("utf-8", "replace")))
 
     def on_headers_complete(self) -> None:
+        """Store the head (parser callback); interim responses are skipped."""
         status = self._parser.get_status_code()
         if status < 200 and status != 101:
-            self._fields = []  # an interim answer; the real one follows
+            self._fields = []  # an interim response; the final one follows
             return
         head = self._head = Head(status, tuple(self._fields))
         sized = head.text("content-length") or "chunked" in head.text("transfer-encoding").lower()
         self._ends_with_connection = not sized and status not in (101, 204, 304)
 
     def on_body(self, piece: bytes) -> None:
+        """Store a part of the body (parser callback)."""
         self._pieces.append(piece)
 
     def on_message_complete(self) -> None:
+        """Mark the response as complete (parser callback)."""
         if self._head is not None:
             self._keep_alive = self._parser.should_keep_alive() and not self._ends_with_connection
             self.complete = True
 
 
 async def dial(host: str, port: int, context: ssl.SSLContext, server_name: str, seconds: float) -> Connection:
-    """A fresh connection; raises `Unreachable`."""
+    """Open a connection; raises `Unreachable`."""
     where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     try:
         async with asyncio.timeout(seconds):
@@ -163,7 +168,7 @@ async def dial(host: str, port: int, context: ssl.SSLContext, server_name: str, 
 
 
 def reason_of(error: OSError) -> str:
-    """What the system says of it, in small letters as Go prints it."""
+    """Return the system's message for an error, in lower case as Go prints it."""
     if isinstance(error, ConnectionRefusedError):
         return "connection refused"
     return (error.strerror or str(error) or type(error).__name__).lower()

@@ -1,4 +1,4 @@
-"""Follows the APIServices in the store: for each that names a Service, a remote, and somebody who looks after it."""
+"""APIService controller: maintains a remote and its availability controller for each APIService with a Service."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from kubeloop.apiserver.registry.storage import Registry
 from kubeloop.clock import Clock
 from kubeloop.store import Event, Record
 
-# Tells the rest of the server which versions others answer for.
+# Publishes the versions that extension API servers provide.
 Publish = Callable[[Sequence[RemoteVersion]], None]
 
 
 class AggregatedServices:
-    """All APIServices of one server; `remotes` are those that others answer for, by group and version."""
+    """All APIServices of one server; `remotes` are the proxied ones, by group and version."""
 
     def __init__(
         self, registry: Registry, clock: Clock, identity: ProxyIdentity | None, by_endpoint: bool, publish: Publish
@@ -44,13 +44,13 @@ class AggregatedServices:
         self._subscriptions = [store.subscribe(at, store.revision, self._wake) for at in self._neighbours.prefixes]
 
     def load(self) -> None:
-        """Take up what is there already."""
+        """Add the APIServices that exist already."""
         for record in self._storage.store.range(self._storage.prefix("")).records:
             self._consider(record)
         self._show()
 
     def follow(self, events: Sequence[Event]) -> None:
-        """Changed APIServices, as the store tells of them."""
+        """Handle changes of APIServices."""
         for event in events:
             if event.record is not None:
                 self._consider(event.record)
@@ -59,6 +59,7 @@ class AggregatedServices:
         self._show()
 
     def close(self) -> None:
+        """Cancel the subscriptions, and drop all remotes."""
         for subscription in self._subscriptions:
             subscription.cancel()
         for name in tuple(self._keepers):
@@ -85,7 +86,7 @@ class AggregatedServices:
             keeper.close()
 
     def _show(self) -> None:
-        """Tell what there is, if it differs from what was told last."""
+        """Publish the versions of remotes if they have changed."""
         keepers = self._keepers.values()
         self.remotes = {(one.remote.group, one.remote.version): one.remote for one in keepers}
         versions = in_order(one.version for one in keepers)
@@ -94,14 +95,14 @@ class AggregatedServices:
             self._publish(versions)
 
     def _wake(self, events: Sequence[Event]) -> None:
-        """A Service or an EndpointSlice has changed: whoever depends on one of that namespace looks again."""
+        """Recheck the remotes in the namespaces of changed Services or EndpointSlices."""
         namespaces = {event.key.rsplit("/", 2)[1] for event in events}
         for keeper in self._keepers.values():
             if keeper.namespace in namespaces:
                 keeper.wake()
 
     def _write(self, name: str, verdict: Verdict) -> None:
-        """Set the condition of the newest record; should somebody be faster, their change is looked at next."""
+        """Write the Available condition; a concurrent change triggers another check."""
         record = self._storage.peek("", name)
         if record is None:
             return
@@ -116,5 +117,5 @@ class AggregatedServices:
 
 
 def _was_available(api: APIService) -> bool:
-    """Or nobody has said yet what it is: then it may have been."""
+    """Return True if the APIService is available, or has no condition yet."""
     return not api.status.conditions or is_available(api)

@@ -1,4 +1,4 @@
-"""What an extension API server tells of itself: its resources and its OpenAPI documents, kept between looks."""
+"""Cache of an extension API server's discovery and OpenAPI documents."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Tree = dict[str, Any]
 
 
 class Kept(NamedTuple):
-    """A document as it was last read."""
+    """Cached document with its ETag."""
 
     etag: str
     body: bytes
 
 
 class RemoteVersion(NamedTuple):
-    """One group and version as discovery and OpenAPI tell of it; not fresh where its server did not answer."""
+    """Discovery and OpenAPI of one remote group version; `fresh` is False if its server did not answer."""
 
     group: str
     version: str
@@ -39,11 +39,12 @@ class RemoteVersion(NamedTuple):
 
     @property
     def root(self) -> str:
+        """Path prefix of the version, without a leading slash."""
         return f"apis/{self.group}/{self.version}"
 
 
 class Reader:
-    """Reads one remote's documents, again and again; what is unchanged is not sent again."""
+    """Reads one remote's documents repeatedly; unchanged ones are not transferred again."""
 
     def __init__(self) -> None:
         self._kept: dict[str, Kept] = {}
@@ -51,13 +52,13 @@ class Reader:
         self._v2 = self._v3 = b""
 
     def told(self, remote: Remote, fresh: bool) -> RemoteVersion:
-        """What is known now."""
+        """Return the cached state."""
         spec = remote.api.spec
         priorities = spec.group_priority_minimum, spec.version_priority
         return RemoteVersion(spec.group, spec.version, *priorities, self._resources, fresh, self._v2, self._v3)
 
     async def read(self, remote: Remote) -> RemoteVersion:
-        """What there is; resources that can't be had leave the last ones, not fresh, OpenAPI that can't, none."""
+        """Read the documents; on failure keep the last resources, marked stale, and drop the OpenAPI."""
         try:
             self._resources = await self._read_resources(remote)
         except (Unreachable, msgspec.DecodeError, KeyError, TypeError, AttributeError):
@@ -84,7 +85,7 @@ class Reader:
             return b""
 
     async def _get(self, remote: Remote, path: str, accept: str) -> bytes | None:
-        """A document, None where there is none."""
+        """Return a document, or None if there is none."""
         before = self._kept.get(path)
         headers = {"accept": accept} | ({"if-none-match": before.etag} if before is not None and before.etag else {})
         head, body = await remote.document(plain_get(path, headers))
@@ -98,7 +99,7 @@ class Reader:
 
 
 def _resources_in(document: bytes, group: str, version: str) -> tuple[Tree, ...] | None:
-    """A version's resources in a list of everything; None where it isn't such a list, or doesn't have the version."""
+    """Return a version's resources in an aggregated discovery list; None if it is no such list or lacks the version."""
     listed = msgspec.json.decode(document)
     if listed.get("kind") != "APIGroupDiscoveryList":
         return None
@@ -111,7 +112,7 @@ def _resources_in(document: bytes, group: str, version: str) -> tuple[Tree, ...]
 
 
 def all_at_once(rows: Iterable[Mapping[str, Any]]) -> tuple[Tree, ...]:
-    """The rows of a plain resource list in the aggregated form, subresources within their resource."""
+    """Convert an APIResourceList to the aggregated form, with subresources nested in their resource."""
     found: dict[str, Tree] = {}
     for row in rows:
         name, _, subresource = row["name"].partition("/")
@@ -133,7 +134,7 @@ def _scope(row: Mapping[str, Any]) -> str:
 
 
 def _only_under(document: bytes, prefix: str) -> bytes:
-    """The paths below a prefix, and all definitions: who merges documents takes those that are reached."""
+    """Return the paths under a prefix, and all definitions; the merge selects the referenced ones."""
     try:
         whole = msgspec.json.decode(document)
         paths = {path: item for path, item in whole["paths"].items() if path.startswith(prefix)}
@@ -143,9 +144,10 @@ def _only_under(document: bytes, prefix: str) -> bytes:
 
 
 def digest_v3(version: RemoteVersion) -> str:
+    """Return the digest of the version's OpenAPI v3 document."""
     return digest_of(version.v3)
 
 
 def in_order(versions: Iterable[RemoteVersion]) -> Sequence[RemoteVersion]:
-    """By name, so that equal sets are equal sequences."""
+    """Return the versions sorted by name, so that equal sets are equal sequences."""
     return sorted(versions, key=lambda one: (one.group, one.version))

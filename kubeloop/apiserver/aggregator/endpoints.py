@@ -1,4 +1,4 @@
-"""Where a Service leads: its own address, or that of an endpoint behind it. Pure; chance is handed in."""
+"""Resolves a Service to an address: its cluster IP, or one of its endpoints. Pure; randomness is an argument."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _ROUTED = ("ClusterIP", "LoadBalancer", "NodePort")
 
 
 class NowhereToGo(Exception):
-    """A Service that leads nowhere; the message is upstream's."""
+    """Error for a Service that cannot be resolved; the message is upstream's."""
 
 
 class Address(NamedTuple):
-    """A host and port to connect to."""
+    """Host and port to connect to."""
 
     host: str
     port: int
@@ -27,7 +27,7 @@ class Address(NamedTuple):
 
 
 def cluster_address(service: Service, port: int) -> Address:
-    """The Service's own address, for a network that leads it on."""
+    """Return the Service's own address; raises `NowhereToGo`."""
     spec = service.spec
     if spec.type == "ExternalName":
         return Address(spec.external_name, port)
@@ -39,7 +39,7 @@ def cluster_address(service: Service, port: int) -> Address:
 
 
 def endpoint_address(service: Service, slices: Sequence[EndpointSlice], port: int, chance: Random) -> Address:
-    """One of the ready endpoints behind a Service, those of its first address family before others."""
+    """Return a random ready endpoint of a Service, preferring its first address family."""
     spec = service.spec
     if spec.type == "ExternalName":
         return Address(spec.external_name, port)
@@ -55,7 +55,7 @@ def endpoint_address(service: Service, slices: Sequence[EndpointSlice], port: in
 
 
 def ready_addresses(endpoints: EndpointSlice, port_name: str) -> list[Address]:
-    """Where a named port of a slice can be reached."""
+    """Return the addresses of ready endpoints of a slice, for a named port."""
     ports = [one.port for one in endpoints.ports or () if (one.name or "") == port_name and one.port is not None]
     ready = [one for one in endpoints.endpoints or () if one.conditions is None or one.conditions.ready is not False]
     return [Address(one.addresses[0], ports[0]) for one in ready if ports and one.addresses]

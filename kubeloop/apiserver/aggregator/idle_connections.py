@@ -1,4 +1,4 @@
-"""Connections that are kept for the next request to the same address."""
+"""Pool of idle connections, by address."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _MOST: Final = 16
 
 
 class IdleConnections:
-    """A few for each address; once closed, none are kept any more."""
+    """Pool with a few idle connections per address; after close, none are kept."""
 
     def __init__(self) -> None:
         self._idle: dict[Address, list[Connection]] = {}
         self._closed = False
 
     def take(self, address: Address) -> Connection | None:
-        """One that can be used, if there is any."""
+        """Return a usable connection, or None."""
         idle = self._idle.get(address, [])
         while idle:
             connection = idle.pop()
@@ -28,6 +28,7 @@ class IdleConnections:
         return None
 
     def keep(self, address: Address, connection: Connection) -> None:
+        """Return a connection to the pool, or close it if it is unusable or the pool is full."""
         idle = self._idle.setdefault(address, [])
         if connection.is_usable and not self._closed and len(idle) < _MOST:
             idle.append(connection)
@@ -35,6 +36,7 @@ class IdleConnections:
             connection.close()
 
     def close(self) -> None:
+        """Close all idle connections."""
         self._closed = True
         for connections in self._idle.values():
             for one in connections:

@@ -1,4 +1,4 @@
-"""Begins to aggregate when the first APIService appears that names a Service: a server without any loads none of it."""
+"""Starts the aggregator when the first APIService with a Service appears; until then, nothing is loaded."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _IS_UNAVAILABLE = re.compile(rb'"conditions":\[[^]]*"status":"False"')
 
 
 class AggregatorConfig:
-    """How extension API servers are reached: with which certificate, and through Services or past them."""
+    """Client certificate for extension API servers, and the choice between cluster IPs and endpoints."""
 
     __slots__ = ("by_endpoint", "certificate", "key")
 
@@ -34,7 +34,7 @@ class AggregatorConfig:
 
 
 class Following:
-    """The subscription to APIServices, from the server's start to its end."""
+    """Subscription to APIServices, from the server's start to its end."""
 
     def __init__(self, registry: Registry, clock: Clock, config: AggregatorConfig, publish: Publish) -> None:
         self._registry = registry
@@ -46,17 +46,18 @@ class Following:
 
     @property
     def remotes(self) -> Mapping[tuple[str, str], Remote]:
-        """Who answers for which group and version; empty for a server that answers for everything itself."""
+        """Proxied group versions and their remotes; empty without extension API servers."""
         return self._services.remotes if self._services is not None else {}
 
     def start(self) -> None:
+        """Subscribe to APIServices; start the aggregator if one needs it already."""
         store = self._registry.store
         if any(_needs_us(record) for record in store.range(_PREFIX).records):
             self._begin()
         self._subscription = store.subscribe(_PREFIX, store.revision, self._follow)
 
     def remote_for(self, path: str) -> Remote | None:
-        """Who answers for a path, if it is not this server."""
+        """Return the remote that serves a path, or None for this server."""
         if not self.remotes or not path.startswith("/api"):
             return None
         parts = path.split("/", 4)
@@ -65,13 +66,14 @@ class Following:
         return self.remotes.get(("", parts[2])) if parts[1] == "api" and len(parts) > 2 else None
 
     def close(self) -> None:
+        """Cancel the subscription and close the aggregator."""
         if self._subscription is not None:
             self._subscription.cancel()
         if self._services is not None:
             self._services.close()
 
     def metric_lines(self) -> Iterator[str]:
-        """Which APIServices cannot be used now, and how often and why that came to be."""
+        """Yield the metrics of unavailable APIServices: current state, and counts by reason."""
         gauges = Gauges("aggregator_unavailable_apiservice", "name")
         for record in self._registry.store.range(_PREFIX).records:
             gauges.set(float(_IS_UNAVAILABLE.search(record.value) is not None), record.key.removeprefix(_PREFIX))

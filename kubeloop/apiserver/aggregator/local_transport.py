@@ -1,4 +1,4 @@
-"""Calls of loops in the same process to groups that others answer for: over HTTP, but decoded as all others are."""
+"""In-process calls to resources of extension API servers: sent over HTTP, decoded as others."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ _LINE = msgspec.json.Decoder(_Line)
 
 
 async def call_remote(remote: Remote, user: User, call: Call) -> Any:
-    """The answer as an object; failures are raised."""
+    """Perform a call and return the decoded object; raises API errors."""
     return decode_answer(await _whole(await remote.forward(request_of(call), user)), call)
 
 
 async def document_of(remote: Remote, user: User, path: str) -> Any:
-    """What is served at a path that is no resource, as plain data."""
+    """Return the document at a non-resource path as plain data."""
     request = Request("GET", path, "", {"accept": "application/json"})
     return msgspec.json.decode(await _whole(await remote.forward(request, user)))
 
 
 async def stream_remote(remote: Remote, user: User, call: Call) -> AsyncGenerator[bytes, None]:
-    """An answer's body in pieces."""
+    """Yield a response's body in pieces."""
     response = await remote.forward(request_of(call), user)
     if isinstance(response, StreamResponse) and response.status < 400:
         async with aclosing(pieces_of(response)) as pieces:
@@ -64,7 +64,7 @@ async def stream_remote(remote: Remote, user: User, call: Call) -> AsyncGenerato
 
 
 async def watch_remote(remote: Remote, user: User, call: Call) -> AsyncGenerator[Sequence[WatchEvent], None]:
-    """Batches of events, until the other server ends the watch."""
+    """Yield batches of events until the remote server ends the watch."""
     decode, rest = object_decoder(call.resource, call.metadata_only), b""
     async with aclosing(stream_remote(remote, user, call)) as pieces:
         async for piece in pieces:
@@ -75,7 +75,7 @@ async def watch_remote(remote: Remote, user: User, call: Call) -> AsyncGenerator
 
 
 def request_of(call: Call) -> Request:
-    """A call as a request over HTTP."""
+    """Return the HTTP request of a call."""
     accept = "application/json"
     if call.metadata_only:
         accept = _METADATA.format("PartialObjectMetadataList" if call.verb == "list" else "PartialObjectMetadata")
@@ -89,6 +89,7 @@ def request_of(call: Call) -> Request:
 
 
 def path_of(call: Call) -> str:
+    """Return the path of a call."""
     resource = call.resource
     parts = [f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"]
     if call.namespace:
@@ -99,7 +100,7 @@ def path_of(call: Call) -> str:
 
 
 async def _whole(response: Response) -> bytes:
-    """The bytes of a success; a failure is raised, whether its author wrote a Status or a line of text."""
+    """Return the body of a successful response; raise any other as API error, from a Status or plain text."""
     if isinstance(response, StreamResponse):
         try:
             async with aclosing(pieces_of(response)) as pieces:

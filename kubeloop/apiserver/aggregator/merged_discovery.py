@@ -1,4 +1,4 @@
-"""One account of what this server and the others behind it serve: groups in the order of their priorities."""
+"""Discovery documents of this server merged with those of extension API servers, sorted by priority."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from kubeloop.apiserver.nonresource.discovery import (
     group_document,
 )
 
-# What upstream registers the groups and versions of definitions with.
+# Priorities with which upstream registers the groups and versions of CRDs.
 _CUSTOM_GROUP_PRIORITY = 1000
 _CUSTOM_VERSION_PRIORITY = 100
 
 
 class MergedDiscovery(Discovery):
-    """Discovery of this server's resources and the versions that others answer for."""
+    """Discovery of local and remote group versions."""
 
     def __init__(
         self, resources: Sequence[Resource], server_address: Callable[[], str], remote: Sequence[RemoteVersion]
@@ -32,9 +32,11 @@ class MergedDiscovery(Discovery):
         self._order = self._ordered()
 
     def versions_of(self, group: str) -> tuple[str, ...]:
+        """Return the versions of a group by priority."""
         return self._order.get(group, ()) if group else super().versions_of(group)
 
     def group(self, group: str) -> bytes | None:
+        """Return the encoded APIGroup, or None."""
         versions = self._order.get(group)
         if not versions:
             return None
@@ -42,10 +44,12 @@ class MergedDiscovery(Discovery):
         return self._kept(("group", group), lambda: head | group_document(group, versions))
 
     def groups(self) -> bytes:
+        """Return the encoded APIGroupList."""
         listed = [group_document(name, versions) for name, versions in self._order.items()]
         return self._kept(("groups",), lambda: {"kind": "APIGroupList", "apiVersion": "v1", "groups": listed})
 
     def aggregated_groups(self) -> bytes:
+        """Return the encoded APIGroupDiscoveryList."""
         return self._kept(("aggregated",), self._everything)
 
     def _everything(self) -> dict[str, Any]:
@@ -67,7 +71,7 @@ class MergedDiscovery(Discovery):
         return told | {"freshness": "Current" if remote.fresh else "Stale"}
 
     def _ordered(self) -> dict[str, tuple[str, ...]]:
-        """Groups with their versions, each by priority; what is this server's own comes first among equals."""
+        """Return groups and their versions by priority; local ones come first among equals."""
         groups: dict[str, tuple[Any, ...]] = {}
         versions: dict[str, dict[str, tuple[Any, ...]]] = {}
         for index, (group, local) in enumerate(self._groups.items()):

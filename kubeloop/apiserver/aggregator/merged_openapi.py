@@ -1,4 +1,4 @@
-"""One OpenAPI account of what this server and the others behind it serve."""
+"""OpenAPI documents of this server merged with those of extension API servers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _V2_REFERENCE = "#/definitions/"
 
 
 class MergedOpenAPI(OpenAPI):
-    """The documents of this server's resources with those of extension API servers."""
+    """OpenAPI of local and remote group versions."""
 
     def __init__(
         self,
@@ -30,10 +30,12 @@ class MergedOpenAPI(OpenAPI):
         self._remote = {one.root: one for one in remote}
 
     def v3_document(self, name: str) -> bytes | None:
+        """Return the v3 document of a group version, or None."""
         remote = self._remote.get(name)
         return super().v3_document(name) if remote is None else remote.v3 or None
 
     def v3_digest(self, name: str) -> str | None:
+        """Return the digest of a v3 document, or None."""
         remote = self._remote.get(name)
         if remote is None:
             return super().v3_digest(name)
@@ -57,7 +59,7 @@ class MergedOpenAPI(OpenAPI):
 
 
 def add_specification(tree: dict[str, Any], paths: dict[str, Any], definitions: dict[str, Any]) -> None:
-    """Add paths to a version 2 document with the definitions they reach; one whose name means another is renamed."""
+    """Add paths to a v2 document with the definitions they reference; conflicting definitions are renamed."""
     wanted = _reached(paths, definitions)
     names = {name: _free_name(name, definitions[name], tree["definitions"]) for name in wanted}
     for name in wanted:
@@ -66,7 +68,7 @@ def add_specification(tree: dict[str, Any], paths: dict[str, Any], definitions: 
 
 
 def _free_name(name: str, definition: Any, known: Mapping[str, Any]) -> str:
-    """The name itself where it is free or means the same, else the next with a number."""
+    """Return the name if it is free or has an equal definition, else the next free numbered name."""
     free, number = name, 2
     while free in known and known[free] != definition:
         free, number = f"{name}_v{number}", number + 1

@@ -1,4 +1,4 @@
-"""As whom this server speaks to others, and how it tells them for whom: a certificate, and headers they believe."""
+"""Identity towards extension API servers: the proxy client certificate, and the request headers for the user."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from kubeloop.apiserver.request.context import User
 from kubeloop.http import Request
 
 AGGREGATOR = User("system:kube-aggregator", ("system:masters",))
-# What a header's name may hold unescaped, besides letters and digits; a percent sign begins an escape.
+# Characters of a header name besides letters and digits that need no escape; a percent sign begins an escape.
 _SAFE_IN_NAMES = "!#$&'*+-.^_`|~"
-# These are about one connection, or about who asks, which is told anew.
+# Headers of the connection, or of the user, which are set anew.
 _DROPPED = {
     *("host", "connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "content-length", "expect"),
     *("proxy-authenticate", "proxy-authorization", "proxy-connection"),
@@ -26,14 +26,14 @@ _UNSAFE = str.maketrans({"\r": " ", "\n": " "})
 
 
 class ProxyIdentity(NamedTuple):
-    """The certificate by which extension API servers know this one; without it they are asked anonymously."""
+    """Proxy client certificate; without it, requests to extension API servers are anonymous."""
 
     certificate: Path
     key: Path
 
 
 def context_for(api: APIService, identity: ProxyIdentity | None) -> ssl.SSLContext:
-    """TLS to the server of an APIService; raises `ssl.SSLError`, OSError or ValueError for what can't be used."""
+    """Return the TLS context for an APIService; raises `ssl.SSLError`, OSError or ValueError for bad input."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
@@ -50,7 +50,7 @@ def context_for(api: APIService, identity: ProxyIdentity | None) -> ssl.SSLConte
 
 
 def user_headers(user: User) -> Iterator[tuple[str, str]]:
-    """Who asks, in the headers that the config map extension-apiserver-authentication names."""
+    """Yield the request headers of the user, as named in extension-apiserver-authentication."""
     yield "X-Remote-User", user.name
     if user.uid:
         yield "X-Remote-Uid", user.uid
@@ -62,7 +62,7 @@ def user_headers(user: User) -> Iterator[tuple[str, str]]:
 
 
 def forwarded_headers(request: Request, audit_id: str) -> Iterator[tuple[str, str]]:
-    """What is passed on of a client's own headers."""
+    """Yield the client's headers that are forwarded."""
     for name, value in request.headers.items():
         if name not in _DROPPED and not name.startswith(_DROPPED_PREFIXES):
             yield name, value
@@ -78,7 +78,7 @@ def forwarded_headers(request: Request, audit_id: str) -> Iterator[tuple[str, st
 
 
 def request_bytes(request: Request, host: str, user: User, audit_id: str = "") -> bytes:
-    """A client's request as it is sent on."""
+    """Return the encoded request as forwarded."""
     target = f"{request.path}?{request.query}" if request.query else request.path
     lines = [f"{request.method} {target} HTTP/1.1", f"Host: {host}"]
     headers = (*forwarded_headers(request, audit_id), *user_headers(user))
@@ -89,5 +89,5 @@ def request_bytes(request: Request, host: str, user: User, audit_id: str = "") -
 
 
 def plain_get(path: str, headers: Mapping[str, str] | None = None) -> Request:
-    """A question of this server's own."""
+    """Return a GET request of this server's own."""
     return Request("GET", path, "", dict(headers or {}))

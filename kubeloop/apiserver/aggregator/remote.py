@@ -1,4 +1,4 @@
-"""One group and version that an extension API server answers for: where it is, how it is reached, and the asking."""
+"""Extension API server of one group version: resolves its address, connects and forwards requests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _REPEATABLE = ("GET", "HEAD")
 
 
 class Remote:
-    """How one APIService's server is spoken to; made anew whenever the APIService changes in what matters here."""
+    """Client of one APIService's server; recreated when relevant fields of the APIService change."""
 
     def __init__(
         self, api: APIService, identity: ProxyIdentity | None, neighbours: Neighbours, by_endpoint: bool, chance: Random
@@ -56,11 +56,11 @@ class Remote:
 
     @property
     def root(self) -> str:
-        """The path that its server is required to answer."""
+        """Path that the server must serve."""
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
     def address(self) -> Address:
-        """Where to connect; raises `NowhereToGo`."""
+        """Return the address to connect to; raises `NowhereToGo`."""
         namespace, name = self._service
         service = self._neighbours.service(namespace, name)
         if service is None:
@@ -71,7 +71,7 @@ class Remote:
         return endpoint_address(service, self._neighbours.slices(namespace, name), port, self._chance)
 
     async def forward(self, request: Request, user: User, audit_id: str = "") -> Response:
-        """A client's request, answered by the extension API server; every failure is an answer too."""
+        """Forward a client's request and return the response; failures become responses, too."""
         if not self.available:
             return plain_text(503, "service unavailable")
         if self.trouble:
@@ -96,7 +96,7 @@ class Remote:
             return unreachable(error)
 
     async def check(self) -> None:
-        """Whether it answers at all; raises `Unreachable` with the reason."""
+        """Check that the server answers; raises `Unreachable` with the reason."""
         try:
             address = self.address()
         except NowhereToGo as error:
@@ -116,7 +116,7 @@ class Remote:
             raise Unreachable(f"failing or missing response from {url}: bad status from {url}: {status}")
 
     async def document(self, request: Request) -> tuple[Head, bytes]:
-        """What it tells of itself, asked by this server; raises `Unreachable`."""
+        """Return a document requested by this server itself; raises `Unreachable`."""
         try:
             async with asyncio.timeout(_DISCOVERY_SECONDS):
                 connection, head = await self._exchange(self.address(), request, AGGREGATOR, "")
@@ -128,6 +128,7 @@ class Remote:
             raise Unreachable(str(error) or "context deadline exceeded") from None
 
     def close(self) -> None:
+        """Close the idle connections."""
         self._idle.close()
 
     async def _whole(self, address: Address, request: Request, user: User) -> tuple[int, bytes]:
@@ -145,7 +146,7 @@ class Remote:
             try:
                 return reused, await _asked(reused, sent, bodyless)
             except Unreachable:
-                # The server may have hung up in that very moment; what changes nothing can be asked again.
+                # The server may have closed the idle connection meanwhile; a request without side effects is repeated.
                 if request.method not in _REPEATABLE:
                     raise
         assert self._context is not None, "a remote with trouble isn't asked"

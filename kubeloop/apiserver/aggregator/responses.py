@@ -1,4 +1,4 @@
-"""What comes back from an extension API server, as an answer of ours: whole, a stream, or a connection handed on."""
+"""Responses of extension API servers, passed to the client: complete, streamed, or as an upgraded connection."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from kubeloop.apiserver.aggregator.connection import Connection, Head, Unreachab
 from kubeloop.http import HijackResponse, Response, Stream, StreamResponse, frame
 
 TEXT = "text/plain; charset=utf-8"
-# Answers up to this size are read whole; longer ones, and those of unknown length, are passed on as they come.
+# Responses up to this size are read completely; longer ones, and those of unknown length, are streamed.
 _WHOLE_BYTES = 1 << 20
-# These the HTTP layer writes itself.
+# Headers that the HTTP layer writes itself.
 _OURS = ("connection", "keep-alive", "transfer-encoding", "content-length", "content-type", "date", "audit-id")
 _RELAY_BYTES = 64 << 10
-# What has come from one end and the other has not taken yet; beyond that the first has to wait.
+# Buffered bytes in one direction, above which the sender is paused.
 _RELAY_HELD_BYTES = 1 << 20
 
 Done = Callable[[Connection], None]
 
 
 def plain_text(status: int, message: str) -> Response:
-    """A refusal of the proxy itself, which upstream writes as text."""
+    """Return an error of the proxy itself, which upstream writes as plain text."""
     headers = (("X-Content-Type-Options", "nosniff"),)
     return Response(status, f"{message}\n".encode(), TEXT, headers)
 
 
 async def answer_of(connection: Connection, head: Head, done: Done) -> Response:
-    """The answer that a head begins; `done` takes the connection back when its body has been read."""
+    """Return the response that a head begins; `done` releases the connection after the body has been read."""
     content_type, headers = head.text("content-type"), _headers(head)
     if head.status == 101:
         return HijackResponse(Relay(connection).take_over, _upgrade_headers(head))
@@ -42,7 +42,7 @@ async def answer_of(connection: Connection, head: Head, done: Done) -> Response:
 
 
 class PassedOn(StreamResponse):
-    """An answer that goes on: each piece is sent when it comes, and no faster than the client reads."""
+    """Streamed response: each piece is sent on receipt, at the client's pace."""
 
     __slots__ = ("_connection", "_done")
 
@@ -54,6 +54,7 @@ class PassedOn(StreamResponse):
         self._done = done
 
     def run(self, stream: Stream) -> Awaitable[None]:
+        """Copy the body to the stream."""
         return self._run(stream)
 
     async def _run(self, stream: Stream) -> None:
@@ -70,7 +71,7 @@ class PassedOn(StreamResponse):
 
 
 class Relay(asyncio.Protocol):
-    """Two connections as one, after both ends have agreed to speak something else."""
+    """Relay between client and server after a protocol upgrade."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -80,6 +81,7 @@ class Relay(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None
 
     def take_over(self, transport: asyncio.Transport, early: bytes) -> None:
+        """Start to relay on the client's transport; `early` is data that was read already."""
         self._client = transport
         transport.set_protocol(self)
         if early:
@@ -87,7 +89,7 @@ class Relay(asyncio.Protocol):
         self._task = asyncio.get_running_loop().create_task(self._pump(transport))
 
     async def _pump(self, client: asyncio.Transport) -> None:
-        """From the server to the client; what the client sends comes through `data_received`."""
+        """Copy from the server to the client; the other direction is `data_received`."""
         connection = self._connection
         try:
             if connection.early:
@@ -100,9 +102,10 @@ class Relay(asyncio.Protocol):
             connection.close()
             client.close()
 
-    # What the client's transport tells.
+    # Callbacks of the client's transport.
 
     def data_received(self, data: bytes) -> None:
+        """Write the client's data to the server; pause reading while its buffer is full."""
         writer = self._connection.writer
         writer.write(data)
         if writer.transport.get_write_buffer_size() > _RELAY_HELD_BYTES:
@@ -119,12 +122,15 @@ class Relay(asyncio.Protocol):
             client.resume_reading()
 
     def pause_writing(self) -> None:
+        """Pause copying to the client."""
         self._room.clear()
 
     def resume_writing(self) -> None:
+        """Resume copying to the client."""
         self._room.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Close the server's connection."""
         self._room.set()
         self._connection.close()
 
@@ -142,4 +148,5 @@ def _canonical(name: str) -> str:
 
 
 def unreachable(error: Unreachable) -> Response:
+    """Return the 503 response for an unreachable server."""
     return plain_text(503, str(error))

@@ -1,4 +1,4 @@
-"""The Services and EndpointSlices that APIServices refer to, looked up in the store when they are needed."""
+"""Service resolver: looks up Services and EndpointSlices of APIServices in the store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SERVICE_NAME = "kubernetes.io/service-name"
 
 
 class Neighbours:
-    """One server's committed Services and EndpointSlices."""
+    """Access to committed Services and EndpointSlices."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -20,11 +20,12 @@ class Neighbours:
         self._services = registry.named("", "v1", "services")
 
     def service(self, namespace: str, name: str) -> Service | None:
+        """Return a Service, or None."""
         record = self._services.get(namespace, name)
         return None if record is None else self._services.shared(record)
 
     def slices(self, namespace: str, service: str) -> Sequence[EndpointSlice]:
-        """Those of one Service. Namespaces of extension API servers are small; nothing is indexed for them."""
+        """Return the EndpointSlices of a Service, by a scan: namespaces of extension API servers are small."""
         records = self._slices.store.range(self._slices.prefix(namespace)).records
         wanted = f'"{SERVICE_NAME}":"{service}"'.encode()
         found = [self._slices.shared(record) for record in records if wanted in record.value]
@@ -32,5 +33,5 @@ class Neighbours:
 
     @property
     def prefixes(self) -> tuple[str, str]:
-        """Where changes that matter happen."""
+        """Store prefixes of Services and EndpointSlices, for subscriptions."""
         return self._services.prefix(""), self._slices.prefix("")

@@ -1,9 +1,9 @@
-"""Custom resources: from a definition in the store to objects that are served like any other's.
+"""Custom resources: serves the objects that CustomResourceDefinitions define.
 
-definition changes ─ service ─┬─ naming:     which names it gets, and the conditions that say so
-                              ├─ resource:   one Resource a served version, with its rules
-                              ├─ storage:    views, selectors and the strategy of its objects
-                              ├─ columns:    its table
-                              └─ cleanup:    a deleted definition takes its objects with it
-the server ◀── tables of resources, swapped as a whole
+CRD changes ─ controller ─┬─ naming_conditions: accepted names and conditions
+                          ├─ resource:          one Resource per served version, with its validation rules
+                          ├─ storage:           serializer, selectors and strategy of its objects
+                          ├─ printer_columns:   its Table
+                          └─ finalizer:         deletes the objects of a deleted CRD
+app ◀── tables of resources, replaced as a whole
 """

@@ -1,4 +1,4 @@
-"""Follows the definitions in the store and serves what they define, in the very moment of their commit."""
+"""CRD controller: watches CustomResourceDefinitions and serves their resources as soon as they are committed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class _Known(NamedTuple):
-    """A definition as it was last seen; `shape` is what its storages were made from."""
+    """Last seen state of a CRD; `shape` is what its storages were made from."""
 
     group: str
     names: Names
@@ -41,9 +41,9 @@ class _Known(NamedTuple):
 
 
 class _Hubs:
-    """The hubs of a definition's storages, which outlive them: watchers are told on whatever changes.
+    """Watch hubs of a CRD's storages, which outlive these: watches continue when the CRD changes.
 
-    All versions share one, but where a webhook converts: there each has its own, as its watchers wait for it.
+    All versions share one, unless a webhook converts: then each has its own, whose watchers wait for conversion.
     """
 
     def __init__(self, storages: Sequence[CustomStorage]) -> None:
@@ -52,13 +52,13 @@ class _Hubs:
         self._kept: list[Hub] = []
 
     def take(self, resource: CustomResource) -> Hub | None:
-        """The one for a version; None if it needs a new one."""
+        """Return the hub for a version; None if it needs a new one."""
         if resource.conversion is None:
             shared = [] if self._converting else list(self._before.values())
             return next(iter((*self._kept, *shared)), None)
         hub = self._before.get(resource.version) if self._converting else None
         if hub is not None:
-            hub.conversion = resource.conversion  # type: ignore[attr-defined]  # it is a converting one
+            hub.conversion = resource.conversion  # type: ignore[attr-defined]  # a ConvertingHub
         return hub
 
     def keep(self, storage: CustomStorage) -> None:
@@ -84,13 +84,13 @@ class CustomResources:
         self._conversion_metrics: ConversionMetrics | None = None
 
     def load(self) -> None:
-        """Serve what is there already."""
+        """Serve the CRDs that exist already."""
         for record in self._definitions.present():
             self._consider_safely(record)
         self._show()
 
     def follow(self, events: Sequence[Event]) -> None:
-        """Changed definitions, as the store tells of them."""
+        """Handle changes of CRDs."""
         before = dict(self._known)
         for event in events:
             if event.record is not None:
@@ -101,17 +101,19 @@ class CustomResources:
             self._show()
 
     def close(self) -> None:
+        """Cancel the deletion tasks, and close connections to conversion webhooks."""
         for ending in self._ending.values():
             ending.cancel()
         if self._callees is not None:
             self._callees.close()
 
     def metric_lines(self) -> Iterator[str]:
+        """Yield the metrics of conversion webhooks."""
         if self._conversion_metrics is not None:
             yield from self._conversion_metrics.lines()
 
     def _consider_safely(self, record: Record) -> None:
-        """One definition that can't be served, such as one that an older program stored, leaves the others alone."""
+        """Serve a CRD; log the error of one that can't be served, so that others are not affected."""
         try:
             self._consider(record)
         except Exception:
@@ -151,7 +153,7 @@ class CustomResources:
         conversion = definition.spec.conversion
         if conversion is None or conversion.strategy != "Webhook" or conversion.webhook is None:
             return None
-        from kubeloop.apiserver.apiextensions.conversion.cache import (  # few have webhooks
+        from kubeloop.apiserver.apiextensions.conversion.cache import (  # imported here: few CRDs have webhooks
             ConversionMetrics,
             Conversions,
         )
@@ -164,7 +166,7 @@ class CustomResources:
         return Conversions(conversion.webhook, self._callees, self._clock, self._conversion_metrics)
 
     def _forget(self, record: Record) -> None:
-        """The definition is gone, and its names are free for those that wanted them."""
+        """Stop serving a deleted CRD, and reconsider those that conflicted with its names."""
         name = record.key.rpartition("/")[2]
         known = self._known.pop(name, None)
         ending = self._ending.pop(name, None)
@@ -196,6 +198,6 @@ class CustomResources:
 
 
 def _shape_of(definition: CustomResourceDefinition, names: Names, served: bool) -> tuple[object, ...]:
-    """What makes new storages necessary when it changes. A digest of the versions, whose schemas are large."""
+    """Return the state whose change requires new storages; it has a digest of the versions, as schemas are large."""
     versions = hashlib.blake2b(codec.encode(definition.spec.versions), digest_size=16).digest()
     return served, names, versions, definition.spec.conversion, definition.metadata.deletion_timestamp is not None

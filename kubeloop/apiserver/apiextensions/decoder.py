@@ -1,4 +1,4 @@
-"""From a request's body to a custom object: pruned, defaulted, with what strictness has to say about it."""
+"""Decoder of custom objects: prunes, defaults, and reports strict errors."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _META: Final = msgspec.json.Decoder(ObjectMeta, dec_hook=codec.decode_hook)
 
 
 def decode_body(body: bytes, content_type: str, resource: Resource, validation: str) -> Decoded:
-    """A request's body in JSON or YAML; nobody speaks protocol buffers about kinds that were made up later."""
+    """Decode a request's body in JSON or YAML; custom kinds have no protobuf encoding."""
     media = content_type.partition(";")[0].strip().lower() or _JSON
     if media == _JSON:
         return _decode_json(body, resource, validation)
     if media != _YAML:
         raise errors.unsupported_media_type((_JSON, _YAML, _PROTOBUF))
-    from kubeloop.apiserver.decoding.yaml_text import read_yaml  # most clients speak JSON
+    from kubeloop.apiserver.decoding.yaml_text import read_yaml  # imported on first use: most clients send JSON
 
     try:
         document, repeated = read_yaml(body)
@@ -67,7 +67,7 @@ def _decode_json(body: bytes, resource: Resource, validation: str) -> Decoded:
 def decode_plain(
     document: Any, body: bytes, resource: Resource, validation: str, repeated: Sequence[str] = ()
 ) -> Decoded:
-    """A parsed document, which becomes the object's own; `body` is for messages."""
+    """Decode a parsed document, which becomes part of the object; `body` is for messages."""
     assert isinstance(resource, CustomResource)
     try:
         meta = interpret(document)
@@ -105,7 +105,7 @@ def _decode(
 
 
 def _read_metadata(value: Any, meta: TypeMeta, resource: CustomResource) -> tuple[ObjectMeta, list[str]]:
-    """The metadata, and which of its fields nobody knows."""
+    """Return the metadata, and its unknown fields."""
     if value is None:
         return ObjectMeta(), []
     try:
@@ -136,7 +136,7 @@ def _find_duplicates(value: Any, path: str, found: list[str]) -> None:
 
 
 def _whole(number: float) -> int | float:
-    """Go writes a float without a fraction as an integer, so that is what comes back to clients."""
+    """Return a float without a fraction as an integer, as Go encodes it."""
     return int(number) if number.is_integer() and abs(number) < _MAX_INTEGER else number
 
 
@@ -151,12 +151,12 @@ _JSON_DECODER: Final = msgspec.json.Decoder(float_hook=_read_float)
 
 
 def decode_text(text: bytes) -> Any:
-    """A JSON text with numbers as custom objects have them."""
+    """Parse a JSON text with numbers as in custom objects."""
     return _JSON_DECODER.decode(text)
 
 
 def _plain(value: Any) -> Any:
-    """Dicts and lists of their own: what YAML aliases share would be pruned by one place's schema for all."""
+    """Return a deep copy: nodes shared by YAML aliases would be pruned by one place's schema for all."""
     if isinstance(value, Pairs | dict):
         return {name: _plain(inner) for name, inner in value.items()}
     if isinstance(value, list):

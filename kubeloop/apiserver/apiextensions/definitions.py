@@ -1,4 +1,4 @@
-"""Definitions as they lie in the store, and the server's own writes to them."""
+"""Stored CustomResourceDefinitions, and the server's own writes to them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MANAGER = "kube-apiserver"
 
 
 class Definitions:
-    """Reads definitions and writes their status, as the newest record has it."""
+    """Reads CRDs, and writes status and finalizers on the newest record."""
 
     def __init__(self, registry: Registry, clock: Clock) -> None:
         self._storage: Storage = registry.named(GROUP, VERSION, PLURAL)
@@ -35,20 +35,24 @@ class Definitions:
 
     @property
     def now(self) -> Time:
+        """Current time as API timestamp."""
         return object_meta.time_of(self._clock.now())
 
     def decode(self, record: Record) -> CustomResourceDefinition:
+        """Decode a record to a CRD."""
         definition: CustomResourceDefinition = self._storage.view.decode_record(record)
         return definition
 
     def present(self) -> Iterator[Record]:
+        """Yield the records of all committed CRDs."""
         yield from self._storage.store.range(self._storage.prefix("")).records
 
     def newest(self, name: str) -> Record | None:
+        """Return the newest record of a CRD, durable or not, or None."""
         return self._storage.peek("", name)
 
     def write_status(self, record: Record, status: CustomResourceDefinitionStatus) -> None:
-        """Written at once and not waited for: should somebody be faster, their change is looked at next."""
+        """Write the status without waiting; a concurrent change triggers another sync."""
         current = Current(self._storage, record)
         definition = replace(self.decode(record), status=status)
         entries = track_update(
@@ -65,7 +69,7 @@ class Definitions:
         self._write(record, stored_bytes(definition))
 
     def drop_finalizer(self, record: Record) -> None:
-        """Let go of a definition whose objects are gone; without other finalizers it goes too."""
+        """Remove the cleanup finalizer; without other finalizers, delete the CRD."""
         definition = self.decode(record)
         remaining = tuple(one for one in definition.metadata.finalizers if one != CLEANUP_FINALIZER)
         codec.force_setattr(definition.metadata, "finalizers", remaining)
@@ -77,6 +81,6 @@ class Definitions:
 
 
 def _settled(write: asyncio.Future[Event]) -> None:
-    """A failed flush fails every writer; the server will learn of it by requests of its own."""
+    """Retrieve the result of a write; a failed flush fails every writer, and the server's own requests report it."""
     if not write.cancelled():
         write.exception()

@@ -1,4 +1,4 @@
-"""A definition that is being deleted takes its objects with it, those with finalizers when these are off."""
+"""CRD finalizer: deletes the objects of a CRD that is being deleted, and waits for their finalizers."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from kubeloop.store import Conflict, Event, Record, Store, StoreError, Subscript
 log = logging.getLogger(__name__)
 
 _IN_PROGRESS: Final = ("InstanceDeletionInProgress", "CustomResource deletion is in progress")
-# How many objects are deleted before others get their turn.
+# Number of deletions before other tasks get a turn.
 _SLICE: Final = 200
 
 
 class CleanUp:
-    """The end of one definition."""
+    """Deletion of one CRD's objects."""
 
     def __init__(
         self, store: Store, definitions: Definitions, name: str, storages: Sequence[CustomStorage], clock: Clock
@@ -40,9 +40,11 @@ class CleanUp:
         self._task: asyncio.Task[None] | None = None
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Start the deletion task."""
         self._task = loop.create_task(self._run(), name=f"deleting the objects of {self._name}")
 
     def cancel(self) -> None:
+        """Cancel the task."""
         if self._task is not None:
             self._task.cancel()
 
@@ -66,7 +68,7 @@ class CleanUp:
                 await self._changed.wait()
 
     async def _delete(self, storage: CustomStorage, records: Sequence[Record]) -> bool:
-        """Delete or mark what isn't marked yet; whether there was anything to do."""
+        """Delete or mark the objects that are not marked yet; return True if there were any."""
         writes: list[asyncio.Future[Event]] = []
         for record in records:
             write = self._delete_one(storage, record)
@@ -89,7 +91,7 @@ class CleanUp:
         try:
             return self._store.write(record.key, value, record.mod_revision)
         except Conflict:
-            self._changed.set()  # whoever was faster left something new to look at
+            self._changed.set()  # a concurrent write triggers another pass
             return None
 
     def _note(self, _events: Sequence[Event]) -> None:

@@ -1,4 +1,4 @@
-"""The JSONPath of printer columns: fields, indexes, wildcards, slices and simple filters."""
+"""JSONPath of printer columns: fields, indexes, wildcards, slices and simple filters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, Final
 
-# One step: what lies at some values, as more values.
+# One step: maps values to the values below them.
 Step = Callable[[Iterator[Any]], Iterator[Any]]
 
 _TOKEN: Final = re.compile(
@@ -26,12 +26,12 @@ _TOKEN: Final = re.compile(
 
 
 class JsonPathError(ValueError):
-    """A path that can't be read."""
+    """Error for a path that cannot be parsed."""
 
 
 @lru_cache(maxsize=4096)
 def parse(path: str) -> tuple[Step, ...]:
-    """The steps of a path such as `.spec.ports[0].name`; raises JsonPathError."""
+    """Parse a path such as `.spec.ports[0].name` into steps; raises JsonPathError."""
     steps: list[Step] = []
     at = 0
     while at < len(path):
@@ -44,7 +44,7 @@ def parse(path: str) -> tuple[Step, ...]:
 
 
 def find(document: Any, path: str) -> list[Any]:
-    """All values at a path; none where nothing is."""
+    """Return all values at a path; empty if there are none."""
     values: Iterator[Any] = iter((document,))
     for step in parse(path):
         values = step(values)

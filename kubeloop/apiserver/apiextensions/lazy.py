@@ -1,4 +1,4 @@
-"""Begins to serve custom resources when the first definition appears: a server without any loads none of it."""
+"""Starts to serve custom resources when the first CRD appears; until then, nothing is loaded."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from kubeloop.store import Event, Subscription
 if TYPE_CHECKING:
     from kubeloop.apiserver.apiextensions.controller import CustomResources
 
-# The facts about the served types, for OpenAPI documents, given when one is first made.
+# Supplies the definitions of served types for OpenAPI, called when a document is first made.
 DefinitionsSource = Callable[[], Mapping[str, Mapping[str, Any]]]
-# Tells the rest of the server which custom resources there are, in the order of discovery.
+# Publishes the custom resources to the server, in the order of discovery.
 Publish = Callable[[Sequence[Resource], DefinitionsSource], None]
 
 _PREFIX = "/registry/apiextensions.k8s.io/customresourcedefinitions/"
 
 
 class Following:
-    """The subscription to definitions, from the server's start to its end."""
+    """Subscription to CRDs, from the server's start to its end."""
 
     def __init__(self, registry: Registry, clock: Clock, publish: Publish) -> None:
         self._registry = registry
@@ -32,6 +32,7 @@ class Following:
         self._subscription: Subscription | None = None
 
     def start(self) -> None:
+        """Subscribe to CRDs; load those that exist."""
         store = self._registry.store
         found = store.range(_PREFIX, limit=1)
         if found.records:
@@ -39,12 +40,14 @@ class Following:
         self._subscription = store.subscribe(_PREFIX, store.revision, self._follow)
 
     def close(self) -> None:
+        """Cancel the subscription, and close the controller if it was started."""
         if self._subscription is not None:
             self._subscription.cancel()
         if self._service is not None:
             self._service.close()
 
     def metric_lines(self) -> Iterator[str]:
+        """Yield the metrics of conversion webhooks."""
         if self._service is not None:
             yield from self._service.metric_lines()
 

@@ -1,4 +1,4 @@
-"""Which of the names that a definition asks for it gets, and the conditions that say so. Pure."""
+"""Naming conditions of CRDs: accepted names, conflicts and conditions. Pure functions."""
 
 from __future__ import annotations
 
@@ -32,13 +32,14 @@ _NOT_ACCEPTED: Final = ("NotAccepted", "not all names are accepted")
 
 @dataclass(slots=True)
 class Taken:
-    """Names that the other definitions of a group already have."""
+    """Names that other CRDs of the group already have."""
 
     resources: set[str] = field(default_factory=set)
     kinds: set[str] = field(default_factory=set)
 
     @classmethod
     def of(cls, accepted: Iterable[Names]) -> Taken:
+        """Collect the names of other CRDs."""
         taken = cls()
         for names in accepted:
             taken.resources |= {names.plural, names.singular, *names.short_names} - {""}
@@ -47,7 +48,7 @@ class Taken:
 
 
 def named(definition: CustomResourceDefinition, taken: Taken, now: Time) -> CustomResourceDefinitionStatus:
-    """The status of a definition once its names are considered; the one it has where nothing changes."""
+    """Return the CRD's status with accepted names and conditions; the same status if nothing changes."""
     status = definition.status
     names, (reason, message) = _names_of(definition.spec.names, status.accepted_names, taken)
     accepted = reason == _ACCEPTED[0]
@@ -59,7 +60,7 @@ def named(definition: CustomResourceDefinition, taken: Taken, now: Time) -> Cust
 
 
 def _names_of(wanted: Names, had: Names, taken: Taken) -> tuple[Names, tuple[str, str]]:
-    """What is granted, and the last reason for which something was not."""
+    """Return the accepted names, and reason and message of the last conflict."""
     outcome = _ACCEPTED
     granted = replace(had, categories=wanted.categories)
     for attribute, reason, used in (
@@ -85,11 +86,12 @@ def _conflicts(asked: str | tuple[str, ...], has: str | tuple[str, ...], used: s
 
 
 def is_established(status: CustomResourceDefinitionStatus) -> bool:
+    """Return True if the Established condition is True."""
     return any(one.type == "Established" and one.status == "True" for one in status.conditions or ())
 
 
 def mark_terminating(definition: CustomResourceDefinition, now: Time) -> CustomResourceDefinition:
-    """A definition as its deletion leaves it: its objects go first."""
+    """Return a CRD marked as deleted, with cleanup finalizer and Terminating condition."""
     meta = definition.metadata
     finalizers = meta.finalizers if CLEANUP_FINALIZER in meta.finalizers else (*meta.finalizers, CLEANUP_FINALIZER)
     conditions = with_condition(definition.status.conditions or (), "Terminating", True, *_PENDING, now)
@@ -103,7 +105,7 @@ def mark_terminating(definition: CustomResourceDefinition, now: Time) -> CustomR
 def with_condition(
     conditions: Iterable[Condition], type: str, value: bool, reason: str, message: str, now: Time
 ) -> tuple[Condition, ...]:
-    """The conditions with one of them set; its time of transition changes with its status only."""
+    """Return the conditions with one set; its transition time changes with its status only."""
     status = "True" if value else "False"
     updated: list[Condition] = []
     found = False

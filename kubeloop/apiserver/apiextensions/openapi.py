@@ -1,4 +1,4 @@
-"""What OpenAPI documents tell of custom resources: their schemas, with metadata by reference."""
+"""OpenAPI definitions of custom resources: their schemas, with metadata by reference."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from kubeloop.apiserver.apiextensions.resource import CustomResource
 _META: Final = "#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1."
 _OBJECT_META: Final = {"$ref": _META + "ObjectMeta"}
 _LIST_META: Final = {"$ref": _META + "ListMeta"}
-# Keywords that version 2 of OpenAPI can't say.
+# Keywords that OpenAPI v2 lacks.
 _UNSPEAKABLE: Final = ("nullable", "oneOf", "anyOf", "allOf", "not")
 _KEPT_NODES: Final = ("properties", "items", "additionalProperties")
 
 
 class PublishedDefinitions(Mapping[str, Mapping[str, Any]]):
-    """The definitions of all built-in types and of custom resources; the latter are made whenever one is asked for."""
+    """Definitions of built-in types and of custom resources; the latter are computed on access."""
 
     def __init__(self, resources: Sequence[CustomResource]) -> None:
         self._built_in = schema.definitions()
@@ -70,7 +70,7 @@ def _list_definition(resource: CustomResource) -> dict[str, Any]:
 
 
 def _speakable(node: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema in the words of version 2, which clients such as kubectl still read."""
+    """Return a schema in OpenAPI v2, which clients such as kubectl still read."""
     spoken = {key: value for key, value in node.items() if key not in _UNSPEAKABLE and key not in _KEPT_NODES}
     if node.get("x-kubernetes-int-or-string"):
         spoken.pop("type", None)

@@ -1,4 +1,4 @@
-"""The table of a custom resource: its name, and the columns that its definition adds."""
+"""Printer of a custom resource: its name, and the additional printer columns of its CRD."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Cell = Callable[[dict[str, Any], datetime], Any]
 
 @lru_cache(maxsize=256)
 def printer_of_columns(columns: tuple[CustomResourceColumnDefinition, ...]) -> Printer:
-    """Without columns of its own, a resource shows its age."""
+    """Return the printer for the columns of a CRD; without columns it shows name and age."""
     if not columns:
         return Printer(columns=(NAME, AGE), cells=lambda obj, now: [obj.metadata.name, age(obj, now)])
     fill = [_cell(column) for column in columns]

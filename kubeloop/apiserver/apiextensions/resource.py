@@ -1,4 +1,4 @@
-"""A custom resource in one version, made from its definition at run time."""
+"""Custom resource in one version, created from its CRD at run time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Definition = apiextensions_v1.CustomResourceDefinition
 Version = apiextensions_v1.CustomResourceDefinitionVersion
 Names = apiextensions_v1.CustomResourceDefinitionNames
 
-# In the order in which upstream tells them.
+# In upstream's order.
 VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 _KUBE_VERSION: Final = re.compile(r"v([1-9]\d*)(?:(alpha|beta)([1-9]\d*))?")
 _STABILITY: Final = {"alpha": 1, "beta": 2, None: 3}
@@ -32,57 +32,64 @@ _STABILITY: Final = {"alpha": 1, "beta": 2, None: 3}
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CustomResource(Resource):
-    """Compared by identity: the same resource with another schema is another resource."""
+    """Resource of a CRD's version, compared by identity: another schema means another resource."""
 
     names: Names
     rules: VersionRules
     storage_version: str
     columns: tuple[apiextensions_v1.CustomResourceColumnDefinition, ...] = ()
     selectable: tuple[str, ...] = ()
-    # Whether every version has this one's schema, so that stored objects look the same in all.
+    # True if all versions have the same schema, so that stored objects look the same in all.
     alike: bool = True
-    conversion: VersionConversion | None = None  # where a webhook turns the versions into each other
+    conversion: VersionConversion | None = None  # set if a webhook converts between versions
 
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
     @property
     def is_custom(self) -> bool:
+        """Always True."""
         return True
 
     @cached_property
     def singular(self) -> str:
+        """Singular name."""
         return self.names.singular
 
     @cached_property
     def list_kind(self) -> str:
+        """Kind of lists."""
         return self.names.list_kind
 
     @cached_property
     def definition(self) -> str:
-        """`stable.example.com/v1`, `CronTab` is `com.example.stable.v1.CronTab`."""
+        """OpenAPI definition name: `stable.example.com/v1`, `CronTab` is `com.example.stable.v1.CronTab`."""
         return ".".join((*reversed(self.group.split(".")), self.version, self.kind))
 
     @cached_property
     def type(self) -> Any:
+        """Class of the decoded objects."""
         return Instance
 
     @cached_property
     def node(self) -> Node:
+        """Schema node for field managers."""
         return self.rules.node
 
     @cached_property
     def key_prefix(self) -> str:
+        """Key prefix in the store."""
         return f"/registry/{self.group}/{self.plural}/"
 
     @cached_property
     def storage_version_hash(self) -> str:
+        """Hash of the storage version, for discovery."""
         digest = hashlib.sha256(f"{self.group}/{self.storage_version}/{self.kind}".encode()).digest()
         return base64.b64encode(digest[:8]).decode()
 
 
 def resources_of(definition: Definition, names: Names, conversions: Conversions | None = None) -> list[CustomResource]:
-    """The served versions of a definition under its accepted names, best version first."""
+    """Return the served versions of a CRD under its accepted names, best version first."""
     versions = definition.spec.versions or ()
     stored = next(version.name for version in versions if version.storage)
     schemas = {version.name: _schema_bytes(version) for version in versions}
@@ -93,8 +100,8 @@ def resources_of(definition: Definition, names: Names, conversions: Conversions 
 
 
 def _converted(resource: CustomResource, conversions: Conversions) -> CustomResource:
-    """The same with a webhook: what clients send is encoded as they sent it, and then converted to be stored."""
-    from kubeloop.apiserver.apiextensions.conversion.cache import VersionConversion  # few definitions have webhooks
+    """Return the resource with webhook conversion: objects are encoded as sent, then converted for storage."""
+    from kubeloop.apiserver.apiextensions.conversion.cache import VersionConversion  # few CRDs have webhooks
 
     rules, group = resource.rules, resource.group
     own = VersionRules(
@@ -172,7 +179,7 @@ def _deprecation(definition: Definition, version: Version) -> str:
 
 
 def version_rank(name: str) -> tuple[Any, ...]:
-    """Sorts as upstream prefers versions: v2, v1, v1beta2, v1beta1, v1alpha1, then anything else by name."""
+    """Return the sort key of upstream's version priority: v2, v1, v1beta2, v1beta1, v1alpha1, others by name."""
     found = _KUBE_VERSION.fullmatch(name)
     if found is None:
         return (1, name)

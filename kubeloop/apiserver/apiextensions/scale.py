@@ -1,4 +1,4 @@
-"""The scale of a custom object: where its definition says that replicas and selector are kept."""
+"""Scale subresource of custom objects, at the paths that the CRD declares."""
 
 from __future__ import annotations
 
@@ -14,22 +14,24 @@ from kubeloop.api.structural.rules import ScalePaths, VersionRules, found_at
 def _paths(parent: Instance) -> ScalePaths:
     rules = parent.rules
     assert isinstance(rules, VersionRules)
-    assert rules.scale is not None  # without it there is no such subresource
+    assert rules.scale is not None  # the subresource exists only if it is declared
     return rules.scale
 
 
 def replicas_path(parent: Instance) -> tuple[str, ...]:
+    """Return the path of the spec replicas."""
     return _paths(parent).spec_replicas
 
 
 def demand_replicas(parent: Instance) -> None:
-    """There is no scale to show of an object that says nothing of replicas."""
+    """Raise an internal error if the object has no replicas: then there is no scale."""
     path = replicas_path(parent)
     if found_at(parent, path) is None:
         raise errors.internal_error(f'the spec replicas field ".{".".join(path)}" does not exist')
 
 
 def scale_of_instance(parent: Instance) -> Scale:
+    """Return the Scale of a custom object."""
     paths, meta = _paths(parent), parent.metadata
     selector = found_at(parent, paths.selector) if paths.selector else ""
     return Scale(
@@ -53,7 +55,7 @@ def _number(value: Any) -> int:
 
 
 def set_replicas(parent: Instance, replicas: int) -> None:
-    """Write the number where the definition keeps it; what lies on the way is made where it is missing."""
+    """Set the replicas at the declared path; missing parents are created."""
     *above, last = replicas_path(parent)
     at: dict[str, Any] = parent
     for name in above:

@@ -1,7 +1,7 @@
-"""How stored custom objects look on the wire, in any version, under the newest schema.
+"""Serializer of custom objects, in any version, under the current schema.
 
-Objects that were written under the newest schema are spliced, as all kinds are. Older ones are pruned and defaulted as
-they are read, which costs a decode.
+Objects written under the current schema are spliced, as all kinds are. Older ones are pruned and defaulted on read,
+which costs a decode.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _META: Final = msgspec.json.Decoder(ObjectMeta, dec_hook=codec.decode_hook)
 
 
 class CustomView(View):
-    """One served version's objects; those of revisions after `since` are as the newest schema wants them."""
+    """Serializer of one served version; objects of revisions after `since` conform to the current schema."""
 
     def __init__(self, resource: CustomResource, since: int) -> None:
         super().__init__(resource)
@@ -31,6 +31,7 @@ class CustomView(View):
         self._bare_head = self._object_head[: -len(b'"resourceVersion":"')]
 
     def object(self, value: bytes, revision: int) -> bytes:
+        """Return an encoded object; older ones are decoded, pruned and defaulted."""
         if not self._is_current(revision):
             return codec.encode(self.decode_stored(value, revision))
         rest = memoryview(value)[value.index(_METADATA_KEY) + len(_METADATA_KEY) :]
@@ -39,19 +40,21 @@ class CustomView(View):
         return b"".join((self._object_head, b'%d",' % revision, rest))
 
     def item(self, value: bytes, revision: int) -> bytes:
-        """Custom objects say their kind in lists too."""
+        """Return an encoded list item; custom objects have kind and apiVersion in lists, too."""
         return self.object(value, revision)
 
     def list(self, metadata: bytes, items: list[bytes]) -> list[bytes]:
+        """Return an encoded list in parts; as upstream, its metadata always has `continue`."""
         if b'"continue"' not in metadata:
             metadata = b'{"continue":"",' + metadata[1:]
         return super().list(metadata, items)
 
     def decode(self, value: bytes, revision: int) -> Any:
+        """Decode an object into the served version."""
         return self.decode_stored(value, revision)
 
     def decode_stored(self, value: bytes, revision: int) -> Instance:
-        """The object in the served version: conversion changes nothing but what the version is called."""
+        """Decode an object into the served version: conversion changes nothing but the apiVersion."""
         parts = _PARTS.decode(value)
         meta = _META.decode(parts.pop("metadata"))
         codec.force_setattr(meta, "resource_version", str(revision) if revision else "")

@@ -1,4 +1,4 @@
-"""Where the objects of one version of a custom resource lie."""
+"""Storage of one version of a custom resource."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kubeloop.store import Record, Store
 
 
 class CustomStorage(Storage):
-    """Made anew whenever the definition changes; the hub, and so the watchers, outlive that."""
+    """Storage that is recreated when the CRD changes; its hub, with the watchers, is reused."""
 
     def __init__(self, store: Store, resource: CustomResource, hub: Hub | None, since: int, terminating: bool) -> None:
         names = ("metadata.name", "metadata.namespace") if resource.namespaced else ("metadata.name",)
@@ -37,7 +37,7 @@ class CustomStorage(Storage):
         self._strategy = strategy_of_instances(resource, terminating)
 
     def unconverted(self, record: Record) -> Any:
-        """An object in the version that it is stored in, to be stored so again."""
+        """Return an object in its stored version, to be stored again."""
         if self.conversion is None:
             return self.view.decode_record(record)
         from kubeloop.apiserver.apiextensions.conversion.serializer import as_stored
@@ -45,5 +45,5 @@ class CustomStorage(Storage):
         return as_stored(record)
 
     def decoded(self, record: Record, revision: int) -> Any:
-        """As clients know custom objects: a document that says what it is."""
+        """Decode a record to the client's form: a document with kind and apiVersion."""
         return Custom(msgspec.json.decode(self.view.object(record.value, revision)))

@@ -1,4 +1,4 @@
-"""What the server makes of custom objects before it checks them."""
+"""Create and update strategy of custom objects."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ _TERMINATING: Final = "create not allowed while custom resource definition is te
 
 @dataclass(frozen=True, kw_only=True)
 class InstanceStrategy(Strategy):
-    """Status apart where its subresource is declared; any change but of metadata is a new generation."""
+    """Strategy with a separate status if declared; any change except of metadata increments the generation."""
 
     resource: CustomResource
     terminating: bool = False
 
     def prepare_create(self, obj: Instance) -> None:
+        """Reset status and generation; raises Forbidden if the CRD is being deleted."""
         if self.terminating:
             raise errors.forbidden(self.resource.group, self.resource.plural, obj.metadata.name, _TERMINATING)
         if self.has_status:
@@ -32,13 +33,14 @@ class InstanceStrategy(Strategy):
         force_setattr(obj.metadata, "generation", 1)
 
     def prepare_update(self, new: Instance, old: Instance) -> None:
+        """Keep the old status, and increment the generation if anything but metadata changed."""
         if self.has_status:
             _take_over(new, old, "status")
         changed = any(new.get(name) != old.get(name) for name in (new.keys() | old.keys()) - META_FIELDS)
         force_setattr(new.metadata, "generation", old.metadata.generation + changed)
 
     def prepare_status_update(self, new: Instance, old: Instance) -> None:
-        """Only the status is the client's, and what managedFields say of it."""
+        """Keep everything of the old object except status and managedFields."""
         mine = new.metadata
         meta = replace(old.metadata, managed_fields=mine.managed_fields, resource_version=mine.resource_version)
         status = {"status": new["status"]} if "status" in new else {}
@@ -56,6 +58,7 @@ def _take_over(new: dict[str, Any], old: dict[str, Any], name: str) -> None:
 
 
 def strategy_of_instances(resource: CustomResource, terminating: bool) -> InstanceStrategy:
+    """Return the strategy of a custom resource."""
     return InstanceStrategy(
         resource=resource,
         terminating=terminating,

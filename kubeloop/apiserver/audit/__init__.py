@@ -1,9 +1,9 @@
-"""The audit log: who asked for what, whether they could, and what came of it.
+"""Audit log: records users, requests, authorization decisions and responses.
 
-request ─▶ Trail ─ known (policy: how much?) ─ impersonates ─ decided ─ finish ─▶ JSON lines ─▶ AuditLog
+request ─▶ Trail ─ known (policy level) ─ impersonates ─ decided ─ finish ─▶ JSON lines ─▶ AuditLog
 
-Without a policy nothing of this is loaded. Differs from upstream: of secrets and tokens, no policy gets more than the
-metadata written.
+Without a policy nothing of this is loaded. Differs from upstream: secrets and tokens are logged at the Metadata level
+at most, whatever the policy.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kubeloop.http import Request
 
 
 class Auditor:
-    """Makes a trail for each request."""
+    """Creates the audit trail of each request."""
 
     def __init__(self, policy: Policy, log: AuditLog, clock: Clock) -> None:
         self._policy = policy
@@ -27,10 +27,11 @@ class Auditor:
         self._clock = clock
 
     def trail(self, request: Request, audit_id: str) -> Trail:
+        """Return the audit trail of a request."""
         return Trail(request, audit_id, self._policy, self._log.write, self._clock.now)
 
     def refused_certificate(self, why: str) -> None:
-        """Somebody's certificate was refused within the TLS handshake: there is no request for a rule to match."""
+        """Log a client certificate that the TLS handshake rejected; there is no request for rules to match."""
         now = format_micro_time(self._clock.now())
         event = {
             "kind": "Event",

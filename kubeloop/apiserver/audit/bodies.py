@@ -1,4 +1,4 @@
-"""Bodies of requests and answers as an audit event shows them: as JSON, whatever they came in."""
+"""Request and response bodies for audit events, converted to JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class _Named(msgspec.Struct):
 
 
 def name_in(request: Request) -> str:
-    """The name that an object in a request's body has."""
+    """Return the name of the object in a request's body; empty if there is none."""
     document = _document(request.body, request.headers.get("content-type", ""))
     try:
         return msgspec.convert(document, _Named).metadata.name
@@ -27,15 +27,17 @@ def name_in(request: Request) -> str:
 
 
 def request_object(request: Request, omit_managed_fields: bool) -> Any | None:
+    """Return the request's object, or None."""
     return _shown(_document(request.body, request.headers.get("content-type", "")), omit_managed_fields)
 
 
 def response_object(response: Response, omit_managed_fields: bool) -> Any | None:
+    """Return the response's object, or None."""
     return _shown(_document(_body(response), response.content_type), omit_managed_fields)
 
 
 def response_status(response: Response) -> dict[str, Any]:
-    """The code, and what a Status says about it."""
+    """Return the responseStatus of an audit event: the code, and the fields of a Status."""
     status: dict[str, Any] = {"metadata": {}}
     if response.status >= 400:
         document = _document(_body(response), response.content_type)
@@ -50,7 +52,7 @@ def _body(response: Response) -> bytes:
 
 
 def _document(body: bytes, content_type: str) -> Any | None:
-    """Plain data; None for what is empty, or neither JSON nor YAML."""
+    """Decode a body; None if it is empty, or neither JSON nor YAML."""
     media = content_type.partition(";")[0].strip()
     if not body or "protobuf" in media or media.startswith("text/"):
         return None

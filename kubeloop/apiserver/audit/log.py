@@ -1,4 +1,4 @@
-"""The file that audit events go to, one JSON line each: appended to, and put aside when it has grown too large."""
+"""Audit log file: one JSON line per event, with rotation by size."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STAMP = "%Y-%m-%dT%H-%M-%S.%f"
 
 @dataclass(frozen=True, slots=True)
 class LogLimits:
-    """When a file is put aside, and how long such files are kept; 0 is the default size, all files, for ever."""
+    """Rotation limits: size, number and age of old files; 0 means default size, all files, no age limit."""
 
     megabytes: int = 0
     backups: int = 0
@@ -25,7 +25,7 @@ class LogLimits:
 
 
 class AuditLog:
-    """Writes each line at once: what happened is in the file before the client hears of it."""
+    """Audit log that writes each line immediately, before the client receives the response."""
 
     def __init__(self, path: str, limits: LogLimits, clock: Clock) -> None:
         self._path = Path(path)
@@ -36,7 +36,7 @@ class AuditLog:
         self._size = 0 if self._standard else os.fstat(self._file).st_size
 
     def write(self, line: bytes) -> None:
-        """Append a line; the file is never left in the middle of one."""
+        """Append a complete line; rotate first if the file would become too large."""
         limit = (self._limits.megabytes or _DEFAULT_MEGABYTES) * _MEGABYTE
         if not self._standard and self._size and self._size + len(line) > limit:
             self._rotate()
@@ -45,6 +45,7 @@ class AuditLog:
             line = line[os.write(self._file, line) :]
 
     def close(self) -> None:
+        """Close the file."""
         if not self._standard:
             os.close(self._file)
 
@@ -69,7 +70,7 @@ class AuditLog:
                 path.unlink(missing_ok=True)
 
     def _aside(self) -> list[tuple[datetime, Path]]:
-        """The files that were put aside, with when."""
+        """Return the rotated files with their times."""
         found = []
         prefix, suffix = f"{self._path.stem}-", self._path.suffix
         for path in self._path.parent.iterdir():
@@ -78,5 +79,5 @@ class AuditLog:
                 try:
                     found.append((datetime.strptime(stamp, _STAMP).replace(tzinfo=UTC), path))
                 except ValueError:
-                    continue  # somebody else's file
+                    continue  # not a file of this log
         return found

@@ -1,4 +1,4 @@
-"""Which requests are written down and how much of them: an audit.k8s.io/v1 Policy, whose first fitting rule decides."""
+"""Audit policy (audit.k8s.io/v1 Policy): the first matching rule decides the level of a request."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from kubeloop.apiserver.authorization.rules import covers_path
 
 LEVELS = ("None", "Metadata", "Request", "RequestResponse")
 STAGES = ("RequestReceived", "ResponseStarted", "ResponseComplete", "Panic")
-# What holds credentials: no policy gets us to write more than that it was used.
+# Resources that hold credentials: logged at the Metadata level at most.
 _SECRET = frozenset(
     {("", "secrets", ""), ("", "serviceaccounts", "token"), ("authentication.k8s.io", "tokenreviews", "")}
 )
 
 
 class PolicyError(ValueError):
-    """A policy that can't be used; the message is one sentence for a person."""
+    """Error for an invalid policy; the message is one sentence for the operator."""
 
 
 class GroupResources(msgspec.Struct, frozen=True, rename="camel"):
@@ -31,7 +31,7 @@ class GroupResources(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Rule(msgspec.Struct, frozen=True, rename="camel"):
-    """What a request must be for this level."""
+    """Policy rule: level, and the requests that it matches."""
 
     level: str = ""
     users: tuple[str, ...] = ()
@@ -44,6 +44,7 @@ class Rule(msgspec.Struct, frozen=True, rename="camel"):
     omit_managed_fields: bool | None = None
 
     def fits(self, asked: Attributes) -> bool:
+        """Return True if the rule matches a request."""
         user = asked.user
         if self.users and user.name not in self.users:
             return False
@@ -64,7 +65,7 @@ class Rule(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Policy(msgspec.Struct, frozen=True, rename="camel"):
-    """A whole file."""
+    """Audit policy file."""
 
     kind: str = ""
     api_version: str = ""
@@ -73,7 +74,7 @@ class Policy(msgspec.Struct, frozen=True, rename="camel"):
     omit_managed_fields: bool = False
 
     def judge(self, asked: Attributes) -> Judgement:
-        """What to write of a request."""
+        """Return level and options for a request."""
         for rule in self.rules:
             if rule.fits(asked):
                 level = LEVELS.index(rule.level)
@@ -86,7 +87,7 @@ class Policy(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Judgement(NamedTuple):
-    """How much of one request is written, and at which stages not."""
+    """Audit level and options of one request."""
 
     level: int  # an index into LEVELS
     omit_stages: frozenset[str]
@@ -97,7 +98,7 @@ METADATA, REQUEST, RESPONSE = 1, 2, 3
 
 
 def read_policy(path: Path) -> Policy:
-    """A policy file in YAML or JSON; raises PolicyError."""
+    """Read a policy file in YAML or JSON; raises PolicyError."""
     import yaml
 
     try:

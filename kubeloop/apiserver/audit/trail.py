@@ -1,4 +1,4 @@
-"""What becomes of one request, from its arrival to its answer, told to the audit log at each stage."""
+"""Audit trail of one request: emits an event at each stage from receipt to response."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PANIC = {"metadata": {}, "status": "Failure", "reason": "InternalError", "code"
 
 
 class Trail:
-    """One request's. `known` comes first; without it, the request's sender could not be told."""
+    """Audit trail of one request. `known` is called first, unless the authentication failed."""
 
     def __init__(
         self,
@@ -44,24 +44,26 @@ class Trail:
         self._audit_id = audit_id
         self._judgement: Judgement | None = None
         self._event: dict[str, Any] = {}
-        self.annotations: dict[str, str] = {}  # others may add to them until the request is answered
+        self.annotations: dict[str, str] = {}  # handlers may add annotations until the response is sent
 
     def known(self, user: User, asked: Attributes) -> None:
-        """Who asks for what: from here on it is clear how much is written."""
+        """Set user and attributes, from which the policy derives the level, and emit RequestReceived."""
         self._begin(user, asked)
         self._emit("RequestReceived")
 
     def impersonates(self, other: Impersonation) -> None:
+        """Record the impersonated user."""
         self._event["impersonatedUser"] = _told(other.user)
         if other.constraint:
             self._event["authenticationMetadata"] = {"impersonationConstraint": other.constraint}
 
     def decided(self, decision: Decision) -> None:
+        """Record the authorization decision as annotations."""
         self.annotations["authorization.k8s.io/decision"] = "allow" if decision.allowed else "forbid"
         self.annotations["authorization.k8s.io/reason"] = decision.reason
 
     def finish(self, response: Response, asked: Callable[[], Attributes]) -> Response:
-        """Tell the answer, or its beginning, and see to it that its end is told."""
+        """Emit the response stage; for a stream return a wrapper that emits its end."""
         if self._judgement is None:
             self._begin(_NOBODY, asked()._replace(user=_NOBODY))
             self._event["responseStatus"] = {**response_status(response), "message": _attempted(self._request)}
@@ -79,7 +81,7 @@ class Trail:
         return response
 
     def failed(self, error: BaseException) -> None:
-        """We are at fault."""
+        """Emit the Panic stage for an internal error."""
         self._event["responseStatus"] = {**_PANIC, "message": f"APIServer panic'd: {type(error).__name__}"}
         self._emit("Panic")
 
@@ -131,7 +133,7 @@ class Trail:
         self._write(msgspec.json.encode(line) + b"\n")
 
     def _shown_annotations(self, judgement: Judgement) -> dict[str, str]:
-        """What webhooks patched is told only where bodies are."""
+        """Return the annotations; patches of webhooks only at levels that include bodies."""
         if judgement.level >= REQUEST:
             return self.annotations
         return {key: value for key, value in self.annotations.items() if not key.startswith(_PATCHES)}
@@ -155,7 +157,7 @@ _FIELDS = (
 
 
 class _Followed(StreamResponse):
-    """A stream whose end is told."""
+    """Stream response that calls back at its end."""
 
     __slots__ = ("_ended", "_inner")
 
@@ -193,7 +195,7 @@ def _reference(asked: Attributes, created: str) -> dict[str, str]:
 
 
 def _sources(request: Request) -> list[str]:
-    """Whom proxies say they speak for, then who is connected; what isn't an address is left out."""
+    """Return the source IPs: those claimed by proxies, then the peer's; invalid ones are left out."""
     claimed = [part.strip() for part in request.headers.get("x-forwarded-for", "").split(",")]
     found = [one for one in (*claimed, request.headers.get("x-real-ip", ""), request.remote[0]) if _is_address(one)]
     return list(dict.fromkeys(found))

@@ -1,6 +1,6 @@
-"""Who asks: a client certificate, or a bearer token. Nobody else gets past this step but as anonymous.
+"""Authentication: by request headers of a front proxy, client certificate or bearer token, else anonymous.
 
-request ─▶ proxy before us ─▶ certificate ─▶ bearer token: known beforehand ─ bootstrap ─ service account
+request ─▶ front proxy ─▶ certificate ─▶ bearer token: static ─ bootstrap ─ service account
         ─▶ anonymous, or Unauthorized
 """
 
@@ -25,12 +25,12 @@ __all__ = [
     "user_of_certificate",
 ]
 
-# Given a token, its user; None leaves it to the next.
+# Returns the user of a token; None leaves it to the next.
 Recognizer = Callable[[str], User | None]
 
 
 class Authenticator:
-    """Certificates verified by TLS against our CA, then bearer tokens: those known beforehand, then the others'."""
+    """Union of authenticators: certificates verified by TLS, then bearer tokens, static ones first."""
 
     def __init__(
         self,
@@ -39,14 +39,14 @@ class Authenticator:
         recognizers: Sequence[Recognizer] = (),
         front_proxy: FrontProxy | None = None,
     ) -> None:
-        # Looked up by a keyed hash: how long it takes tells nothing about the tokens that are right.
+        # Looked up by a keyed hash, so that timing reveals nothing about valid tokens.
         self._known = dict(tokens or {})
         self._recognizers = tuple(recognizers)
         self._anonymous = anonymous
         self._front_proxy = front_proxy
 
     def authenticate(self, request: Request) -> User:
-        """The request's user; raises Unauthorized for a credential that is given and wrong."""
+        """Return the request's user; raises Unauthorized for an invalid credential."""
         if request.peer_certificate is not None:
             named = self._by_certificate(request, request.peer_certificate)
             if named is not None:

@@ -1,4 +1,4 @@
-"""Bootstrap tokens: secrets in kube-system that let a machine in for long enough to ask for a certificate."""
+"""Bootstrap tokens: secrets in kube-system with which a new node requests its certificate."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ _GROUP = re.compile(r"system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]")
 
 
 class BootstrapTokens:
-    """Recognizes the tokens of one server's secrets."""
+    """Authenticator of bootstrap tokens."""
 
     def __init__(self, objects: Lookup, clock: Clock) -> None:
         self._find = objects.find
         self._clock = clock
 
     def authenticate(self, token: str) -> User | None:
+        """Return the user of a valid bootstrap token, else None."""
         form = _TOKEN.fullmatch(token)
         if form is None:
             return None
@@ -46,7 +47,7 @@ class BootstrapTokens:
         return User(f"system:bootstrap:{identifier}", (*groups, AUTHENTICATED))
 
     def _expired(self, data: Mapping[str, bytes]) -> bool:
-        """A time that can't be read is long past."""
+        """Return True if the token has expired; an unreadable time counts as expired."""
         text = data.get("expiration", b"").decode("utf-8", "replace")
         if not text:
             return False
@@ -57,7 +58,7 @@ class BootstrapTokens:
 
 
 def _groups(data: Mapping[str, bytes]) -> list[str] | None:
-    """Sorted; None if one of them isn't a group that such a token may have."""
+    """Return the token's groups, sorted; None if one of them is not allowed."""
     listed = data.get("auth-extra-groups", b"").decode("utf-8", "replace")
     extra = listed.split(",") if listed else []
     if any(_GROUP.fullmatch(group) is None for group in extra):

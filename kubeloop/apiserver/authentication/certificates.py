@@ -1,6 +1,6 @@
-"""Who a client certificate names: read from its DER form, because the cryptography package takes 60 ms to load.
+"""User of a client certificate, parsed from DER without the cryptography package, which takes 60 ms to load.
 
-TLS has already verified the certificate; here nothing is judged, only the subject's names are found.
+TLS has already verified the certificate; only the subject's names are extracted here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BEFORE_SUBJECT = 4
 
 @lru_cache(maxsize=1024)
 def user_of_certificate(der: bytes) -> User | None:
-    """The common name is the user, the organizations are the groups; None for a certificate without a name."""
+    """Return the user (common name) and groups (organizations); None for a certificate without a name."""
     names: dict[bytes, list[str]] = {}
     for kind, value in _subject(der):
         names.setdefault(kind, []).append(value)
@@ -37,12 +37,12 @@ def user_of_certificate(der: bytes) -> User | None:
 
 
 def issuer_name(der: bytes) -> bytes:
-    """Who says that it signed a certificate, as it is written there."""
+    """Return the encoded issuer name."""
     return _names(der)[0]
 
 
 def subject_name(der: bytes) -> bytes:
-    """Whom a certificate is about, as it is written there."""
+    """Return the encoded subject name."""
     return _names(der)[1]
 
 
@@ -53,7 +53,7 @@ def _names(der: bytes) -> tuple[bytes, bytes]:
 
 
 def _subject(der: bytes) -> Iterator[tuple[bytes, str]]:
-    """Object identifier and text of each part of the subject, in order."""
+    """Yield object identifier and text of each part of the subject, in order."""
     for _, relative_name in _parts(subject_name(der)):
         for _, attribute in _parts(relative_name):
             (_, identifier), (tag, value) = _parts(attribute)
@@ -61,12 +61,12 @@ def _subject(der: bytes) -> Iterator[tuple[bytes, str]]:
 
 
 def _content(der: bytes) -> bytes:
-    """What is inside of the first element."""
+    """Return the content of the first element."""
     return next(_parts(der))[1]
 
 
 def _parts(der: bytes) -> Iterator[tuple[int, bytes]]:
-    """Tag and content of each element of a sequence."""
+    """Yield tag and content of each element of a sequence."""
     position = 0
     while position < len(der):
         tag, length = der[position], der[position + 1]

@@ -1,4 +1,4 @@
-"""Users whom a proxy before this server names in headers: believed if its certificate is of the right authority."""
+"""Request-header authentication: users named by a front proxy whose certificate a trusted authority signed."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from kubeloop.apiserver.request.context import ANONYMOUS, AUTHENTICATED, User
 from kubeloop.http import Request
 
 _PEM = re.compile("-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
-_SEPARATOR = ", "  # what the HTTP layer joins a repeated header with
+_SEPARATOR = ", "  # separator of repeated headers in the HTTP layer
 
 
 @dataclass(frozen=True, slots=True)
 class RequestHeaders:
-    """Whom to believe, and which headers to read; the names are those that this server itself sends to others."""
+    """Authorities of the front proxy and header names; the defaults are those that the aggregator sends."""
 
     authorities: Path
-    allowed_names: tuple[str, ...] = ()  # of certificates; empty: any
+    allowed_names: tuple[str, ...] = ()  # common names of proxy certificates; empty: any
     username_headers: tuple[str, ...] = ("X-Remote-User",)
     uid_headers: tuple[str, ...] = ("X-Remote-Uid",)
     group_headers: tuple[str, ...] = ("X-Remote-Group",)
@@ -31,7 +31,7 @@ class RequestHeaders:
 
 
 class FrontProxy:
-    """Recognizes an authenticating proxy; certificates must be signed by one of the authorities directly."""
+    """Request-header authenticator; proxy certificates must be signed directly by one of the authorities."""
 
     def __init__(self, config: RequestHeaders, client_authorities: Sequence[Path] = ()) -> None:
         self._config = config
@@ -39,7 +39,7 @@ class FrontProxy:
         self._is_users = _Signed(client_authorities).has
 
     def user_of(self, request: Request) -> User | None:
-        """Whom the proxy speaks for; None where this is no proxy, or it names nobody."""
+        """Return the user named by the proxy; None if the client is no proxy or names no user."""
         config, certificate = self._config, request.peer_certificate
         name = next(_values(request, config.username_headers), "")
         if certificate is None or not name or not self._is_allowed(certificate):
@@ -50,7 +50,7 @@ class FrontProxy:
         return User(name, groups, next(_values(request, config.uid_headers), ""), self._extra(request))
 
     def names_a_user(self, certificate: bytes) -> bool:
-        """Whether a certificate may name a user itself: those of proxies don't."""
+        """Return True if the certificate may identify a user itself; those of proxies may not."""
         return self._is_users(certificate) or not self._is_proxys(certificate)
 
     def _is_allowed(self, certificate: bytes) -> bool:
@@ -78,7 +78,7 @@ def _values(request: Request, names: Sequence[str]) -> Iterator[str]:
 
 
 class _Signed:
-    """Whether one of some authorities has signed a certificate; each certificate is looked at once."""
+    """Checks if one of some authorities signed a certificate; results are cached."""
 
     def __init__(self, authorities: Sequence[Path]) -> None:
         self._authorities = tuple(authorities)
@@ -92,7 +92,7 @@ class _Signed:
     def _look(self, certificate: bytes) -> bool:
         if issuer_name(certificate) not in self._names:
             return False
-        # Loaded only for those who may be signed by it: it takes 60 ms.
+        # Imported only for certificates that name this authority as issuer: it takes 60 ms.
         from cryptography import x509
         from cryptography.exceptions import InvalidSignature
 

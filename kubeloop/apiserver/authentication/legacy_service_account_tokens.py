@@ -1,4 +1,4 @@
-"""Tokens that lie in secrets and never expire: they hold as long as the secret has them and the account is there."""
+"""Legacy service account tokens in secrets: they don't expire, and are valid while secret and account exist."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _INVALIDATED = "Token has been invalidated"
 
 
 class LegacyClaims(msgspec.Struct, frozen=True):
-    """What such a token says."""
+    """Claims of a legacy token."""
 
     sub: str
     namespace: str = msgspec.field(name="kubernetes.io/serviceaccount/namespace")
@@ -25,7 +25,7 @@ class LegacyClaims(msgspec.Struct, frozen=True):
 
 
 def problem_of(claims: LegacyClaims, token: str, objects: Lookup) -> str:
-    """Why a token that was rightly signed doesn't hold, or nothing."""
+    """Return the reason why a correctly signed token is invalid; empty if it is valid."""
     namespace, account = claims.namespace, claims.account
     if claims.sub != f"system:serviceaccount:{namespace}:{account}":
         return "sub claim is invalid"

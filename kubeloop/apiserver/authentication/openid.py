@@ -1,4 +1,4 @@
-"""What others need to check our service accounts' tokens: OpenID Connect's discovery document and the public keys."""
+"""OpenID Connect discovery document and public keys, for verification of service account tokens by others."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ _CACHED = (("Cache-Control", "public, max-age=3600"),)
 
 
 def is_issuer(issuer: str) -> bool:
-    """Whether others could fetch keys in the issuer's name at all: it must be a plain https address."""
+    """Return True if the issuer is a plain https URL, from which keys could be fetched."""
     return issuer.startswith("https://") and "?" not in issuer and "#" not in issuer
 
 
 def configuration(tokens: ServiceAccountTokens, keys_uri: str) -> Response:
+    """Return the OpenID discovery document as response."""
     document = {
         "issuer": tokens.issuer,
         "jwks_uri": keys_uri,
@@ -33,5 +34,6 @@ def configuration(tokens: ServiceAccountTokens, keys_uri: str) -> Response:
 
 
 def keys(tokens: ServiceAccountTokens) -> Response:
+    """Return the JSON Web Key Set as response."""
     document = {"keys": [key.described() for key in tokens.public_keys]}
     return Response(200, msgspec.json.encode(document), "application/jwk-set+json", _CACHED)

@@ -1,7 +1,7 @@
-"""Tokens of service accounts: made for a TokenRequest, and recognized when somebody shows one.
+"""Service account tokens: issues them for TokenRequests, and authenticates them.
 
 issue(account, bound objects, audiences, seconds) ─▶ token
-recognize(token, audiences) ─▶ signature ─ time ─ audience ─ account and bound object still there? ─▶ user
+recognize(token, audiences) ─▶ signature ─ time ─ audience ─ account and bound objects exist? ─▶ user
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from kubeloop.apiserver.authentication.legacy_service_account_tokens import Lega
 from kubeloop.apiserver.request.context import AUTHENTICATED, CREDENTIAL_ID, User
 from kubeloop.clock import Clock, new_uid
 
-# How far clocks may be apart.
+# Allowed clock skew.
 _LEEWAY = timedelta(minutes=1)
 _INVALIDATED = "service account token has been invalidated"
 _REMEMBERED = 4096
 
 
 class Reference(msgspec.Struct, frozen=True):
-    """An object that a token speaks of: another one of the same name doesn't count."""
+    """Object that a token refers to, by name and UID."""
 
     name: str = ""
     uid: str = ""
 
 
 class Binding(msgspec.Struct, frozen=True, rename={"account": "serviceaccount", "warn_after": "warnafter"}):
-    """What a token is bound to: the `kubernetes.io` claim."""
+    """Objects that a token is bound to: the `kubernetes.io` claim."""
 
     namespace: str
     account: Reference
@@ -47,7 +47,7 @@ class Binding(msgspec.Struct, frozen=True, rename={"account": "serviceaccount", 
 
 
 class Claims(msgspec.Struct, frozen=True):
-    """The part of a token's claims that we read."""
+    """Claims of a token that are read."""
 
     iss: str
     sub: str
@@ -60,39 +60,39 @@ class Claims(msgspec.Struct, frozen=True):
 
 
 class Recognized(NamedTuple):
-    """Whose token it is, and for which of the wanted audiences."""
+    """User of a valid token, and the requested audiences that it is for."""
 
     user: User
     audiences: tuple[str, ...]
 
 
 class TokenRejected(Exception):
-    """A token of ours that doesn't hold (any more); the message says why."""
+    """Error for a token of ours that is invalid, or no longer valid."""
 
 
 class TokenKeys(NamedTuple):
-    """What tokens are signed with, and all that they may have been signed with."""
+    """Signing key, and all accepted public keys."""
 
     signing: SigningKey
     public: tuple[PublicKey, ...]
 
 
 def token_keys(pem: bytes, further: Iterable[bytes] = ()) -> TokenKeys:
-    """From the private key that signs, and files of keys that tokens may have been signed with as well."""
+    """Return the keys from the private key and from files of further public keys."""
     signing = SigningKey(pem)
     public = {key.key_id: key for pem in further for key in read_public_keys(pem)}
     return TokenKeys(signing, tuple({signing.public.key_id: signing.public, **public}.values()))
 
 
 class ServiceAccountTokens:
-    """Issues tokens with one key as one issuer, and recognizes those of further keys and issuers too."""
+    """Issues tokens with one key and issuer, and accepts those of further keys and issuers."""
 
     def __init__(
         self, keys: TokenKeys, issuers: Sequence[str], audiences: Sequence[str], objects: Lookup, clock: Clock
     ) -> None:
         self.issuer = issuers[0]
         self._issuers = frozenset(issuers)
-        # What a token is for that names no audience: this API server itself.
+        # Audience of a token that names none: this API server.
         self.audiences = tuple(audiences)
         self.public_keys = keys.public
         self._key = keys.signing
@@ -101,7 +101,7 @@ class ServiceAccountTokens:
         self._verified: OrderedDict[str, Claims | LegacyClaims] = OrderedDict()
 
     def issue(self, binding: Binding, audiences: Sequence[str], seconds: int) -> str:
-        """A new token."""
+        """Return a new signed token that expires after this many seconds."""
         now = int(self._clock.now().timestamp())
         said = {name: value for name, value in msgspec.to_builtins(binding).items() if value is not None}
         return self._key.sign(
@@ -118,14 +118,14 @@ class ServiceAccountTokens:
         )
 
     def authenticate(self, token: str) -> User | None:
-        """The user of a token for this API server; None for anything else."""
+        """Return the user of a token for this API server; None if it is invalid."""
         try:
             return self.recognize(token, self.audiences).user
         except (NotOurToken, TokenRejected):
             return None
 
     def recognize(self, token: str, audiences: Sequence[str]) -> Recognized:
-        """Whose token it is; raises NotOurToken, or TokenRejected for one that was good once or elsewhere."""
+        """Validate a token; raises NotOurToken, or TokenRejected for an invalid one of ours."""
         claims = self._claims(token)
         if isinstance(claims, LegacyClaims):
             return self._recognize_legacy(claims, token, audiences)
@@ -139,7 +139,7 @@ class ServiceAccountTokens:
         return Recognized(_user(claims), shared)
 
     def _recognize_legacy(self, claims: LegacyClaims, token: str, audiences: Sequence[str]) -> Recognized:
-        """Such a token names no audience: it is for this server alone."""
+        """Validate a legacy token, which has no audience and is for this server alone."""
         shared = tuple(audience for audience in self.audiences if audience in audiences)
         problem = problem_of(claims, token, self._objects)
         if problem or not shared:
@@ -148,7 +148,7 @@ class ServiceAccountTokens:
         return Recognized(User(user_name(claims.namespace, claims.account), groups, claims.uid), shared)
 
     def _claims(self, token: str) -> Claims | LegacyClaims:
-        """The verified claims. Only they are remembered: what they refer to is looked at each time."""
+        """Return the verified claims, cached; the objects they refer to are checked each time."""
         known = self._verified.get(token)
         if known is None:
             plain = verify(token, self.public_keys)
@@ -180,7 +180,7 @@ class ServiceAccountTokens:
             raise TokenRejected(f"service account {namespace}/{account.name} has been deleted")
         self._check_bound("secret", namespace, binding.secret)
         self._check_bound("pod", namespace, binding.pod)
-        # A pod's token tells the pod's node; the pod alone decides how long it holds.
+        # A pod's token also names its node; only the pod decides how long it is valid.
         if binding.pod is None:
             self._check_bound("node", "", binding.node)
 
@@ -198,12 +198,13 @@ class ServiceAccountTokens:
             raise TokenRejected(_INVALIDATED)
 
     def _gone(self, found: Any) -> bool:
-        """Whether an object should have ended by now; one that only begins to end keeps its tokens."""
+        """Return True if an object's deletion time has passed; until then its tokens stay valid."""
         ends = found.metadata.deletion_timestamp
         return ends is not None and parse_time(ends) < self._clock.now() - _LEEWAY
 
 
 def user_name(namespace: str, account: str) -> str:
+    """Return the user name of a service account."""
     return f"system:serviceaccount:{namespace}:{account}"
 
 
@@ -225,7 +226,7 @@ def _user(claims: Claims) -> User:
     for kind, told in (("node", binding.node), ("pod", binding.pod)):
         if told is not None:
             extra.append((f"authentication.kubernetes.io/{kind}-name", (told.name,)))
-            # A pod may be told to run on a node that doesn't exist: such a node has no uid.
+            # A pod may be assigned to a node that doesn't exist; such a node has no UID.
             if told.uid:
                 extra.append((f"authentication.kubernetes.io/{kind}-uid", (told.uid,)))
     name = user_name(binding.namespace, binding.account.name)

@@ -1,4 +1,4 @@
-"""Bearer tokens of service accounts; what checks them is loaded when the first one is shown."""
+"""Authenticator of service account bearer tokens; the verifier is loaded with the first token."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def recognizer_of(tokens: Callable[[], ServiceAccountTokens]) -> Callable[[str], User | None]:
-    """Whose token it is, if it has the form of a signed one."""
+    """Return an authenticator for tokens that have the form of a JWT."""
 
     def recognize(token: str) -> User | None:
         return tokens().authenticate(token) if token.count(".") == 2 else None

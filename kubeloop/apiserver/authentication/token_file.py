@@ -1,4 +1,4 @@
-"""Bearer tokens that are known beforehand: upstream's static token file."""
+"""Static bearer tokens: upstream's token auth file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kubeloop.apiserver.request.context import AUTHENTICATED, User
 
 
 def read_token_file(path: Path) -> dict[str, User]:
-    """`token,user,uid,"group1,group2"`, one a line."""
+    """Read lines of `token,user,uid,"group1,group2"`."""
     tokens: dict[str, User] = {}
     with path.open(newline="") as lines:
         for number, row in enumerate(csv.reader(lines), 1):

@@ -1,6 +1,6 @@
-"""Who may do what: the question, and the authorizers that it is put to until one says yes.
+"""Authorization: asks the authorizers in order until one allows the request.
 
-request ─▶ Attributes ─▶ system:masters? ─▶ Node ─▶ RBAC ─▶ nobody: Forbidden, with the reasons that they gave
+request ─▶ Attributes ─▶ system:masters? ─▶ Node ─▶ RBAC ─▶ none: Forbidden, with their reasons
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ _ALLOWED = Decision(True)
 
 
 class Mode(Protocol):
-    """One way to decide; a `no` leaves the question to the next."""
+    """Authorizer of one mode; a decision that does not allow leaves the request to the next."""
 
-    def decide(self, asked: Attributes) -> Decision: ...
+    def decide(self, asked: Attributes) -> Decision:
+        """Return the decision about a request."""
 
 
 class KnownRules(NamedTuple):
-    """What somebody may do, as far as it can be listed; the problem says why it might be more."""
+    """Enumerated rules of a user; the problem says why they may be incomplete."""
 
     rules: Sequence[PolicyRule] = ()
     incomplete: bool = False
@@ -38,13 +39,14 @@ class KnownRules(NamedTuple):
 
 
 class Authorizer:
-    """The modes in their order, behind the group that may do everything."""
+    """Union of the modes in order; members of system:masters are always allowed."""
 
     def __init__(self, modes: Sequence[Mode], rbac: Rbac | None = None) -> None:
         self._modes = tuple(modes)
         self.rbac = rbac  # None unless it is one of the modes
 
     def decide(self, asked: Attributes) -> Decision:
+        """Return the decision of the first mode that allows the request, else the collected reasons."""
         if ADMINISTRATORS in asked.user.groups:
             return _ALLOWED
         reasons = []
@@ -57,35 +59,37 @@ class Authorizer:
         return Decision(False, "\n".join(reasons)) if reasons else NO_OPINION
 
     def demand(self, asked: Attributes) -> Decision:
-        """The permission; raises Forbidden where there is none."""
+        """Return the decision; raises Forbidden unless it allows."""
         decision = self.decide(asked)
         if not decision.allowed:
             raise refusal(asked, decision.reason)
         return decision
 
     def rules_of(self, user: User, namespace: str) -> KnownRules:
-        """What somebody may do in a namespace, for them to look at; decisions never come from here."""
+        """Return the rules of a user in a namespace, for display; decisions don't use it."""
         from kubeloop.apiserver.authorization.listing import rules_of
 
         return rules_of(self._modes, user, namespace)
 
 
 class AlwaysAllow:
-    """Everybody may do everything."""
+    """Mode that allows every request."""
 
     def decide(self, asked: Attributes) -> Decision:
+        """Allow the request."""
         return _ALLOWED
 
 
 class AlwaysDeny:
-    """Nobody may do anything."""
+    """Mode that denies every request."""
 
     def decide(self, asked: Attributes) -> Decision:
+        """Deny the request."""
         return Decision(False, "Everything is forbidden.")
 
 
 def authorizer_of(names: Sequence[str], registry: Registry, objects: Lookup) -> Authorizer:
-    """The authorizer for names out of MODES."""
+    """Return the authorizer for names of MODES."""
     from kubeloop.apiserver.authorization.node import NodeAuthorizer
     from kubeloop.apiserver.authorization.rbac import Rbac
 

@@ -1,4 +1,4 @@
-"""What somebody asks to do, in the terms that permissions are written in, and the refusal in upstream's words."""
+"""Attributes of a request for authorization, and the Forbidden error with upstream's message."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from kubeloop.apiserver.request.routing import Target
 _OBJECT_VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _COLLECTION_VERBS = {"get": "list", "delete": "deletecollection"}
 _WITH_SELECTORS = ("list", "watch", "deletecollection")
-# A message must not look like HTML to a browser that was led here.
+# Escapes HTML, so that a browser does not render the message.
 _NO_HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 class Attributes(NamedTuple):
-    """One question to the authorizers: about a resource, or about a path."""
+    """Attributes of a request for a resource, or for a non-resource path."""
 
     user: User
     verb: str
@@ -32,12 +32,12 @@ class Attributes(NamedTuple):
     subresource: str = ""
     namespace: str = ""
     name: str = ""
-    path: str | None = None  # of what is no resource
+    path: str | None = None  # set for non-resource requests
     fields: FieldSelector | None = None
 
 
 class Decision(NamedTuple):
-    """An answer; one that isn't yes may be followed by another authorizer's. The reason is for people."""
+    """Decision of an authorizer, with a reason for people; if it does not allow, the next one is asked."""
 
     allowed: bool
     reason: str = ""
@@ -47,12 +47,12 @@ NO_OPINION = Decision(False)
 
 
 def of_path(user: User, method: str, path: str) -> Attributes:
-    """A request for something that is no resource."""
+    """Return the attributes of a non-resource request."""
     return Attributes(user, method.lower(), path=unquote(path))
 
 
 def of_target(user: User, method: str, target: Target, verb: str, query: Query) -> Attributes:
-    """A request for a resource that is served; the verb is empty where the method means nothing there."""
+    """Return the attributes of a request for a served resource; the verb is empty for an unsupported method."""
     resource, name, namespace = target.resource, target.name, target.namespace
     if not verb:
         verb = _OBJECT_VERBS.get(method, "")
@@ -64,7 +64,7 @@ def of_target(user: User, method: str, target: Target, verb: str, query: Query) 
         if not name and fields is not None:
             name = _name_in(fields) if verb != "deletecollection" else ""
     if resource.plural == "namespaces" and not resource.group and target.name:
-        namespace = target.name  # rights in a namespace extend to the namespace itself
+        namespace = target.name  # permissions in a namespace include the namespace itself
     return Attributes(
         user,
         verb,
@@ -80,7 +80,7 @@ def of_target(user: User, method: str, target: Target, verb: str, query: Query) 
 
 
 def of_unserved(user: User, method: str, path: str, query: Query) -> Attributes:
-    """A request under `/api/` or `/apis/` for which there is no resource: the path's own words are judged."""
+    """Return the attributes of a request for a resource that is not served, from the path alone."""
     parts = unquote(path).strip("/").split("/")
     group, version, rest = ("", parts[1], parts[2:]) if parts[0] == "api" else (parts[1], parts[2], parts[3:])
     verb = _OBJECT_VERBS.get(method, "")
@@ -98,7 +98,7 @@ def of_unserved(user: User, method: str, path: str, query: Query) -> Attributes:
 
 
 def refusal(asked: Attributes, reason: str) -> errors.Forbidden:
-    """What a client is told whom nobody has given the right."""
+    """Return the Forbidden error for a request that no authorizer allows."""
     told = _sentence(asked).translate(_NO_HTML)
     why = f"{told}: {reason}" if reason else told
     return errors.forbidden(asked.group, asked.resource, asked.name, why)
@@ -114,7 +114,7 @@ def _sentence(asked: Attributes) -> str:
 
 
 def _selector(text: str) -> FieldSelector | None:
-    """What cannot be read narrows nothing here; the endpoint will refuse it."""
+    """Parse a field selector; an invalid one counts as none here, and the handler rejects it."""
     try:
         return parse_fields(text) if text else None
     except SelectorError:

@@ -1,4 +1,4 @@
-"""Nobody gives away rights that they don't have: are some rules covered by others, and which are not."""
+"""Privilege escalation check: finds granted rules that the granting user's own rules don't cover."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kubeloop.apiserver.request.context import User
 
 
 class _Right(NamedTuple):
-    """The smallest right that a rule can give: one verb on one resource or path."""
+    """Smallest permission of a rule: one verb on one resource or path."""
 
     verb: str
     group: str = ""
@@ -22,7 +22,7 @@ class _Right(NamedTuple):
 
 
 def missing_rights(owned: Sequence[PolicyRule], granted: Iterable[PolicyRule]) -> list[PolicyRule]:
-    """What of the granted rules isn't covered by the owned ones, as one rule for each resource."""
+    """Return the granted rules that the owned ones don't cover, as one rule per resource."""
     rights = [right for rule in granted for right in _rights_in(rule)]
     missing = [right for right in rights if not any(_covers(rule, right) for rule in owned)]
     by_resource: dict[tuple[str, str, str], list[str]] = {}
@@ -39,7 +39,7 @@ def missing_rights(owned: Sequence[PolicyRule], granted: Iterable[PolicyRule]) -
 
 
 def told(user: User, missing: Iterable[PolicyRule], problems: Sequence[str]) -> str:
-    """The refusal, in upstream's words."""
+    """Return upstream's message for the missing rules."""
     lines = sorted({_shown(rule) for rule in missing})
     message = (
         f"user {quote(user.name)} (groups={_quoted(user.groups)}) is attempting to grant RBAC permissions "

@@ -1,7 +1,7 @@
-"""Acting as somebody else: the Impersonate-* headers, and the rights that each of them needs.
+"""Impersonation: the Impersonate-* headers, and the permissions that they require.
 
-Constrained modes are asked first: they need a right to the person (`impersonate:MODE`) and one to the very request
-(`impersonate-on:MODE:VERB`). The old mode, where `impersonate` alone opens everything that the person may do, is last.
+Constrained modes are tried first: they need a permission on the user (`impersonate:MODE`) and one on the request
+(`impersonate-on:MODE:VERB`). The legacy mode, in which `impersonate` alone suffices, is last.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ _ANONYMOUS, _AUTHENTICATED, _UNAUTHENTICATED = "system:anonymous", "system:authe
 _NODE = "system:node:"
 _ACCOUNT = "system:serviceaccount:"
 _NODE_NAME = "authentication.kubernetes.io/node-name"
-# From this many on, a right to all of them is looked for before a right to each.
+# From this many on, a permission on all is looked up before one on each.
 _MANY = 4
 
 _Allowed = Callable[[Attributes], None]
 
 
 class Impersonation(NamedTuple):
-    """Whom a request is made as; the constraint is the right that allowed it, empty for the old one."""
+    """Impersonated user; the constraint is the verb that allowed it, empty for the legacy mode."""
 
     user: User
     constraint: str = ""
 
 
 def wanted_user(headers: Mapping[str, str]) -> User | None:
-    """Whom the headers ask for, as they say it."""
+    """Return the user that the headers request, or None."""
     groups = headers.get("impersonate-group")
     extra = {
         unquote(name.removeprefix(_EXTRA)): tuple(value.split(", "))
@@ -63,7 +63,7 @@ def wanted_user(headers: Mapping[str, str]) -> User | None:
 
 
 def impersonate(requester: User, wanted: User, request: Attributes, authorizer: Authorizer) -> Impersonation:
-    """The user to go on as; raises Forbidden with the refusal of the first mode that was possible."""
+    """Return the user to continue as; raises the Forbidden error of the first applicable mode."""
     first: errors.Forbidden | None = None
     for mode in _MODES:
         if not mode.fits(wanted, requester):
@@ -72,12 +72,12 @@ def impersonate(requester: User, wanted: User, request: Attributes, authorizer: 
             return Impersonation(_checked(mode, requester, wanted, request, authorizer), mode.constraint)
         except errors.Forbidden as refused:
             first = first or refused
-    assert first is not None  # the old mode fits everybody
+    assert first is not None  # the legacy mode applies to all users
     raise first
 
 
 class _Mode(NamedTuple):
-    """One kind of impersonation: for whom it is meant, and the names of its rights."""
+    """Impersonation mode: the users it applies to, and the names of its verbs."""
 
     name: str
     fits: Callable[[User, User], bool]
@@ -97,7 +97,7 @@ def _node_in(name: str) -> str:
 
 
 def account_in(name: str) -> tuple[str, str] | None:
-    """Namespace and name of the service account that a user name stands for."""
+    """Return namespace and name of the service account that a user name denotes, or None."""
     namespace, _, account = name.removeprefix(_ACCOUNT).partition(":") if name.startswith(_ACCOUNT) else ("", "", "")
     if not namespace or not account or check_dns1123_label(namespace) or check_dns1123_subdomain(account):
         return None
@@ -125,7 +125,7 @@ _MODES = (
 
 def _checked(mode: _Mode, requester: User, wanted: User, request: Attributes, authorizer: Authorizer) -> User:
     if mode.name == "associated-node":
-        # The right is one to whichever node the account runs on; which one that is has been checked.
+        # The permission is for whichever node the account runs on; the node itself has been checked.
         keys = tuple(sorted(key for key, _ in requester.extra))
         requester = replace(requester, extra=(("authentication.kubernetes.io/associated-node-keys", keys),))
 
@@ -146,7 +146,7 @@ def _checked(mode: _Mode, requester: User, wanted: User, request: Attributes, au
 
 
 def _check_name(mode: _Mode, requester: User, wanted: User, demand: _Allowed) -> tuple[str, ...]:
-    """Refuses, or tells the groups that come with the name."""
+    """Check the permission on the user name; return the groups that come with it."""
     verb, group = (mode.constraint, _AUTHENTICATION) if mode.name else ("impersonate", "")
     asked = Attributes(requester, verb, group, "v1", "users", name=wanted.name)
     groups = wanted.groups
@@ -222,7 +222,7 @@ def _with_everybody(name: str, groups: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _as_go(user: User) -> str:
-    """The user as Go's %#v prints it, which is what upstream shows."""
+    """Return the user as Go's %#v prints it, which upstream's messages show."""
     groups = f"[]string{{{', '.join(map(quote, user.groups))}}}" if user.groups else "[]string(nil)"
     listed = ", ".join(f"{quote(key)}:[]string{{{', '.join(map(quote, values))}}}" for key, values in user.extra)
     extra = f"map[string][]string{{{listed}}}" if user.extra else "map[string][]string(nil)"

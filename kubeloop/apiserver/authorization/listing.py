@@ -1,4 +1,4 @@
-"""All that somebody may do, for a SelfSubjectRulesReview: the rules of every mode, one after the other."""
+"""Rules of a user for SelfSubjectRulesReview, collected from all modes."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ _EVERYTHING = (
 
 
 def rules_of(modes: Sequence[Mode], user: User, namespace: str) -> KnownRules:
+    """Return the rules of a user in a namespace, from all modes in order."""
     rules: list[PolicyRule] = []
     problems: list[str] = []
     incomplete = False

@@ -1,6 +1,6 @@
-"""The node authorizer: a kubelet reads what its own pods need, and writes about itself.
+"""Node authorizer: lets a kubelet read what its pods need, and write its own objects.
 
-What depends on the object that is written is left to NodeRestriction.
+Checks that depend on the written object are left to NodeRestriction.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _OWN_VERBS = ("get", "create", "update", "patch", "delete")
 
 
 def node_of(user: User) -> str | None:
-    """The name of the node that a user is, if it is one; empty for one that doesn't say which."""
+    """Return the node name of a user; None if it is no node, empty if it does not name one."""
     if user.name.startswith(_PREFIX) and _GROUP in user.groups:
         return user.name.removeprefix(_PREFIX)
     return None
 
 
 class NodeAuthorizer:
-    """Answers for users that are nodes; has no opinion of others."""
+    """Decides for users that are nodes; has no opinion on others."""
 
     def __init__(self, registry: Registry, objects: Lookup) -> None:
         self._relations = NodeRelations(registry, objects)
@@ -53,13 +53,14 @@ class NodeAuthorizer:
 
     @cached_property
     def _common(self) -> RuleSet:
-        """What all nodes may do alike: upstream's rules of the cluster role that nodes once had."""
+        """Rules of all nodes: upstream's rules of the cluster role system:node."""
         from kubeloop.apiserver.bootstrap.cluster_roles import CLUSTER_RULES
         from kubeloop.apiserver.bootstrap.policy_notation import rules
 
         return RuleSet([("", rules(CLUSTER_RULES["system:node"]))])
 
     def decide(self, asked: Attributes) -> Decision:
+        """Return the decision about a node's request."""
         node = node_of(asked.user)
         if node is None:
             return NO_OPINION

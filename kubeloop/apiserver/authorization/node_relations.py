@@ -1,4 +1,4 @@
-"""Which objects belong to which node: those that its pods refer to, followed through claims and volumes."""
+"""Graph of nodes and objects: those that a node's pods refer to, also through claims and volumes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kubeloop.apiserver.admission import Lookup
 from kubeloop.apiserver.registry.storage import Registry
 from kubeloop.store import Event, Record
 
-# Kinds whose objects say themselves which node they belong to.
+# Kinds whose objects name their node themselves.
 _NAMING_THEIR_NODE = {
     "volumeattachments": ("storage.k8s.io", "v1"),
     "resourceslices": ("resource.k8s.io", "v1"),
@@ -19,9 +19,9 @@ _NAMING_THEIR_NODE = {
 
 
 class NodeRelations:
-    """The pods of each node and what they refer to, followed from the first question on.
+    """Pods of each node with their references, watched from the first query on.
 
-    Always true: a pod's key is in `_pods[node]` exactly while `_node_of[key]` is that node.
+    Invariant: a pod's key is in `_pods[node]` exactly while `_node_of[key]` is that node.
     """
 
     def __init__(self, registry: Registry, objects: Lookup) -> None:
@@ -32,11 +32,12 @@ class NodeRelations:
         self._following = False
 
     def has_pod(self, node: str, namespace: str, name: str) -> bool:
+        """Return True if the pod is on the node."""
         self._follow()
         return self._storage.key(namespace, name) in self._pods.get(node, ())
 
     def related(self, node: str, plural: str, namespace: str, name: str) -> bool:
-        """Whether an object is needed on the node."""
+        """Return True if the node needs the object."""
         if plural in _NAMING_THEIR_NODE:
             return self._names_node(node, plural, namespace, name)
         if plural == "persistentvolumes":

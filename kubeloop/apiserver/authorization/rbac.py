@@ -1,10 +1,10 @@
-"""RBAC: what roles say, for whom bindings name. Decided from the objects in the store, which are read once a change.
+"""RBAC authorizer: decides from stored roles and bindings, which are read once per change.
 
-bindings ─ whose subjects are this user? ─▶ role ─▶ rules ─▶ RuleSet (kept for the user until any of the four changes)
+bindings ─ with the user as subject ─▶ role ─▶ rules ─▶ RuleSet (cached per user until any of the four kinds changes)
 
-Differs from upstream: an aggregated cluster role whose rules nobody has filled in yet counts as the union of the roles
-that it selects, at the moment of the question. Upstream leaves it empty until a controller has written the union down;
-without one, `admin`, `edit` and `view` would mean nothing.
+Differs from upstream: an aggregated cluster role whose rules are not filled in yet counts as the union of the roles
+that it selects at the time of the request. Upstream leaves it empty until the aggregation controller has written the
+union; without one, `admin`, `edit` and `view` would grant nothing.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 GROUP = "rbac.authorization.k8s.io"
 _KINDS = ("clusterroles", "clusterrolebindings", "roles", "rolebindings")
-# Users times namespaces whose rules are kept prepared, and decisions that are kept.
+# Maximum number of cached rule sets (user and namespace), and of cached decisions.
 _REMEMBERED = 4096
 
 
 class RoleNotFound(Exception):
-    """A binding refers to a role that isn't there; the message says which."""
+    """Error for a binding that refers to a missing role."""
 
     def __init__(self, kind: str, name: str) -> None:
         super().__init__(f"{kind.lower()}.{GROUP} {quote(name)} not found")
@@ -39,7 +39,7 @@ class RoleNotFound(Exception):
 
 
 class Rbac:
-    """Answers from the roles and bindings of one server's store."""
+    """RBAC authorizer of one server's store."""
 
     def __init__(self, registry: Registry, objects: Lookup) -> None:
         self._registry = registry
@@ -51,6 +51,7 @@ class Rbac:
         self._following = False
 
     def decide(self, asked: Attributes) -> Decision:
+        """Return the decision about a request, cached if it does not depend on the object's name."""
         user, namespace, verb, resource = asked.user, asked.namespace, asked.verb, asked.resource
         key = (user.name, user.groups, namespace, verb, asked.group, resource, asked.subresource, asked.path)
         known = self._decided.get(key)
@@ -66,7 +67,7 @@ class Rbac:
         return decision
 
     def rules_of(self, user: User, namespace: str) -> tuple[list[PolicyRule], tuple[str, ...]]:
-        """Everything that somebody may do in a namespace and beside namespaces, and what could not be found out."""
+        """Return all rules of a user in a namespace and cluster-wide, and the resolution errors."""
         everywhere = self._rule_set(user, "")
         if not namespace:
             return everywhere.rules, everywhere.problems
@@ -74,7 +75,7 @@ class Rbac:
         return everywhere.rules + here.rules, everywhere.problems + here.problems
 
     def rules_of_role(self, role: RoleRef, namespace: str) -> Sequence[PolicyRule]:
-        """What a role that a binding refers to allows; raises RoleNotFound."""
+        """Return the rules of a role that a binding refers to; raises RoleNotFound."""
         if role.kind == "Role":
             found = self._find("roles", namespace, role.name, GROUP)
         elif role.kind == "ClusterRole":
@@ -86,7 +87,7 @@ class Rbac:
         return self._effective_rules(found)
 
     def _effective_rules(self, role: Any, above: tuple[str, ...] = ()) -> Sequence[PolicyRule]:
-        """Its rules, or those of the roles it is made of; `above` are those being gathered, in case of a ring."""
+        """Return a role's rules, or those of its aggregated roles; `above` guards against cycles."""
         if role.rules or role.kind == "Role" or role.aggregation_rule is None:
             return role.rules or ()
         selectors = [from_label_selector(one) for one in role.aggregation_rule.cluster_role_selectors]
@@ -129,7 +130,7 @@ class Rbac:
                     break
 
     def _follow(self) -> None:
-        """From the first question on, forget everything whenever a role or a binding changes."""
+        """Subscribe once, on the first request, and clear the caches on any change of roles or bindings."""
         if self._following:
             return
         self._following = True

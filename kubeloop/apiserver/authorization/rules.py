@@ -1,4 +1,4 @@
-"""Rules of roles, prepared for many questions: which of them allows a verb on a resource or a path, if any does."""
+"""Index of RBAC rules: finds the rule that allows a verb on a resource or path."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ ALL = "*"
 
 
 class _OnResource(NamedTuple):
-    """A rule's say on one verb, group and resource."""
+    """Entry of a rule for one verb, group and resource."""
 
     order: int
-    names: frozenset[str]  # empty: all of them
+    names: frozenset[str]  # empty: all names
     source: str
 
 
 class _OnPaths(NamedTuple):
-    """A rule's say on paths."""
+    """Entry of a rule for non-resource paths."""
 
     verbs: frozenset[str]
     paths: tuple[str, ...]
@@ -30,17 +30,17 @@ class _OnPaths(NamedTuple):
 
 
 class RuleSet:
-    """Rules with where each comes from, in order: the first that allows a request is told as the reason.
+    """Rules with their sources, in order: the first that allows a request is the reason.
 
-    Each rule is entered under every verb, group and resource that it lists, so that a question costs a handful of
-    look-ups, however many rules there are.
+    Each rule is indexed under every verb, group and resource that it lists, so that a query costs a few lookups,
+    independent of the number of rules.
     """
 
     __slots__ = ("_on_paths", "_on_resources", "problems", "rules")
 
     def __init__(self, sourced: Iterable[tuple[str, Iterable[PolicyRule]]], problems: tuple[str, ...] = ()) -> None:
         self.rules: list[PolicyRule] = []
-        self.problems = problems  # bindings to roles that aren't there
+        self.problems = problems  # bindings to missing roles
         self._on_resources: dict[tuple[str, str, str], list[_OnResource]] = {}
         self._on_paths: list[_OnPaths] = []
         for source, rules in sourced:
@@ -59,13 +59,13 @@ class RuleSet:
             self._on_paths.append(_OnPaths(frozenset(verbs), rule.non_resource_urls, source))
 
     def allows(self, asked: Attributes) -> str | None:
-        """Where the permission comes from, or None."""
+        """Return the source of the permission, or None."""
         if asked.path is not None:
             return self._allows_path(asked.verb, asked.path)
         return self._allows_resource(asked) if self._on_resources else None
 
     def depends_on_name(self, asked: Attributes) -> bool:
-        """Whether another object of the same kind might be answered otherwise."""
+        """Return True if the decision may differ for another object of the kind."""
         return asked.path is None and any(entry.names for entries in self._entries(asked) for entry in entries)
 
     def _allows_resource(self, asked: Attributes) -> str | None:
@@ -81,7 +81,7 @@ class RuleSet:
         return None if best is None else best.source
 
     def _entries(self, asked: Attributes) -> Iterator[list[_OnResource]]:
-        """All that concern a verb, group and resource; each list in order."""
+        """Yield the entries for a verb, group and resource; each list in order."""
         resources: tuple[str, ...] = (asked.resource, ALL)
         if asked.subresource:
             resources = (f"{asked.resource}/{asked.subresource}", ALL, f"*/{asked.subresource}")
@@ -100,5 +100,5 @@ class RuleSet:
 
 
 def covers_path(pattern: str, path: str) -> bool:
-    """Whether a path of a rule, which may end with a star, stands for a path."""
+    """Return True if a rule's path, which may end with a star, matches a path."""
     return pattern == path or (pattern.endswith(ALL) and path.startswith(pattern.rstrip(ALL)))

@@ -1,4 +1,4 @@
-"""Forgetting old history: each turn forgets what was already history at the turn before."""
+"""Compaction of the store's history: each run discards what was history at the previous run."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from kubeloop.store import Store
 
 
 class Compactor:
-    """Keeps between one and two intervals of history, so that a watcher has at least one to come back in."""
+    """Keeps between one and two intervals of history, so that watchers have at least one to resume."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._seen = store.revision
 
     def compact(self) -> None:
-        """Called once an interval."""
+        """Compact to the revision of the previous call; called once per interval."""
         if self._seen > self._store.compact_revision:
             self._store.compact(self._seen)
         self._seen = self._store.revision

@@ -1,7 +1,7 @@
-"""Events end some time after they were last written, as upstream's do by the leases on them.
+"""Deletes Events some time after they were last written, as upstream does by etcd leases.
 
-Their time is reckoned by a clock that nobody sets, so that none goes early or stays for good because the time of day
-was wrong for a while. Only the ages of events written before a restart are taken from what they say themselves.
+Ages are measured by the monotonic clock, so that a wrong time of day neither deletes Events early nor keeps them for
+good. Only the ages of Events written before a restart come from their own timestamps.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kubeloop.store import Event as Change
 
 EVENTS_PREFIX = "/registry/events/"
 SWEEP_SECONDS = 5.0
-# How many a sweep may delete: it must not hold the event loop up, and the next one comes soon.
+# Maximum number of deletions per sweep: it must not block the event loop, and the next one follows soon.
 _MOST_AT_ONCE = 500
 
 
@@ -32,7 +32,7 @@ class _Series(msgspec.Struct, rename="camel"):
 
 
 class _Times(msgspec.Struct, rename="camel"):
-    """The times in a stored event."""
+    """Timestamps of a stored Event."""
 
     metadata: _Metadata
     event_time: datetime | None = None
@@ -41,19 +41,19 @@ class _Times(msgspec.Struct, rename="camel"):
 
 
 class EventExpiry:
-    """Remembers when each event was written, and deletes those whose time has come."""
+    """Tracks the write time of each Event, and deletes expired ones."""
 
     def __init__(self, store: Store, clock: Clock, time_to_live: float) -> None:
         self._store = store
         self._clock = clock
         self._life = time_to_live
-        # (written, key, revision), oldest first; entries that a later write has outdated stay until their turn.
+        # (written, key, revision), oldest first; entries superseded by a later write stay until they reach the front.
         self._written: deque[tuple[float, str, int]] = deque(self._found())
         self._subscription = store.subscribe(EVENTS_PREFIX, store.revision, self._note)
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Sweep from now on whenever something may have become too old."""
+        """Schedule sweeps from now on."""
         self._timer = asyncio.get_running_loop().call_later(self.seconds_left(), self._sweep_again)
 
     def _sweep_again(self) -> None:
@@ -63,13 +63,13 @@ class EventExpiry:
             self.start()
 
     def seconds_left(self) -> float:
-        """Until the oldest event is too old, but no sweep follows another at once. What is yet to come lives longer."""
+        """Return the seconds until the oldest Event expires, but at least the minimum between sweeps."""
         now = self._clock.monotonic()
         oldest = self._written[0][0] if self._written else now
         return max(SWEEP_SECONDS, oldest + self._life - now)
 
     def sweep(self) -> None:
-        """Delete the oldest events that are too old."""
+        """Delete the oldest expired Events, up to a maximum per sweep."""
         limit = self._clock.monotonic() - self._life
         for _ in range(_MOST_AT_ONCE):
             if not self._written or self._written[0][0] > limit:
@@ -81,6 +81,7 @@ class EventExpiry:
                 continue  # written again since, or deleted
 
     def close(self) -> None:
+        """Cancel the subscription and the timer."""
         self._subscription.cancel()
         if self._timer is not None:
             self._timer.cancel()
@@ -95,7 +96,7 @@ class EventExpiry:
 
 
 def _age(record: Record, now: datetime) -> float:
-    """Seconds since the newest time that an event tells; one from the future is as one from now."""
+    """Return the seconds since the newest timestamp of an Event; at least 0."""
     times = msgspec.json.decode(record.value, type=_Times)
     told = (
         times.metadata.creation_timestamp,
@@ -108,6 +109,6 @@ def _age(record: Record, now: datetime) -> float:
 
 
 def _forget_failure(write: asyncio.Future[Change]) -> None:
-    """A deletion that could not be made durable is not retried: the event goes with a later sweep or restart."""
+    """Retrieve the result of a deletion; a failed one is not retried before a later sweep or restart."""
     if not write.cancelled():
         write.exception()

@@ -1,7 +1,7 @@
-"""Where work is done that may take long: beside the event loop, so that everybody else is answered meanwhile.
+"""Worker thread for computations that would block the event loop for long.
 
-Most work is short, and done at once. What proves to be long, or is known to be, goes to one thread, where one piece
-waits for the other. It must be pure: nobody else may touch what it works on, nor it what others do.
+Short work runs in the loop. Work that proves to be long, or is known to be, runs in one thread, one job at a time. It
+must be pure: it may share no mutable state with other code.
 """
 
 from __future__ import annotations
@@ -19,38 +19,40 @@ from kubeloop.api.cel.cost.budget import TakesLong, at_most
 
 T = TypeVar("T")
 
-# What expressions may cost at once: about ten milliseconds.
+# Cost of expressions that may be evaluated inline: about ten milliseconds.
 BRIEF_COST: Final = 10_000
-# How long the thread may keep others from running; Python's own choice is five milliseconds.
+# Interpreter switch interval while the thread runs; Python's default is five milliseconds.
 _SWITCH_SECONDS: Final = 0.001
-# Texts with more values than so many are long to go through: some ten milliseconds.
+# Texts with more values than this take about ten milliseconds to process.
 _MANY_VALUES: Final = 4_000
 _SHORT_BYTES: Final = 16 << 10
-# The loop answers a question from the thread at once, unless it has ended.
+# Seconds to wait for the loop's answer to a call from the thread; it is immediate unless the loop has ended.
 _ANSWER_SECONDS: Final = 10.0
 
 _Job = tuple[Callable[[], Any], "Future[Any]"]
 
 
 class Aside:
-    """In place until it is started: where time is simulated there are no threads."""
+    """Worker thread; runs work inline until it is started, because simulated time allows no threads."""
 
     def __init__(self) -> None:
         self._jobs: SimpleQueue[_Job | None] | None = None
 
     def start(self) -> None:
+        """Start the thread."""
         self._jobs = SimpleQueue()
         sys.setswitchinterval(_SWITCH_SECONDS)
-        # The process need not wait for what nobody waits for any more.
+        # A daemon, because the process need not wait for abandoned jobs.
         threading.Thread(target=_work, args=(self._jobs,), name="aside", daemon=True).start()
 
     def close(self) -> None:
+        """Let the thread end after its queued jobs."""
         if self._jobs is not None:
             self._jobs.put(None)
             self._jobs = None
 
     async def run(self, work: Callable[..., T], *args: Any) -> T:
-        """Something that is long."""
+        """Run a long function in the thread and return its result."""
         if self._jobs is None:
             return work(*args)
         done: Future[T] = Future()
@@ -58,7 +60,7 @@ class Aside:
         return await asyncio.wrap_future(done)
 
     async def patiently(self, work: Callable[..., T], *args: Any) -> T:
-        """Something that evaluates expressions: begun here, and if they cost much, anew aside."""
+        """Evaluate expressions inline within a cost budget; restart in the thread if they exceed it."""
         if self._jobs is None:
             return work(*args)
         try:
@@ -72,23 +74,23 @@ def _work(jobs: SimpleQueue[_Job | None]) -> None:
     while (job := jobs.get()) is not None:
         work, done = job
         if not done.set_running_or_notify_cancel():
-            continue  # whoever asked for it has left
+            continue  # its waiter has been cancelled
         try:
             done.set_result(work())
-        except BaseException as error:  # its asker's to handle, whatever it is
+        except BaseException as error:  # passed on to the waiter
             done.set_exception(error)
-        del job, work, done  # what was worked on is not kept until the next piece comes
+        del job, work, done  # release the job before waiting for the next one
 
 
 def is_long(text: bytes) -> bool:
-    """Whether there is so much in a JSON text that going through it would keep others waiting."""
+    """Return True if a JSON text has so many values that processing it would delay other requests."""
     if len(text) < _SHORT_BYTES:
         return False
     return text.count(b",") + text.count(b"{") + text.count(b"[") > _MANY_VALUES
 
 
 def asked_in_loop(loop: asyncio.AbstractEventLoop, question: Callable[..., T]) -> Callable[..., T]:
-    """The same question for those aside: what it is about belongs to the loop, which answers it in between."""
+    """Wrap a function so that the worker thread can call it: it runs in the event loop, which owns its data."""
 
     def ask(*args: Any) -> T:
         if asyncio._get_running_loop() is not None:
@@ -98,7 +100,7 @@ def asked_in_loop(loop: asyncio.AbstractEventLoop, question: Callable[..., T]) -
         def reply() -> None:
             try:
                 answer.set_result(question(*args))
-            except BaseException as error:  # the asker's to handle
+            except BaseException as error:  # passed on to the caller
                 answer.set_exception(error)
 
         loop.call_soon_threadsafe(reply)

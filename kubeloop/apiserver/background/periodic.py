@@ -1,4 +1,4 @@
-"""Small chores at regular intervals, on the event loop's clock."""
+"""Periodic callbacks on the event loop's clock."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class Periodic:
-    """Calls back every so many seconds until cancelled; a failure is told to the loop, and the next turn comes."""
+    """Calls a function every so many seconds until cancelled; the loop's handler reports failures."""
 
     def __init__(self, seconds: float, chore: Callable[[], None]) -> None:
         self._seconds = seconds
@@ -16,8 +16,9 @@ class Periodic:
         self._timer = self._loop.call_later(seconds, self._run)
 
     def _run(self) -> None:
-        self._timer = self._loop.call_later(self._seconds, self._run)  # first, so that no failure stops it
+        self._timer = self._loop.call_later(self._seconds, self._run)  # first, so that no failure stops the schedule
         self._chore()
 
     def cancel(self) -> None:
+        """Stop the calls."""
         self._timer.cancel()

@@ -1,10 +1,9 @@
-"""The objects that a fresh API server makes for itself, as plain values; creating what is missing is the server's job.
+"""Bootstrap objects of a new API server, as plain values; `writer` creates the missing ones.
 
-options ──▶ essential_objects (needed before anybody is served) ──▶ remaining_objects (may follow a moment later)
+options ──▶ essential_objects (needed before requests are served) ──▶ remaining_objects (may follow later)
 
-Each object comes with its status where the server is the one who reports it; a normal create would drop that. Objects
-come without their defaults and share what they have in common: complete them with `apply_defaults`, replace, don't
-change, what is nested.
+Objects include the status that the server itself reports, which a normal create would drop. They come without
+defaults and share nested parts: complete them with `apply_defaults`, and replace, don't mutate, nested parts.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from kubeloop.api.scalars.wire import Time
 
 @dataclass(frozen=True, kw_only=True)
 class BootstrapOptions:
-    """What the objects say about this server; an advertised loopback address gets no endpoints."""
+    """Properties of this server for its bootstrap objects; a loopback address gets no endpoints."""
 
     now: datetime
     advertise_address: str = ""
@@ -32,19 +31,19 @@ class BootstrapOptions:
     service_cidr: str = "10.0.0.0/24"
     client_ca_pem: str = ""
     serving: Serving = field(default_factory=Serving)
-    front_proxy: tuple[tuple[str, str], ...] = ()  # how other servers recognize this one, by its config map's keys
+    front_proxy: tuple[tuple[str, str], ...] = ()  # entries of extension-apiserver-authentication
 
 
 Made = tuple[Resource, Any]
 
 
 def bootstrap_objects(options: BootstrapOptions) -> Iterable[Made]:
-    """All of them, those that others refer to first."""
+    """Yield all bootstrap objects, referenced ones first."""
     return chain(essential_objects(options), remaining_objects(options))
 
 
 def essential_objects(options: BootstrapOptions) -> Iterator[Made]:
-    """Namespaces, priority classes, the server's own service and where it leads, facts for other servers."""
+    """Yield namespaces, priority classes, the kubernetes Service with its endpoints, and config maps."""
     from kubeloop.apiserver.bootstrap import essentials
 
     now = Time(format_time(options.now))
@@ -59,14 +58,14 @@ def essential_objects(options: BootstrapOptions) -> Iterator[Made]:
 
 
 def endpoint_objects(servers: Iterable[tuple[str, int]]) -> Iterator[Made]:
-    """Where the server's service leads: to each (address, port) of a server that can be reached from elsewhere."""
+    """Yield the endpoints of the kubernetes Service, for each (address, port) that is reachable from outside."""
     from kubeloop.apiserver.bootstrap import essentials
 
     yield from _with_resource(essentials.endpoints(servers))
 
 
 def remaining_objects(options: BootstrapOptions) -> Iterator[Made]:
-    """What steers and describes the server, group by group; each group's types are loaded when it is reached."""
+    """Yield APIServices, flow control and access objects; each group's types are imported when reached."""
     now = Time(format_time(options.now))
     yield from _api_services(now, options.serving.resources)
     yield from _flow_control(now)
@@ -87,7 +86,7 @@ def _flow_control(now: Time) -> Iterator[Made]:
 
 
 def access_objects(features: Features = DEFAULT_FEATURES) -> Iterator[Made]:
-    """Roles before the bindings that refer to them."""
+    """Yield the RBAC objects; roles precede the bindings that refer to them."""
     from kubeloop.apiserver.bootstrap import access
 
     yield from _with_resource(access.cluster_roles(features))

@@ -1,4 +1,4 @@
-"""The roles and bindings that every cluster starts with."""
+"""Default RBAC roles and bindings of every cluster."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ANNOTATIONS = {"rbac.authorization.kubernetes.io/autoupdate": "true"}
 _AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
 _CONTROLLER = "system:controller:"
 
-# Roles that are made of others: those labelled for them.
+# Aggregated roles, composed of roles with their label.
 _AGGREGATED = ("admin", "edit", "view")
 _AGGREGATED_TO = {
     "edit": "admin",
@@ -36,7 +36,7 @@ _AGGREGATED_TO = {
     "system:aggregate-to-view": "view",
 }
 
-# Who has the cluster role of the same name: user:, group: or, in kube-system, account:.
+# Subjects of the cluster role of the same name: user:, group: or, in kube-system, account:.
 _BINDINGS = {
     "cluster-admin": "group:system:masters",
     "system:basic-user": "group:system:authenticated",
@@ -46,7 +46,7 @@ _BINDINGS = {
     "system:kube-dns": "account:kube-dns",
     "system:kube-scheduler": "user:system:kube-scheduler",
     "system:monitoring": "group:system:monitoring",
-    "system:node": "",  # nodes are authorized by what runs on them; the binding only shows how it could be done
+    "system:node": "",  # the node authorizer authorizes nodes; upstream's binding has no subjects either
     "system:node-proxier": "user:system:kube-proxy",
     "system:public-info-viewer": "group:system:authenticated group:system:unauthenticated",
     "system:service-account-issuer-discovery": "group:system:serviceaccounts",
@@ -71,7 +71,7 @@ _ROLES = {
     ("kube-system", "system:controller:cloud-provider"): ("create get list watch: configmaps",),
     ("kube-system", "system:controller:token-cleaner"): ("delete get list watch: secrets", EVENTS),
 }
-# Namespace and name of each binding to who has which role.
+# Namespace and name of each binding to its role and subjects.
 _ROLE_BINDINGS = {
     ("kube-public", "system:controller:bootstrap-signer"): (
         "system:controller:bootstrap-signer",
@@ -102,6 +102,7 @@ _ROLE_BINDINGS = {
 
 
 def cluster_roles(features: Features = DEFAULT_FEATURES) -> Iterator[ClusterRole]:
+    """Yield the default ClusterRoles, including the aggregated ones."""
     for name, lines in with_cluster_rules(CLUSTER_RULES, features).items():
         yield ClusterRole(metadata=_meta(name, _labels_of(name)), rules=rules(lines))
     for name in _AGGREGATED:
@@ -114,6 +115,7 @@ def cluster_roles(features: Features = DEFAULT_FEATURES) -> Iterator[ClusterRole
 
 
 def cluster_role_bindings(features: Features = DEFAULT_FEATURES) -> Iterator[ClusterRoleBinding]:
+    """Yield the default ClusterRoleBindings."""
     for name, who in _BINDINGS.items():
         yield _cluster_binding(name, who)
     for name in with_controller_rules(CONTROLLER_RULES, features):
@@ -121,11 +123,13 @@ def cluster_role_bindings(features: Features = DEFAULT_FEATURES) -> Iterator[Clu
 
 
 def roles() -> Iterator[Role]:
+    """Yield the default Roles."""
     for (namespace, name), lines in _ROLES.items():
         yield Role(metadata=_meta(name, namespace=namespace), rules=rules(lines))
 
 
 def role_bindings() -> Iterator[RoleBinding]:
+    """Yield the default RoleBindings."""
     for (namespace, name), (role, who) in _ROLE_BINDINGS.items():
         yield RoleBinding(
             metadata=_meta(name, namespace=namespace),

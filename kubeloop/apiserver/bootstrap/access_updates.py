@@ -1,6 +1,6 @@
-"""What a later version, or a feature that is on now, adds to the access rules that an earlier start has made.
+"""RBAC reconciliation: adds what a later version or an enabled feature adds to existing default roles.
 
-Nothing is taken away: what administrators added stays. They keep a rule as it is by annotating it
+Nothing is removed: administrators' additions stay. They opt a role out by the annotation
 `rbac.authorization.kubernetes.io/autoupdate: "false"`.
 """
 
@@ -18,7 +18,7 @@ _A = TypeVar("_A")
 
 
 def completed(present: Any, wanted: Any) -> Any:
-    """A role or binding with everything that it should have; the same object where it has that."""
+    """Return a role or binding with all that it should have; the same object if nothing is missing."""
     if present.metadata.annotations.get(AUTOUPDATE) == "false":
         return present
     meta = replace(

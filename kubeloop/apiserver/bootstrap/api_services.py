@@ -1,4 +1,4 @@
-"""One APIService for each group and version that this server itself answers for."""
+"""APIServices of the group versions that this server itself serves."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.kinds import RESOURCES, Resource
 from kubeloop.api.scalars.wire import Time
 
-# Whether the server keeps an APIService as it is: from then on, or only when it starts.
+# Automanaged label: maintained continuously ("true"), or only at start-up ("onstart").
 KEPT = "kube-aggregator.kubernetes.io/automanaged"
 IS_KEPT = "true"
 _LABELS = {KEPT: "onstart"}
-# The registry of services doesn't list itself.
+# The group of APIServices has no APIService itself.
 OWN_GROUP = "apiregistration.k8s.io"
 
 _GROUP_PRIORITIES = {
@@ -66,16 +66,17 @@ _VERSION_PRIORITIES = {
 
 
 def group_priority(group: str) -> int:
-    """Where a built-in group stands in discovery: higher comes first."""
+    """Return the priority of a built-in group in discovery; higher comes first."""
     return _GROUP_PRIORITIES.get(group, _GROUP_PRIORITIES[""])
 
 
 def version_priority(group: str, version: str) -> int:
-    """The same for a version within its group."""
+    """Return the priority of a version within its group."""
     return _VERSION_PRIORITIES.get((group, version), _USUAL_VERSION_PRIORITY)
 
 
 def api_services(now: Time, resources: Iterable[Resource] = RESOURCES) -> Iterator[APIService]:
+    """Yield an APIService for each served group version."""
     served = dict.fromkeys((resource.group, resource.version) for resource in resources)
     for group, version in served:
         if group == OWN_GROUP:
@@ -104,11 +105,12 @@ def _local(now: Time) -> APIServiceStatus:
 
 
 def spec_of_custom(group: str, version: str) -> APIServiceSpec:
-    """Of custom resources: behind the built-in groups, versions in the order of their names."""
+    """Return the APIService spec of a CRD's group version: behind built-in groups, versions sorted by name."""
     return APIServiceSpec(group=group, version=version, group_priority_minimum=1000, version_priority=100)
 
 
 def service_of_custom(group: str, version: str, now: Time) -> APIService:
+    """Return the APIService of a CRD's group version."""
     return APIService(
         metadata=ObjectMeta(name=f"{version}.{group}", labels={KEPT: IS_KEPT}),
         spec=spec_of_custom(group, version),

@@ -1,4 +1,4 @@
-"""Cluster roles for people and for the components that aren't controllers."""
+"""Cluster roles of users and of components other than controllers."""
 
 from __future__ import annotations
 

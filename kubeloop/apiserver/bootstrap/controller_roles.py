@@ -1,4 +1,4 @@
-"""What each controller of the manager may do: one cluster role, one service account, one binding for each."""
+"""Permissions of the controller manager's controllers: a cluster role, service account and binding for each."""
 
 from __future__ import annotations
 

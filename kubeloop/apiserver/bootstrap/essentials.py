@@ -1,4 +1,4 @@
-"""What has to be there before anybody else can use the server: namespaces, the service for itself, a few facts."""
+"""Objects that must exist before requests are served: namespaces, the kubernetes Service, config maps."""
 
 from __future__ import annotations
 
@@ -37,11 +37,13 @@ _SERVICE_PORT = 443
 
 
 def namespaces() -> Iterator[Namespace]:
+    """Yield the system namespaces."""
     for name in _NAMESPACES:
         yield Namespace(metadata=ObjectMeta(name=name), spec=NamespaceSpec(finalizers=("kubernetes",)))
 
 
 def priority_classes() -> Iterator[PriorityClass]:
+    """Yield the system priority classes."""
     yield PriorityClass(
         metadata=ObjectMeta(name="system-cluster-critical"),
         value=_SYSTEM_PRIORITY,
@@ -57,11 +59,12 @@ def priority_classes() -> Iterator[PriorityClass]:
 
 
 def service_address(service_cidr: str) -> str:
-    """The first address of the services' range is the server's own."""
+    """Return the first address of the Service range, which is the server's own."""
     return str(ip_network(service_cidr).network_address + 1)
 
 
 def service_cidr(cidr: str, now: Time) -> ServiceCIDR:
+    """Return the default ServiceCIDR."""
     ready = Condition(
         type="Ready",
         status="True",
@@ -76,6 +79,7 @@ def service_cidr(cidr: str, now: Time) -> ServiceCIDR:
 
 
 def service_ip(cidr: str) -> IPAddress:
+    """Return the IPAddress of the kubernetes Service."""
     address = service_address(cidr)
     labels = {
         "ipaddress.kubernetes.io/ip-family": _family(address),
@@ -86,6 +90,7 @@ def service_ip(cidr: str) -> IPAddress:
 
 
 def service(cidr: str, secure_port: int) -> Service:
+    """Return the kubernetes Service."""
     address = service_address(cidr)
     return Service(
         metadata=ObjectMeta(
@@ -105,7 +110,7 @@ def service(cidr: str, secure_port: int) -> Service:
 
 
 def endpoints(servers: Iterable[tuple[str, int]]) -> Iterator[Any]:
-    """Where the service leads, in both forms; not to an address that no pod could reach, which the API refuses."""
+    """Yield Endpoints and EndpointSlices of the kubernetes Service, without loopback or unspecified addresses."""
     by_port: dict[tuple[int, str], list[str]] = {}
     for address, port in sorted(servers):
         if address and not ip_address(address).is_loopback and not ip_address(address).is_unspecified:
@@ -113,7 +118,7 @@ def endpoints(servers: Iterable[tuple[str, int]]) -> Iterator[Any]:
     if not by_port:
         return
     groups = sorted(by_port.items())
-    # The server keeps the slices itself, so the mirroring controller must leave them alone.
+    # The server maintains the slices itself, so the mirroring controller must ignore them.
     yield Endpoints(
         metadata=ObjectMeta(
             name=_SERVICE, namespace="default", labels={"endpointslice.kubernetes.io/skip-mirror": "true"}
@@ -144,7 +149,7 @@ def _endpoint_slice(name: str, family: str, addresses: Iterable[str], port: int)
 
 
 def config_maps(trust: Mapping[str, str], today: str) -> Iterator[ConfigMap]:
-    """How other servers recognize our clients and us, and since when old account tokens are tracked."""
+    """Yield extension-apiserver-authentication and kube-apiserver-legacy-service-account-token-tracking."""
     if trust:
         yield ConfigMap(
             metadata=ObjectMeta(name="extension-apiserver-authentication", namespace="kube-system"),

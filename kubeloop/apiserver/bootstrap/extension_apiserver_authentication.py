@@ -1,6 +1,6 @@
-"""Keeps the config map by which extension API servers know our clients and us: what is missing in it comes back.
+"""Maintains the ConfigMap extension-apiserver-authentication, by which extension API servers authenticate requests.
 
-Several servers may share it, each with authorities of its own, so that what others put there stays until it expires.
+Several servers may share it, each with its own authorities, so that foreign entries stay until they expire.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _AUTHORITIES: Final = ("client-ca-file", "requestheader-client-ca-file")
 
 
 class TrustMap:
-    """Looked at when somebody makes or deletes it, and every minute."""
+    """Reconciles the ConfigMap when it is created or deleted, and every minute."""
 
     def __init__(self, registry: Registry, own: OwnObjects, wanted: Any, clock: Clock) -> None:
         self._storage = registry.named("", "v1", "configmaps")
@@ -40,10 +40,11 @@ class TrustMap:
         )
 
     def close(self) -> None:
+        """Cancel the subscription."""
         self._subscription.cancel()
 
     def look(self) -> None:
-        """Make or complete it, if need be; a write that fails is made up for by the next look."""
+        """Create or complete the ConfigMap; the next run makes up for a failed write."""
         record = self._storage.peek(NAMESPACE, NAME)
         if record is None:
             write = self._own.write(self._storage.resource, self._wanted)
@@ -62,7 +63,7 @@ class TrustMap:
 
 
 def combined(present: Mapping[str, str], wanted: Mapping[str, str], now: datetime) -> dict[str, str]:
-    """What there is, completed: lists and authorities together, each once, those that have expired left out."""
+    """Merge existing and desired data: union of lists and certificates, without expired ones."""
     data: dict[str, str] = {}
     for key in sorted({*present, *wanted} & {*wanted, *_AUTHORITIES}):
         if key in _AUTHORITIES:
@@ -83,7 +84,7 @@ def _listed(text: str) -> list[str]:
     try:
         return msgspec.json.decode(text, type=list[str])
     except msgspec.DecodeError:
-        return []  # nothing that anybody could use
+        return []  # not a usable certificate
 
 
 def _authorities(present: str, wanted: str, now: datetime) -> str:
@@ -95,7 +96,7 @@ def _authorities(present: str, wanted: str, now: datetime) -> str:
 
 
 def _has_expired(certificate: str, now: datetime) -> bool:
-    from cryptography import x509  # only where there are others
+    from cryptography import x509  # imported only if there are other certificates
 
     with suppress(ValueError):
         return x509.load_pem_x509_certificate(certificate.encode()).not_valid_after_utc < now

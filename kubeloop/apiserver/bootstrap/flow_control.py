@@ -1,4 +1,4 @@
-"""Flow schemas and priority levels: which requests share which part of the server's attention."""
+"""Default FlowSchemas and PriorityLevelConfigurations."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _QUEUE_LENGTH = 50
 
 
 class _Level(NamedTuple):
-    """A limited priority level; without queues, what exceeds its share is rejected."""
+    """Limited priority level; without queues, requests above its limit are rejected."""
 
     shares: int
     lendable_percent: int
@@ -55,7 +55,7 @@ _LEVELS = {
 
 
 class _Flow(NamedTuple):
-    """Who (as in `group:system:nodes`) is served at which level, in which order schemas are tried."""
+    """Flow schema: subject (as `group:system:nodes`), priority level and matching precedence."""
 
     level: str
     precedence: int
@@ -119,6 +119,7 @@ _FLOWS = {
 
 
 def priority_levels() -> Iterator[PriorityLevelConfiguration]:
+    """Yield the default priority levels."""
     exempt = ExemptPriorityLevelConfiguration(nominal_concurrency_shares=0, lendable_percent=0)
     yield PriorityLevelConfiguration(
         metadata=_meta("exempt"), spec=PriorityLevelConfigurationSpec(type="Exempt", exempt=exempt)
@@ -135,6 +136,7 @@ def priority_levels() -> Iterator[PriorityLevelConfiguration]:
 
 
 def flow_schemas(now: Time) -> Iterator[FlowSchema]:
+    """Yield the default flow schemas."""
     for name, flow in _FLOWS.items():
         found = FlowSchemaCondition(
             type="Dangling",

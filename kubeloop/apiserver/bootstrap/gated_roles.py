@@ -1,4 +1,4 @@
-"""What roles allow besides while a feature is on, and the roles of controllers that run only then."""
+"""RBAC rules that feature gates add to roles, and roles of controllers that feature gates enable."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ _CONTROLLER_RULES: Mapping[str, Rules] = {
 
 
 def with_cluster_rules(rules: Rules, features: Features) -> Rules:
-    """The rules of cluster roles, and what features add to them."""
+    """Return the rules of cluster roles, extended by enabled features."""
     return _extended(rules, _CLUSTER_RULES, features)
 
 
 def with_controller_rules(rules: Rules, features: Features) -> Rules:
-    """The same for the roles of controllers."""
+    """Return the rules of controller roles, extended by enabled features."""
     return _extended(rules, _CONTROLLER_RULES, features)
 
 

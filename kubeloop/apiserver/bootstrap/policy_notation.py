@@ -1,6 +1,6 @@
-"""Access rules in one line each: `verbs: resources @groups =names`, or `verbs: url paths`.
+"""One-line notation of RBAC rules: `verbs: resources @groups =names`, or `verbs: url paths`.
 
-A line without groups is about the core group, which lists of groups call `core`. So `get list: pods nodes`,
+A line without groups is for the core group, which lists of groups call `core`. Examples: `get list: pods nodes`,
 `update: deployments/status @apps,extensions`, `get: configmaps =cluster-info`, `get: url /healthz /version`.
 """
 
@@ -18,7 +18,7 @@ EVENTS = "create patch update: events @core,events.k8s.io"
 
 @cache
 def rule(line: str) -> PolicyRule:
-    """The rule that a line stands for; the same line is the same rule."""
+    """Parse a line into a PolicyRule; equal lines share one rule."""
     verbs, _, rest = line.partition(": ")
     words = rest.split()
     if words[0] == "url":
@@ -37,4 +37,5 @@ def rule(line: str) -> PolicyRule:
 
 
 def rules(lines: tuple[str, ...]) -> tuple[PolicyRule, ...]:
+    """Parse several lines."""
     return tuple(rule(line) for line in lines)

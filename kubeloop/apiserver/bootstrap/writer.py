@@ -1,7 +1,6 @@
-"""Keeps the server's own objects in the store: makes those that are missing, corrects those that describe the server,
-and gives access rules what they lack.
+"""Writes bootstrap objects: creates missing ones, updates those that describe the server, completes RBAC.
 
-They go past admission and authorization, which need some of them to be there already.
+The writes bypass admission and authorization, which need some of these objects themselves.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from kubeloop.clock import Clock, new_uid
 from kubeloop.store import Conflict, Event, Overtaken, Record, StoreClosed, StoreError
 
 MANAGER = "kube-apiserver"
-# What depends on how the server was started this time; everything else belongs to the administrators once it is made.
+# Depends on how the server was started; all other objects belong to the administrators once created.
 _DESCRIBE_THE_SERVER = {
     ("services", "kubernetes"),
     ("endpoints", "kubernetes"),
@@ -40,26 +39,26 @@ _FURTHER_SLICES = "kubernetes-"  # of servers that listen on other ports
 
 
 class OwnObjects:
-    """Writes bootstrap objects through one server's storages."""
+    """Writer of bootstrap objects to one server's storages."""
 
     def __init__(self, registry: Registry, clock: Clock) -> None:
         self._registry = registry
         self._clock = clock
 
     async def ensure(self, objects: Iterable[tuple[Resource, Any]]) -> None:
-        """Returns when all of them are durable; they share a flush."""
+        """Write objects and wait until all are durable; they share a flush."""
         wanted = list(objects)
         while writes := [write for resource, obj in wanted if (write := self.write(resource, obj)) is not None]:
             results = await asyncio.gather(*writes, return_exceptions=True)
             failures = [one for one in results if isinstance(one, BaseException)]
             if not failures:
                 return
-            for failure in failures:  # another server may have been faster with some, which are there now
+            for failure in failures:  # another server may have created some meanwhile
                 if not isinstance(failure, Conflict | Overtaken):
                     raise failure
 
     async def ensure_by_and_by(self, objects: Iterable[tuple[Resource, Any]]) -> None:
-        """The same, one by one, with others' requests answered in between; however long the store fails."""
+        """Write objects one by one, yielding to other requests; retries while the store fails."""
         for resource, obj in objects:
             await self._ensure_one(resource, obj)
             await asyncio.sleep(0)
@@ -75,10 +74,10 @@ class OwnObjects:
             except StoreClosed:
                 raise
             except StoreError:
-                await asyncio.sleep(_TRY_SECONDS)  # a disk that is full may have room later
+                await asyncio.sleep(_TRY_SECONDS)  # a full disk may have room later
 
     def write(self, resource: Resource, obj: Any) -> asyncio.Future[Event] | None:
-        """Begin to make or correct one; None if there is nothing to do."""
+        """Start to create or update an object; None if there is nothing to do."""
         storage = self._registry.of(resource)
         name, namespace = obj.metadata.name, obj.metadata.namespace
         record = storage.peek(namespace, name)
@@ -90,10 +89,10 @@ class OwnObjects:
         try:
             return storage.store.write(storage.key(namespace, name), stored_bytes(fresh), 0)
         except Conflict:
-            return None  # somebody was faster, which is as good
+            return None  # another server was faster, with the same result
 
     def _prepared(self, storage: Storage, obj: Any, namespace: str) -> Any:
-        """A copy of its own, complete as after a create, with the status that a create would drop."""
+        """Return a complete copy as after a create, with the status that a create would drop."""
         resource = storage.resource
         fresh = codec.decode(codec.encode(obj), type(obj))
         apply_defaults(fresh)
@@ -122,7 +121,7 @@ def _entries(plain: dict[str, Any], resource: Resource, now: str) -> list[dict[s
 
 
 def _completed(storage: Storage, record: Record, wanted: Any) -> asyncio.Future[Event] | None:
-    """The record of an access rule with what it lacks by now."""
+    """Write an RBAC object with what it lacks; None if nothing is missing."""
     present = storage.view.decode_stored(record.value, record.mod_revision)
     found = completed(present, wanted)
     if found is present:
@@ -134,7 +133,7 @@ def _completed(storage: Storage, record: Record, wanted: Any) -> asyncio.Future[
 
 
 def _corrected(storage: Storage, record: Record, fresh: Any) -> asyncio.Future[Event] | None:
-    """The record with fresh content, if that differs."""
+    """Write the record with new content; None if it is unchanged."""
     old = storage.view.decode_stored(record.value, record.mod_revision)
     corrected = msgspec.structs.replace(fresh, metadata=old.metadata)
     if corrected == old:

@@ -1,12 +1,11 @@
-"""From a request's body to a defaulted object, with upstream's strictness and words.
+"""Decoding of request bodies into defaulted objects, with upstream's strictness and messages.
 
     body ─ typed decode ─ ordinary? ─ yes ────────────────────────────▶ defaults ─▶ object
               │ fails        │ no                                         ▲
-              └──────────────┴──▶ parse ─ kind fits? ─ unmarshal ─ typed ─┘ with warnings, or a refusal
+              └──────────────┴──▶ parse ─ kind fits? ─ unmarshal ─ typed ─┘ with warnings, or an error
 
-The common body takes one typed decode and a quick look. Everything unusual (nulls, unknown or repeated fields, YAML,
-wrong types) goes a slower way that can say exactly what is wrong. A body in protocol buffers becomes a plain document
-first.
+The common body takes one typed decode and a quick check. Everything unusual (nulls, unknown or duplicate fields, YAML,
+wrong types) takes a slower path that reports exact errors. A protobuf body is converted to a plain document first.
 """
 
 from __future__ import annotations
@@ -38,17 +37,17 @@ from kubeloop.apiserver.decoding.unmarshal import unmarshal
 __all__ = ["Decoded", "StrictError", "decode_document", "decode_known", "decode_object", "decode_own", "parse_yaml"]
 
 ACCEPTED: Final = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
-# What decoding raises on what isn't ordinary.
+# Errors of decoding that lead to the slow path.
 _FAILURES: Final = (msgspec.MsgspecError, ValueError, TypeError, RecursionError)
 
 
 def decode_object(body: bytes, content_type: str, resource: Resource, validation: str) -> Decoded:
-    """A body of one resource's kind, defaulted; raises BadRequest or UnsupportedMediaType.
+    """Decode a body of a resource's kind, with defaults; raises BadRequest or UnsupportedMediaType.
 
-    A refusal's `__cause__` is the reason alone, without what the body was taken for.
+    The error's `__cause__` is the reason alone, without the description of the body.
     """
     if resource.is_custom:
-        from kubeloop.apiserver.apiextensions import decoder as custom  # many servers have no custom resources
+        from kubeloop.apiserver.apiextensions import decoder as custom  # many servers have no CRDs
 
         return custom.decode_body(body, content_type, resource, validation)
     if content_type and content_type != ACCEPTED[0]:
@@ -72,8 +71,8 @@ def decode_object(body: bytes, content_type: str, resource: Resource, validation
 
 
 def decode_own(body: bytes, resource: Resource) -> Any | None:
-    """A body that was encoded from a struct of the resource's class, defaulted; None where it needs a closer look."""
-    if b"null" in body:  # in free-form JSON it may stand for nothing
+    """Decode a body that was encoded from the resource's struct class; None if it needs the full path."""
+    if b"null" in body:  # in free-form JSON, null may mean absent
         return None
     obj = _typed(body, resource)
     if obj is not None:
@@ -84,9 +83,9 @@ def decode_own(body: bytes, resource: Resource) -> Any | None:
 def decode_document(
     document: dict[str, Any], resource: Resource, validation: str, changed_by: Any | None = None
 ) -> Decoded:
-    """The same for a document that a patch produced, whose version may be any that converts.
+    """Decode a document that a patch produced, in any version that can be converted.
 
-    Where the patch says by its own fields which ones it changes, only those can be unknown.
+    If the patch's own fields show what it changes, only those are checked for unknown fields.
     """
     try:
         body = msgspec.json.encode(document)
@@ -106,7 +105,7 @@ def decode_document(
 def decode_known(
     document: dict[str, Any], resource: Resource, changed_by: Any, others: Mapping[str, Any]
 ) -> Any | None:
-    """The same for parts of an object, completed by others; None if they have to be looked at more closely."""
+    """Decode parts of an object and complete it with others; None if it needs the full path."""
     obj = _typed(msgspec.json.encode(document), resource)
     if obj is None or not (_is_known(changed_by, resource) or _is_known(document, resource)):
         return None
@@ -125,7 +124,7 @@ def _is_known(document: Any, resource: Resource) -> bool:
 
 
 def _typed(body: bytes, resource: Resource) -> Any:
-    """The body as the resource's own kind; None when it isn't one, or not plainly so."""
+    """Decode the body as the resource's kind; None if it is another kind or not plainly decodable."""
     try:
         obj = codec.decode(body, resource.type)
     except _FAILURES:
@@ -145,22 +144,22 @@ def _ordinary_object(body: bytes, resource: Resource) -> Any:
 
 
 class _Source(NamedTuple):
-    """What is to be decoded, and what is known of it from where it was parsed."""
+    """Document to decode, with the results of parsing."""
 
     document: Any
     body: bytes
-    repeated: Sequence[str] = ()  # what a YAML parser says about repeated keys
+    repeated: Sequence[str] = ()  # the YAML parser's messages about duplicate keys
     any_version: bool = False
 
 
 def parse_yaml(body: bytes) -> tuple[Any, list[str]]:
-    """A YAML (or JSON) document with warnings about repeated keys; raises ValueError."""
+    """Parse YAML (or JSON); return the document and warnings about duplicate keys. Raises ValueError."""
     parsed: tuple[Any, list[str]] = _yaml().parse_yaml(body)
     return parsed
 
 
 def _yaml() -> Any:
-    """Imported when first needed: most clients speak JSON, and a start shouldn't wait for the YAML library."""
+    """Import the YAML module on first use: most clients send JSON, and start-up should be fast."""
     return import_module(f"{__name__}.yaml_text")
 
 
@@ -173,8 +172,8 @@ def _decode_yaml(body: bytes, resource: Resource, validation: str) -> Decoded:
 
 
 def _decode_protobuf(body: bytes, resource: Resource, validation: str) -> Decoded:
-    """Such a body has no unknown or repeated fields to complain of: numbers that nobody knows are skipped."""
-    from kubeloop.api import protobuf  # only when first needed, as the YAML library
+    """Decode a protobuf body; it has no unknown or duplicate fields, as unknown numbers are skipped."""
+    from kubeloop.api import protobuf  # imported on first use, as the YAML library
 
     try:
         envelope = protobuf.open_envelope(body)
@@ -191,7 +190,7 @@ def _decode_protobuf(body: bytes, resource: Resource, validation: str) -> Decode
 
 
 def _decode_plain(document: dict[str, Any], body: bytes, resource: Resource, validation: str) -> Decoded:
-    """A document without surprises in its keys; what is wrong with it otherwise, the slow way tells."""
+    """Decode a document without duplicate keys; the slow path reports its errors."""
     try:
         obj = _typed(codec.encode(document), resource)
     except RecursionError:
@@ -203,7 +202,7 @@ def _decode_plain(document: dict[str, Any], body: bytes, resource: Resource, val
 
 
 def _decode_carefully(source: _Source, resource: Resource, validation: str) -> Decoded:
-    """The slow way."""
+    """Decode by the slow path, which reports exact errors."""
     try:
         meta = completed(interpret(source.document), resource)
     except UnrecognizedError as error:
@@ -224,7 +223,7 @@ def _decode_carefully(source: _Source, resource: Resource, validation: str) -> D
 
 
 def _careful_object(source: _Source, meta: TypeMeta, resource: Resource, validation: str) -> tuple[Any, list[str]]:
-    """The object with what strictness has to say about it; raises ValueError."""
+    """Return the object and the strict errors; raises ValueError."""
     check_known(meta, resource)
     plain, strict = _unmarshal(source.document, meta, resource)
     check_convertible(meta, resource)
@@ -236,7 +235,7 @@ def _careful_object(source: _Source, meta: TypeMeta, resource: Resource, validat
 
 
 def _unmarshal(document: Any, meta: TypeMeta, resource: Resource) -> tuple[dict[str, Any], list[str]]:
-    """Read as the kind it says it is, as far as we know that one's fields."""
+    """Unmarshal the document as the kind that it names, if that kind's fields are known."""
     definition = definition_of(meta.group_version, meta.kind)
     if definition not in definitions():
         definition = "" if (meta.kind, meta.group) != (resource.kind, resource.group) else resource.definition

@@ -1,4 +1,4 @@
-"""What the converter from maps to structs says, which strategic merge patches go through instead of JSON."""
+"""Errors of Go's map-to-struct converter (DefaultUnstructuredConverter), used for strategic merge patches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _GO_KINDS: Final = {dict: "map", list: "slice", str: "string", bool: "bool", int
 
 
 def conversion_error(value: Any, shape: Shape) -> str:
-    """The first thing that doesn't fit its type, or nothing."""
+    """Return the error of the first value that doesn't fit its type; empty if all fit."""
     if value is None:
         return ""
     found = _GO_KINDS[type(value)]
@@ -54,7 +54,7 @@ def _scalar_error(value: Any, found: str, shape: Shape) -> str:
 
 
 def _text_error(value: Any, found: str, shape: Shape) -> str:
-    """Types that read their JSON themselves."""
+    """Return the error of types that unmarshal their JSON themselves."""
     try:
         match shape.category:
             case "bytes":

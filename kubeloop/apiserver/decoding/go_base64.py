@@ -1,4 +1,4 @@
-"""Base64 as Go's standard decoder reads it: line breaks are skipped, and an error tells its place."""
+"""Base64 as Go's standard decoder reads it: line breaks are skipped, and errors have a position."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _ALPHABET: Final = frozenset(string.ascii_letters + string.digits + "+/")
 
 
 def decode_base64(text: str) -> bytes:
-    """The bytes; raises ValueError with Go's message."""
+    """Decode base64; raises ValueError with Go's message."""
     packed = text.replace("\n", "").replace("\r", "")
     try:
         return binascii.a2b_base64(packed, strict_mode=True)
@@ -21,7 +21,7 @@ def decode_base64(text: str) -> bytes:
 
 
 def _first_fault(text: str) -> int | None:
-    """Where Go's decoder gives up: four characters at a time, padding only at the end."""
+    """Return the position at which Go's decoder fails: quanta of four characters, padding only at the end."""
     raw = text.encode("utf-8", "replace").decode("latin-1")
     places = [index for index, char in enumerate(raw) if char not in "\r\n"]
     for start in range(0, len(places), 4):
@@ -38,7 +38,7 @@ def _first_fault(text: str) -> int | None:
 
 
 def _padding_fault(raw: str, places: list[int], at: int, position: int) -> int | None:
-    """Padding stands at the third or fourth place of the last four characters."""
+    """Return the position of invalid padding: it must be the third or fourth character of the last quantum."""
     if position < 2:
         return places[at]
     last = at

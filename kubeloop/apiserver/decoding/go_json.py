@@ -1,6 +1,6 @@
-"""JSON as Go's decoder reads it: repeated keys and number texts kept, syntax errors in its words.
+"""JSON as Go's decoder reads it: duplicate keys and number texts are kept, syntax errors have Go's messages.
 
-The parser is the standard library's; only a text it refuses is scanned again, slowly, to say what is wrong with it.
+The parser is the standard library's; only a text that it rejects is scanned again, slowly, to find the exact error.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _HEX: Final = frozenset("0123456789abcdefABCDEF")
 
 
 class GoJsonError(ValueError):
-    """The message is what a client is told."""
+    """Error with the message for the client."""
 
 
 class Pairs:
-    """A JSON object with its keys in order, repeated ones included."""
+    """JSON object with its keys in order, including duplicates."""
 
     __slots__ = ("pairs",)
 
@@ -31,17 +31,18 @@ class Pairs:
         self.pairs = pairs
 
     def items(self) -> list[tuple[str, Any]]:
+        """Return the (key, value) pairs."""
         return self.pairs
 
 
 class Number(str):
-    """A JSON number as it was written."""
+    """JSON number as it was written."""
 
     __slots__ = ()
 
 
 def _refuse_constant(text: str) -> NoReturn:
-    raise ValueError(text)  # NaN and Infinity are no JSON
+    raise ValueError(text)  # NaN and Infinity are invalid in JSON
 
 
 _DECODER: Final = json.JSONDecoder(
@@ -50,7 +51,7 @@ _DECODER: Final = json.JSONDecoder(
 
 
 def parse_json(body: bytes) -> Any:
-    """A document with `Pairs` for objects and `Number` for numbers; raises GoJsonError."""
+    """Parse a document with `Pairs` for objects and `Number` for numbers; raises GoJsonError."""
     text = decode_text(body)
     try:
         return _DECODER.decode(text)
@@ -61,7 +62,7 @@ def parse_json(body: bytes) -> Any:
 
 
 def decode_text(body: bytes) -> str:
-    """Bytes that are no UTF-8 are replaced, not refused."""
+    """Decode UTF-8; invalid bytes are replaced, not rejected."""
     try:
         return body.decode()
     except UnicodeDecodeError:
@@ -69,12 +70,12 @@ def decode_text(body: bytes) -> str:
 
 
 def whole_text(text: str) -> str:
-    """A string without the halves of surrogate pairs that escapes can put into it."""
+    """Return a string with unpaired surrogates, which escapes can produce, replaced."""
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
 def syntax_error(text: str) -> str:
-    """What Go's scanner says about a text that is no JSON."""
+    """Return the message of Go's scanner for an invalid JSON text."""
     try:
         _Scanner(text).scan()
     except GoJsonError as error:
@@ -83,7 +84,7 @@ def syntax_error(text: str) -> str:
 
 
 class _Scanner:
-    """Walks a text until the first character that can't stand where it does."""
+    """Scanner that finds the first invalid character."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -99,7 +100,7 @@ class _Scanner:
             self.refuse("after top-level value")
 
     def value(self, stack: list[str]) -> None:
-        """A scalar, or the opening of an object or array up to its first value."""
+        """Scan a scalar, or the opening of an object or array up to its first value."""
         while True:
             match self.peek():
                 case "{":
@@ -203,7 +204,7 @@ class _Scanner:
         self.at = found.end() if found else self.at
 
     def peek(self) -> str:
-        """The next character that isn't white space."""
+        """Return the next character that is no white space."""
         self.jump(_SPACE)
         return self.char()
 
@@ -213,13 +214,13 @@ class _Scanner:
         return self.text[self.at]
 
     def refuse(self, where: str) -> NoReturn:
-        # Go looks at bytes: of a character beyond ASCII it names the first one alone.
+        # Go scans bytes: of a non-ASCII character it names the first byte alone.
         first = self.text[self.at].encode("utf-8", "replace")[0]
         raise GoJsonError(f"invalid character {_quoted(chr(first))} {where}")
 
 
 def _quoted(char: str) -> str:
-    """A character as Go writes it between single quotes."""
+    """Return a character as Go prints it between single quotes."""
     if char == "'":
         return "'\\''"
     if char == '"':

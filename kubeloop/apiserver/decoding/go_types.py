@@ -1,4 +1,4 @@
-"""Go's names for the types of fields where the schema only says string, list or map: error messages show them."""
+"""Go's names of field types that the schema describes only as string, list or map, for error messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PACKAGES: Final = {
     "apiregistration": "io.k8s.kube-aggregator.pkg.apis.",
 }
 
-# One struct a line: its name, then field=type.
+# One struct per line: its name, then field=type.
 _NAMED: Final = """
 admissionregistration.v1.MatchResources matchPolicy=v1.MatchPolicyType
 admissionregistration.v1.MutatingAdmissionPolicySpec failurePolicy=v1.FailurePolicyType
@@ -217,5 +217,5 @@ def _by_struct() -> Mapping[str, Mapping[str, str]]:
 
 
 def named_types(definition: str) -> Mapping[str, str]:
-    """Fields of a struct to their types, for those whose type has a name of its own."""
+    """Return the fields of a struct whose types have names, with these names."""
     return _by_struct().get(definition, {})

@@ -1,6 +1,6 @@
-"""The quick look that tells an ordinary body from one that needs care: nothing unknown in it, nothing repeated.
+"""Quick check of decoded bodies for unknown and duplicate fields.
 
-It may call an ordinary body unusual, which only costs time, but never the other way round.
+It may report an ordinary body as unusual, which only costs time, but never the reverse.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ import msgspec
 
 from kubeloop.apiserver.decoding.shapes import Shape, shape_of
 
-# What a field holds that has keys: a struct, a list of structs, a map of scalars, a map of structs, free-form JSON.
+# Content of a field with keys: a struct, a list of structs, a map of scalars, a map of structs, free-form JSON.
 _STRUCT, _STRUCTS, _SCALARS, _NAMED, _FREE = range(5)
-# A struct's known fields; None for those that hold no keys.
+# A struct's known fields; None for those without keys.
 Fields: TypeAlias = "dict[str, tuple[int, Fields] | None]"
 
 _SPACE: Final = b" \n\r\t"
 
 
 class Unusual(Exception):
-    """Something that the fast path doesn't judge."""
+    """Signal for a body that needs the slow path."""
 
 
 def look_at(plain: Any, definition: str) -> int:
-    """How many keys a decoded document has; raises Unusual when its type doesn't know one of them."""
+    """Return the number of keys of a decoded document; raises Unusual if its type lacks one of them."""
     try:
         return _count(plain, _fields_of(shape_of(definition)))
     except (KeyError, RecursionError):
@@ -32,7 +32,7 @@ def look_at(plain: Any, definition: str) -> int:
 
 
 def _count(struct: Any, known: Fields) -> int:
-    """One function and plain tables, because this runs for every field of every body."""
+    """Count the keys of a struct; one function and plain tables, because it runs for every field of every body."""
     keys = len(struct)
     for name, value in struct.items():
         place = known[name]
@@ -40,7 +40,7 @@ def _count(struct: Any, known: Fields) -> int:
             continue
         holds, inner = place
         if value is None:
-            if holds == _FREE:  # where JSON is kept as it is, a null still means that there is none
+            if holds == _FREE:  # a null in free-form JSON means absent
                 raise Unusual
         elif holds == _STRUCT:
             keys += _count(value, inner)
@@ -57,10 +57,10 @@ def _count(struct: Any, known: Fields) -> int:
 
 
 def keys_written(text: bytes) -> int:
-    """How many keys a JSON text has, repeated ones included; never too few, or raises Unusual.
+    """Return the number of keys in a JSON text, including duplicates; never too few. Raises Unusual.
 
-    A key ends in `":`, and so does an escaped quote within a string, which its backslash tells apart as long as no
-    escaped backslash stands before a quote.
+    A key ends in `":`, and so does an escaped quote within a string, which its backslash distinguishes as long as no
+    escaped backslash precedes a quote.
     """
     packed = text.translate(None, _SPACE)
     keys = packed.count(b'":')
@@ -72,7 +72,7 @@ def keys_written(text: bytes) -> int:
 
 
 def has_repeated_keys(body: bytes, plain: Any) -> bool:
-    """Whether a body may have more keys than what it was decoded to."""
+    """Return True if a body may have more keys than the document decoded from it."""
     try:
         return keys_written(body) != keys_written(msgspec.json.encode(plain))
     except Unusual:
@@ -83,7 +83,7 @@ _tables: dict[Shape, Fields] = {}
 
 
 def _fields_of(shape: Shape) -> Fields:
-    """The table of a struct, made once; it may hold itself."""
+    """Return the table of a struct, made once; it may contain itself."""
     known = _tables.get(shape)
     if known is None:
         known = _tables[shape] = {}

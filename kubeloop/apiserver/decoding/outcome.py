@@ -1,4 +1,4 @@
-"""What comes of decoding a body: an object with warnings, or a refusal in upstream's words."""
+"""Results of decoding: an object with warnings, or an error with upstream's message."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ _ECHO_LENGTH: Final = 30
 
 
 class Decoded(NamedTuple):
+    """Decoded object and warnings."""
+
     obj: Any
     warnings: list[str]
 
 
 class StrictError(ValueError):
-    """Fields that are unknown or repeated, refused because the client asked for that."""
+    """Error for unknown or duplicate fields under strict field validation."""
 
     def __init__(self, found: Sequence[str]) -> None:
         super().__init__("strict decoding error: " + ", ".join(found))
@@ -27,17 +29,19 @@ class StrictError(ValueError):
 
 
 def refused(meta: TypeMeta, resource: Resource, why: str) -> errors.BadRequest:
+    """Return the BadRequest error for a body that does not decode as the resource's kind."""
     return errors.bad_request(f'{meta.kind} in version "{meta.version}" cannot be handled as a {resource.kind}: {why}')
 
 
 def unrecognized(why: str, body: bytes, resource: Resource) -> errors.BadRequest:
+    """Return the BadRequest error for a body whose kind is not recognizable."""
     return errors.bad_request(
         f"the object provided is unrecognized (must be of type {resource.kind}): {why} ({_echo(body)})"
     )
 
 
 def _echo(body: bytes) -> str:
-    """The beginning of a body, in hexadecimal when it doesn't look like JSON."""
+    """Return the beginning of a body, in hexadecimal if it doesn't look like JSON."""
     if not body:
         return "<empty>"
     shown = decode_text(body[:_ECHO_LENGTH]) if body[:1] == b"{" else body[:_ECHO_LENGTH].hex()

@@ -1,4 +1,4 @@
-"""How errors show the document that a patch made: upstream's patch library sorts the keys of every object it opened."""
+"""Patched documents as errors show them: upstream's patch library sorts the keys of objects that it parsed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def after_merge(patched: Any, patch: Any) -> Any:
-    """The document that a merge patch made: opened is what the patch speaks of."""
+    """Return the result of a merge patch with sorted keys in all objects that the patch names."""
     if isinstance(patched, list):
         return [_sorted(one) for one in patched]
     if not isinstance(patched, dict) or not isinstance(patch, dict):
@@ -21,7 +21,7 @@ def _sorted(value: Any) -> Any:
 
 
 def after_operations(patched: Any, operations: Any) -> Any:
-    """The document that a JSON patch made: opened is what lies on the way to the places of its operations."""
+    """Return the result of a JSON patch with sorted keys in all objects on its operations' paths."""
     shown = {key: patched[key] for key in sorted(patched)}
     for operation in operations:
         for field in ("path", "from"):
@@ -30,7 +30,7 @@ def after_operations(patched: Any, operations: Any) -> Any:
 
 
 def _steps(pointer: str) -> list[str]:
-    """The way to the object or list that holds a pointer's place."""
+    """Return the path to the parent of a JSON pointer's target."""
     return [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:-1]]
 
 

@@ -1,7 +1,7 @@
-"""Which kinds upstream's decoders know, and which of them are versions of the same thing.
+"""Kinds that upstream's schemes register, and their common internal types.
 
-A body may name a kind that is known but doesn't belong where it was sent, or a version that is known but no longer
-served; upstream tells these apart from kinds it never heard of.
+A body may name a kind that is registered but sent to the wrong path, or a version that is no longer served; upstream
+distinguishes these from unknown kinds.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 
 from kubeloop.api.kinds import RESOURCES
 
-# Kinds that can be decoded though they aren't served as resources, or not in that version any more.
+# Kinds that can be decoded although they aren't served as resources, or no longer in that version.
 _ALSO_KNOWN: Final = {
     "v1": "ComponentStatusList List NodeProxyOptions PodAttachOptions PodExecOptions PodLogOptions "
     "PodPortForwardOptions PodProxyOptions RangeAllocation SerializedReference ServiceProxyOptions Status "
@@ -61,11 +61,11 @@ _ALSO_KNOWN: Final = {
     "VolumeAttributesClass*",
     "storagemigration.k8s.io/v1beta1": "StorageVersionMigration*",
 }
-# Known in every version of every group.
+# Registered in every version of every group.
 _EVERYWHERE: Final = frozenset(
     ("CreateOptions", "DeleteOptions", "GetOptions", "ListOptions", "PatchOptions", "UpdateOptions", "WatchEvent")
 )
-# The servers within the server that decode on their own, by where upstream makes their tables of kinds.
+# Delegated servers with their own scheme, by the location of upstream's scheme.
 _OWN_SCHEMES: Final = {
     "apiextensions.k8s.io": "pkg/apiserver/apiserver.go:56",
     "apiregistration.k8s.io": "pkg/apiserver/scheme/scheme.go:28",
@@ -96,7 +96,7 @@ def _known(group_version: str) -> frozenset[str]:
 
 
 def is_known(group_version: str, kind: str, server_group: str) -> bool:
-    """Whether the decoder that serves a group knows a kind."""
+    """Return True if the scheme that serves a group has the kind registered."""
     group = group_version.rpartition("/")[0]
     if (server_group in _OWN_SCHEMES or group in _OWN_SCHEMES) and group != server_group:
         return False
@@ -104,11 +104,12 @@ def is_known(group_version: str, kind: str, server_group: str) -> bool:
 
 
 def scheme_name(server_group: str) -> str:
+    """Return the name of the scheme that serves a group."""
     return _OWN_SCHEMES.get(server_group, _MAIN_SCHEME)
 
 
 def internal_type(group: str, kind: str) -> str:
-    """The type that all versions of a kind have in common, such as `apps.Deployment`."""
+    """Return the internal type of all versions of a kind, such as `apps.Deployment`."""
     if kind == "Scale":
         return "autoscaling.Scale"
     if group == "extensions":

@@ -1,4 +1,4 @@
-"""The Go types behind the schema: what may stand where, and what the type is called in error messages."""
+"""Go types behind the schema: the expected values, and the type names of error messages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SPECIAL: Final[Mapping[str, tuple[Category, str]]] = {
     "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime": ("micro-time", "v1.MicroTime"),
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": ("int-or-string", "intstr.IntOrString"),
 }
-# Types with decoders of their own that keep the JSON they are given.
+# Types with their own decoders, which keep the JSON as it is.
 _FREE_FORM: Final = frozenset(
     (
         "JSON",
@@ -43,7 +43,7 @@ _SCALARS: Final[Mapping[tuple[str, str], tuple[Category, str]]] = {
 
 
 class Shape:
-    """One place in an object as Go's decoder sees it."""
+    """Type of one place in an object, as Go's decoder sees it."""
 
     def __init__(self, category: Category, go_type: str, source: Mapping[str, Any], definition: str = "") -> None:
         self.category = category
@@ -53,18 +53,18 @@ class Shape:
 
     @property
     def name(self) -> str:
-        """A struct's name without its package."""
+        """Name of a struct without its package."""
         return self._definition.rpartition(".")[2]
 
     @cached_property
     def fields(self) -> Mapping[str, Shape]:
-        """A struct's fields by wire name."""
+        """Fields of a struct by wire name."""
         named = named_types(self._definition)
         return {field: _place(prop, named.get(field, "")) for field, prop in self._source.get("properties", {}).items()}
 
     @cached_property
     def item(self) -> Shape:
-        """What a list or map holds."""
+        """Type of the items of a list or map."""
         inner = self._source.get("items") or self._source["additionalProperties"]
         # Of `[]v1.Capability` or `map[string]v1.ExtraValue`, the part behind the brackets.
         _, bracket, named = self.go_type.partition("]")
@@ -73,7 +73,7 @@ class Shape:
 
 @cache
 def shape_of(definition: str) -> Shape:
-    """The shape of a named type, such as `io.k8s.api.core.v1.Pod`."""
+    """Return the shape of a named type, such as `io.k8s.api.core.v1.Pod`."""
     special = _SPECIAL.get(definition)
     source = definitions()[definition]
     if special:
@@ -84,7 +84,7 @@ def shape_of(definition: str) -> Shape:
 
 
 def _place(source: Mapping[str, Any], named: str = "") -> Shape:
-    """The shape of a field or item; `named` is its type's name where it has one."""
+    """Return the shape of a field or item; `named` is the name of its type, if it has one."""
     reference = source.get("$ref")
     if reference:
         return shape_of(reference.removeprefix(_REF))

@@ -1,4 +1,4 @@
-"""Which kind and version a body says it is, and whether that fits where it was sent."""
+"""Kind and version of a body, and checks that they fit the resource."""
 
 from __future__ import annotations
 
@@ -16,25 +16,28 @@ _FIELDS: Final = {"apiversion": "apiVersion", "kind": "kind"}
 
 
 class TypeMeta(NamedTuple):
+    """Group, version and kind of a body."""
+
     group: str
     version: str
     kind: str
 
     @property
     def group_version(self) -> str:
+        """Group and version as in apiVersion."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
 
 class UnrecognizedError(ValueError):
-    """A body that doesn't even say what it is."""
+    """Error for a body without recognizable kind and version."""
 
 
 class MisfitError(ValueError):
-    """A body of a kind that can't be taken here."""
+    """Error for a body whose kind is not accepted by the resource."""
 
 
 def interpret(document: Any) -> TypeMeta:
-    """What a document says of itself, in any case of letters as upstream's first look takes them."""
+    """Return the kind and version of a document, with case-insensitive keys as upstream's first pass."""
     found = {"apiVersion": "", "kind": ""}
     if document is not None and not isinstance(document, Pairs | dict):
         raise UnrecognizedError(
@@ -69,7 +72,7 @@ def _group_and_version(text: str) -> tuple[str, str]:
 
 
 def completed(meta: TypeMeta, resource: Resource) -> TypeMeta:
-    """What a document leaves open is what its path says."""
+    """Return the type with missing parts taken from the resource."""
     group, version, kind = meta
     if not version and group in ("", resource.group):
         group, version = resource.group, resource.version
@@ -77,7 +80,7 @@ def completed(meta: TypeMeta, resource: Resource) -> TypeMeta:
 
 
 def check_known(meta: TypeMeta, resource: Resource) -> None:
-    """Refuses kinds and versions that nobody ever defined."""
+    """Raise MisfitError for an unregistered kind or version."""
     if not meta.version:
         raise MisfitError("Object 'apiVersion' is missing")
     if not is_known(meta.group_version, meta.kind, resource.group):
@@ -88,7 +91,7 @@ def check_known(meta: TypeMeta, resource: Resource) -> None:
 
 
 def check_convertible(meta: TypeMeta, resource: Resource) -> None:
-    """Refuses a kind that isn't a version of what the resource holds."""
+    """Raise MisfitError for a kind that is no version of the resource's kind."""
     wanted = internal_type(resource.group, resource.kind)
     if internal_type(meta.group, meta.kind) != wanted:
         raise MisfitError(f"converting ({meta.version}.{meta.kind}) to ({wanted}): unknown conversion")

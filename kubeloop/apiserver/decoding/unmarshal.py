@@ -1,8 +1,8 @@
-"""The careful way through a document: what Go's decoder would make of it, and what it would say.
+"""Unmarshals a parsed document as Go's decoder does, with its error messages.
 
-Follows a parsed document along its type in document order. Nulls mean what they mean in Go, repeated objects are
-merged, unknown and repeated fields are noted. The first value of a wrong type is remembered while the rest is read;
-a text that its type can't parse (a quantity, a time) ends the reading at once.
+Follows the document along its type in document order. Nulls mean what they mean in Go, duplicate objects are merged,
+unknown and duplicate fields are recorded. The first value of a wrong type is remembered while the rest is read; a text
+that its type can't parse (a quantity, a time) ends the reading at once.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _ZERO: Final[dict[Category, Any]] = {
 
 
 class UnmarshalError(ValueError):
-    """A document that doesn't fit its type, in the words of Go's decoder."""
+    """Error for a document that doesn't fit its type, with the message of Go's decoder."""
 
 
 def unmarshal(document: Any, shape: Shape) -> tuple[dict[str, Any], list[str]]:
-    """The document as its type takes it, and the strict errors found on the way; raises UnmarshalError."""
+    """Return the document as its type takes it, and the strict errors; raises UnmarshalError."""
     reader = _Reader()
     try:
         plain = reader.read(shape, document)
@@ -55,7 +55,7 @@ def unmarshal(document: Any, shape: Shape) -> tuple[dict[str, Any], list[str]]:
 
 
 def number_text(value: Any) -> str | None:
-    """A number as it was written; None for everything else."""
+    """Return a number as it was written; None for everything else."""
     if isinstance(value, Number):
         return str(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -64,7 +64,7 @@ def number_text(value: Any) -> str | None:
 
 
 def kind_of(value: Any) -> str:
-    """A value's kind in the decoder's words."""
+    """Return the JSON kind of a value, as Go's decoder names it."""
     if isinstance(value, Pairs | dict):
         return "object"
     if isinstance(value, list | tuple):
@@ -75,7 +75,7 @@ def kind_of(value: Any) -> str:
 
 
 def plain_json(value: Any) -> Any:
-    """Free-form JSON as it can be encoded again, numbers untouched."""
+    """Return free-form JSON in an encodable form, with numbers unchanged."""
     if isinstance(value, Pairs | dict):
         return {whole_text(key): plain_json(one) for key, one in value.items()}
     if isinstance(value, list):
@@ -86,13 +86,13 @@ def plain_json(value: Any) -> Any:
 
 
 class _Reader:
-    """One way through one document."""
+    """Reader of one document."""
 
     def __init__(self) -> None:
         self.saved = ""  # the first wrong type
-        self.strict: dict[str, None] = {}  # unknown and repeated fields, each once, in order
-        self.place: list[str] = []  # where we are, with keys and indexes
-        self.struct = ""  # the innermost struct, and the fields that lead to its field
+        self.strict: dict[str, None] = {}  # unknown and duplicate fields, each once, in order
+        self.place: list[str] = []  # current path, with keys and indexes
+        self.struct = ""  # the innermost struct, and the path to its field
         self.fields: list[str] = []
         self.readers: dict[Category, Callable[[Shape, Any, Any], Any]] = {
             "struct": self.read_struct,
@@ -111,7 +111,7 @@ class _Reader:
         }
 
     def read(self, shape: Shape, value: Any, before: Any = _ABSENT) -> Any:
-        """What a place holds after a value was read into it that held `before`."""
+        """Return the content of a place that held `before`, after reading a value into it."""
         if value is None:
             return _ABSENT if shape.category in ("map", "list", "any") else before
         return self.readers[shape.category](shape, value, before)
@@ -166,7 +166,7 @@ class _Reader:
         return made
 
     def read_item(self, step: str, shape: Shape, value: Any) -> Any:
-        """An element of a list or map: null is its type's zero value, or null where that stands for itself."""
+        """Read an element of a list or map; null is its type's zero value, or null itself."""
         if value is None:
             return _ZERO.get(shape.category)
         self.place.append(step)
@@ -252,7 +252,7 @@ class _Reader:
 
 
 def _integer(text: str, limit: int) -> int | None:
-    """A number's text as an integer below a limit; None for what isn't one."""
+    """Return a number's text as an integer below a limit; None if it isn't one."""
     digits = text.removeprefix("-")
     if not digits.isdigit() or len(digits) > 20:
         return None

@@ -1,6 +1,6 @@
-"""YAML as sigs.k8s.io/yaml reads it: YAML 1.1 scalars, times kept as strings, keys made strings, bombs refused.
+"""YAML as sigs.k8s.io/yaml reads it: YAML 1.1 scalars, times as strings, keys as strings, alias bombs rejected.
 
-Built from parser events with a stack of our own, so that neither nesting nor aliases can exhaust the machine.
+Built from parser events with an explicit stack, so that neither nesting nor aliases can exhaust memory or stack.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kubeloop.apiserver.decoding.ordinary import has_repeated_keys
 
 _Loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 _MAX_DEPTH: Final = 500
-# Copies that aliases may make in all; a document of ours never needs more.
+# Maximum number of copies that aliases may make in total.
 _MAX_ALIASED: Final = 100_000
 _CORE: Final = "tag:yaml.org,2002:"
 _MERGE: Final = "<<"
@@ -34,7 +34,7 @@ _MAX_INT: Final = 2**64
 
 
 def parse_yaml(body: bytes) -> tuple[Any, list[str]]:
-    """A YAML (or JSON) document with warnings about repeated keys; raises ValueError."""
+    """Parse YAML (or JSON); return the document and warnings about duplicate keys. Raises ValueError."""
     try:
         plain = msgspec.json.decode(body)
         if not has_repeated_keys(body, plain):
@@ -45,7 +45,7 @@ def parse_yaml(body: bytes) -> tuple[Any, list[str]]:
 
 
 def read_yaml(body: bytes) -> tuple[Any, list[str]]:
-    """The first document of a text, and what a strict parser says about repeated keys; raises ValueError."""
+    """Parse the first document of a text; return it and the errors about duplicate keys. Raises ValueError."""
     builder = _Builder()
     try:
         loader = _Loader(decode_text(body))
@@ -59,7 +59,7 @@ def read_yaml(body: bytes) -> tuple[Any, list[str]]:
 
 
 def _worded(error: yaml.YAMLError) -> str:
-    """A parser's complaint with its line, counted as upstream's parser counts."""
+    """Return a parser error with its line, counted as upstream's parser counts."""
     problem = (
         getattr(error, "problem", None) or getattr(error, "reason", None) or "unknown problem parsing YAML content"
     )
@@ -71,7 +71,7 @@ def _worded(error: yaml.YAMLError) -> str:
 
 
 class _Frame:
-    """A list or map that is being filled; `key` is set while a map waits for its value."""
+    """List or map under construction; `key` is set while a map waits for its value."""
 
     def __init__(self, made: dict[str, Any] | list[Any], anchor: str | None) -> None:
         self.made = made
@@ -81,7 +81,7 @@ class _Frame:
 
 
 class _Builder:
-    """Makes a document of parser events."""
+    """Builds a document from parser events."""
 
     def __init__(self) -> None:
         self.document: Any = None
@@ -141,7 +141,7 @@ class _Builder:
         self.add(frame.made, event)
 
     def add(self, value: Any, event: Any) -> None:
-        """Put a finished value where the parser stands."""
+        """Add a finished value at the current position."""
         self.built += 1
         if not self.stack:
             self.document = value
@@ -170,7 +170,7 @@ class _Builder:
         frame.key = None
 
     def key_text(self, key: Any, made: dict[str, Any], event: Any) -> str:
-        """A key as JSON can have it."""
+        """Return a key as JSON string; records duplicates. Raises ValueError for a null, list or map as key."""
         if isinstance(key, dict | list) or key is None:
             raise ValueError("error converting YAML to JSON: unsupported map key")
         text = key if isinstance(key, str) else _as_text(key)
@@ -189,7 +189,7 @@ def _as_text(value: Any) -> str:
 
 
 def scalar(event: Any) -> Any:
-    """What a scalar stands for: a plain one is resolved, a quoted one is text."""
+    """Return the value of a scalar: a plain one is resolved, a quoted one is text."""
     tag = event.tag
     if tag == _CORE + "binary":
         try:
@@ -204,7 +204,7 @@ def scalar(event: Any) -> Any:
 
 
 def resolve(text: str) -> Any:
-    """A plain scalar of YAML 1.1 as upstream's parser resolves it; times stay strings."""
+    """Resolve a plain YAML 1.1 scalar as upstream's parser does; times stay strings."""
     if text in _WORDS:
         return _WORDS[text]
     if text[0] in "-+.0123456789":

@@ -1,6 +1,6 @@
-"""Objects that lie in the store encrypted: between the server, which sees them plain, and the store, which never does.
+"""Encryption at rest: encrypts objects between the server and the store.
 
-EncryptionConfiguration ─▶ configuration: which resources, which providers, which keys
+EncryptionConfiguration ─▶ configuration: resources, providers, keys
                              └▶ transformers: plain ⇄ k8s:enc:PROVIDER:v1:KEY:…  (providers: aescbc, aesgcm, secretbox)
-server ⇄ store: writes with the first key, reads with any, and remembers what it has read ⇄ the store itself
+server ⇄ store.EncryptedStore: writes with the first key, reads with any, caches decrypted records ⇄ the store itself
 """

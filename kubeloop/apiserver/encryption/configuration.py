@@ -1,4 +1,4 @@
-"""EncryptionConfiguration files: read, checked with upstream's messages, and made into transformers."""
+"""EncryptionConfiguration files: parsed, validated with upstream's messages, and turned into transformers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CIPHERS: dict[str, tuple[Callable[[bytes], Cipher], tuple[int, ...], str]] = {
 
 
 class ConfigurationError(ValueError):
-    """Why a file can't be used; the message is one sentence for a person."""
+    """Error for an invalid file; the message is one sentence for the operator."""
 
 
 class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -34,20 +34,20 @@ class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
 
 
 class Key(_Strict, frozen=True):
-    """A name and a secret in base64."""
+    """Key of a provider: name, and secret in base64."""
 
     name: str = ""
     secret: str = ""
 
 
 class Keys(_Strict, frozen=True):
-    """A provider's keys, the one that writes first."""
+    """Keys of a provider; the first one encrypts."""
 
     keys: tuple[Key, ...] = ()
 
 
 class ProviderConfig(_Strict, frozen=True):
-    """One of them, exactly."""
+    """Provider configuration: exactly one field is set."""
 
     aesgcm: Keys | None = None
     aescbc: Keys | None = None
@@ -57,14 +57,14 @@ class ProviderConfig(_Strict, frozen=True):
 
 
 class ResourceConfig(_Strict, frozen=True):
-    """Resources and how they are stored."""
+    """Resources and their providers."""
 
     resources: tuple[str, ...] = ()
     providers: tuple[ProviderConfig, ...] = ()
 
 
 class EncryptionConfiguration(_Strict, frozen=True):
-    """A whole file."""
+    """EncryptionConfiguration file."""
 
     kind: str = ""
     api_version: str = ""
@@ -72,12 +72,13 @@ class EncryptionConfiguration(_Strict, frozen=True):
 
 
 class Transformers:
-    """Which transformer a resource has; None for one that nothing is said about."""
+    """Transformers by resource."""
 
     def __init__(self, found: Mapping[GroupResource, Transformer]) -> None:
         self._found = dict(found)
 
     def of(self, group: str, resource: str) -> Transformer | None:
+        """Return the transformer of a resource; None if it is not configured."""
         for wanted in ((group, resource), (group, _ANY), (_ANY, _ANY)):
             if wanted in self._found:
                 return self._found[wanted]
@@ -85,7 +86,7 @@ class Transformers:
 
 
 def read_configuration(path: Path) -> Transformers:
-    """Raises `ConfigurationError`."""
+    """Read a file into transformers. Raises `ConfigurationError`."""
     import yaml
 
     try:
@@ -105,7 +106,7 @@ def read_configuration(path: Path) -> Transformers:
 
 
 def transformers_of(config: EncryptionConfiguration) -> Transformers:
-    """Of a configuration that has no problems; a resource that is named twice may be read by all its providers."""
+    """Return the transformers of a valid configuration; a resource named twice can be read by all its providers."""
     found: dict[GroupResource, list[Provider]] = {}
     for one in config.resources:
         providers = [_provider_of(provider) for provider in one.providers]
@@ -119,7 +120,7 @@ def transformers_of(config: EncryptionConfiguration) -> Transformers:
 
 
 def parsed(text: str) -> GroupResource:
-    """`secrets` and `secrets.` are of the core group, `deployments.apps` is not."""
+    """Parse a group resource: `secrets` and `secrets.` are of the core group, `deployments.apps` is not."""
     resource, _, group = text.partition(".")
     return group, resource
 
@@ -139,7 +140,7 @@ def _provider_of(config: ProviderConfig) -> Provider:
 
 
 def problems_of(config: EncryptionConfiguration) -> Iterator[str]:
-    """What is wrong, each with its path."""
+    """Yield the validation errors, each with its path."""
     if not config.resources:
         yield "resources: Required value: at least one resources is required"
     for index, one in enumerate(config.resources):
@@ -214,7 +215,7 @@ def _provider_problems(provider: ProviderConfig, path: str) -> Iterator[str]:
 
 
 def _key_problems(key: Key, path: str, sizes: tuple[int, ...]) -> Iterator[str]:
-    """A secret is never said."""
+    """Yield the errors of a key; the secret is never shown."""
     if not key.name:
         yield f"{path}.name: Required value: name is a mandatory field for a key"
     if not key.secret:

@@ -1,4 +1,4 @@
-"""What turns plain bytes into secret ones and back, one provider each; the layouts are upstream's."""
+"""Ciphers of the encryption providers; the layouts are upstream's."""
 
 from __future__ import annotations
 
@@ -14,27 +14,28 @@ _TOO_SHORT = "the stored data was shorter than the required size"
 
 
 class Undecryptable(Exception):
-    """Stored bytes that a key does not open; the message is upstream's."""
+    """Error for stored bytes that a key does not decrypt; the message is upstream's."""
 
 
 class NotInstalled(Exception):
-    """A provider needs a package that isn't there; the message is one sentence for a person."""
+    """Error for a provider whose package is missing; the message is one sentence for the operator."""
 
 
 class Cipher(Protocol):
-    """One key of one provider. `context` is where the bytes lie: authenticated ones are worth nothing elsewhere."""
+    """Cipher of one key. `context` is the store key: authenticated ciphers reject values moved elsewhere."""
 
-    def seal(self, plain: bytes, context: bytes) -> bytes: ...
+    def seal(self, plain: bytes, context: bytes) -> bytes:
+        """Encrypt."""
 
     def open(self, sealed: bytes, context: bytes) -> bytes:
-        """Raises `Undecryptable`."""
+        """Decrypt; raises `Undecryptable`."""
 
 
-# Nonces come from the system and not from the clock's source: whoever could foresee one could break the cipher.
+# Nonces come from the system, not from the clock's seeded source: a predictable nonce would break the cipher.
 
 
 class AesGcm:
-    """AES in Galois counter mode; what is stored can't be changed or moved unnoticed."""
+    """AES-GCM; detects stored values that were changed or moved."""
 
     def __init__(self, key: bytes) -> None:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -42,10 +43,12 @@ class AesGcm:
         self._cipher = AESGCM(key)
 
     def seal(self, plain: bytes, context: bytes) -> bytes:
+        """Encrypt under a random nonce, which is prepended."""
         nonce = os.urandom(_GCM_NONCE)
         return nonce + self._cipher.encrypt(nonce, plain, context)
 
     def open(self, sealed: bytes, context: bytes) -> bytes:
+        """Decrypt; raises `Undecryptable`."""
         from cryptography.exceptions import InvalidTag
 
         if len(sealed) < _GCM_NONCE + _GCM_TAG:
@@ -57,7 +60,7 @@ class AesGcm:
 
 
 class AesCbc:
-    """AES in cipher block chaining with PKCS#7 padding; secret, but not authenticated."""
+    """AES-CBC with PKCS#7 padding; confidential, but not authenticated."""
 
     def __init__(self, key: bytes) -> None:
         from cryptography.hazmat.primitives.ciphers.algorithms import AES
@@ -65,11 +68,13 @@ class AesCbc:
         self._algorithm = AES(key)
 
     def seal(self, plain: bytes, context: bytes) -> bytes:
+        """Encrypt under a random initialization vector, which is prepended."""
         vector, padding = os.urandom(_BLOCK), _BLOCK - len(plain) % _BLOCK
         encryptor = self._with(vector).encryptor()
         return bytes(vector + encryptor.update(plain + bytes([padding]) * padding) + encryptor.finalize())
 
     def open(self, sealed: bytes, context: bytes) -> bytes:
+        """Decrypt; raises `Undecryptable`."""
         if len(sealed) < _BLOCK:
             raise Undecryptable(_TOO_SHORT)
         vector, body = sealed[:_BLOCK], sealed[_BLOCK:]
@@ -102,9 +107,11 @@ class Secretbox:
         self._box = SecretBox(key)
 
     def seal(self, plain: bytes, context: bytes) -> bytes:
+        """Encrypt under a random nonce, which is prepended."""
         return bytes(self._box.encrypt(plain, os.urandom(_BOX_NONCE)))
 
     def open(self, sealed: bytes, context: bytes) -> bytes:
+        """Decrypt; raises `Undecryptable`."""
         from nacl.exceptions import CryptoError
 
         if len(sealed) < _BOX_NONCE + _BOX_TAG:

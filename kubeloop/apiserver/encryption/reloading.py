@@ -1,4 +1,4 @@
-"""Reads a changed configuration of encryption again, and keeps to the last good one."""
+"""Reloads a changed EncryptionConfiguration, and keeps the last valid one on errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LOOK_SECONDS = 5.0
 
 
 class Reloading:
-    """One file, for one store."""
+    """Reloader of one file for one store."""
 
     def __init__(self, path: Path, store: EncryptedStore) -> None:
         self._path = path
@@ -22,7 +22,7 @@ class Reloading:
         self._seen = self._content()
 
     def look(self) -> None:
-        """A file that is gone for a moment, as while it is replaced, is no change."""
+        """Reload the file if it has changed; a missing file, as while it is replaced, is no change."""
         content = self._content()
         if not content or content == self._seen:
             return

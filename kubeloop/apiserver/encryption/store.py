@@ -1,4 +1,4 @@
-"""A store whose values are plain to its users and encrypted to what lies below."""
+"""Store wrapper that encrypts values for the inner store and decrypts them for its users."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from kubeloop.store.watch import BufferedWatch
 
 log = logging.getLogger(__name__)
 
-_Pair = tuple[Record, Record]  # as it lies in the store, and as it is shown
+_Pair = tuple[Record, Record]  # stored and decrypted form
 _KNOWN = {one.key_prefix: (one.group, one.plural) for one in reversed((*RESOURCES, *OFFERED)) if one.is_stored} | {
     "/registry/events/": ("", "events")
 }
 
 
 class EncryptedStore:
-    """Implements `Store`. What has been opened once is remembered, so that reading costs a look-up, not a decryption.
+    """Implements `Store` with encryption. Decrypted records are cached, so that a read costs a lookup.
 
-    `_opened` holds for each key the newest record as it lies in the store and as it is shown, and the one before it;
-    the same record is shown as the same object, which others rely on. `_scopes` are the resources' transformers by the
-    place of their objects; None for those that are, and lie there, unencrypted.
+    `_opened` holds for each key the newest record in its stored and decrypted form, and the one before it; the same
+    record is always returned as the same object, on which other code relies. `_scopes` are the transformers by key
+    prefix of a resource; None for those that are not, and have not been, encrypted.
     """
 
     def __init__(self, inner: Store, transformers: Transformers | None) -> None:
@@ -41,19 +41,19 @@ class EncryptedStore:
         self._watches: set[BufferedWatch] = set()
         labels = ("resource", "transformation_type", "transformer_prefix", "status")
         self.operations = Counters("apiserver_storage_transformation_operations_total", *labels)
-        # Where encrypted values lie: there they must be noticed even if nothing says any more how to read them.
+        # Prefixes with encrypted values: these must be detected even if the configuration no longer has their keys.
         everything = inner.range("").records
         self._encrypted = {place_of(one.key) for one in everything if one.value.startswith(ENCRYPTED)}
 
     def use(self, transformers: Transformers | None) -> None:
-        """Another configuration, from now on."""
+        """Use another configuration from now on."""
         self._transformers = transformers
         self._encrypted |= {place for place, scope in self._scopes.items() if scope is not None}
         self._scopes.clear()
         self._opened.clear()
 
     def is_stale(self, record: Record) -> bool:
-        """Whether a record that this store has shown should be written again, even if nothing in it changes."""
+        """Return True if a record must be rewritten even if the object is unchanged, as under an old key."""
         scope, known = self._scope(record.key), self._opened.get(record.key)
         if scope is None or known is None:
             return False
@@ -62,57 +62,71 @@ class EncryptedStore:
 
     @property
     def revision(self) -> int:
+        """Revision of the inner store."""
         return self._inner.revision
 
     @property
     def compact_revision(self) -> int:
+        """Compact revision of the inner store."""
         return self._inner.compact_revision
 
     @property
     def trouble(self) -> str:
+        """Reason why the newest flush of the inner store failed; empty if it did not."""
         return self._inner.trouble
 
     @property
     def shared(self) -> bool:
+        """True if the inner store is shared by several servers."""
         return self._inner.shared
 
     @property
     def lost(self) -> int:
+        """Number of times that peeked writes of the inner store have failed."""
         return self._inner.lost
 
     async def settled(self) -> None:
+        """Wait until the outcome of every write in progress is known."""
         await self._inner.settled()
 
     async def current(self) -> None:
+        """Wait until reads show everything acknowledged before this call; raises `StoreError`."""
         await self._inner.current()
 
     async def reached(self, revision: int) -> None:
+        """Wait a while for a revision; compare `revision` to see if it has been reached."""
         await self._inner.reached(revision)
 
     def expires(self, prefix: str, seconds: float) -> bool:
+        """Let keys under a prefix expire some seconds after their last write; return True if the store does so."""
         return self._inner.expires(prefix, seconds)
 
     async def start(self) -> None:
-        """Started already: what it holds decides about encryption."""
+        """Do nothing: the inner store is started already, as its content decides about encryption."""
 
     async def close(self) -> None:
+        """End the watches and close the inner store."""
         for watch in tuple(self._watches):
             watch.end()
         await self._inner.close()
 
     def peek(self, key: str) -> Record | None:
+        """Return the newest record decrypted, durable or not."""
         return self._shown(self._inner.peek(key))
 
     def get(self, key: str) -> Record | None:
+        """Return the newest durable record decrypted."""
         return self._shown(self._inner.get(key))
 
     def range(self, prefix: str, *, start_after: str = "", limit: int = 0, revision: int = 0) -> Range:
+        """Return durable records under a prefix, decrypted."""
         found = self._inner.range(prefix, start_after=start_after, limit=limit, revision=revision)
         if not self._concerns(prefix):
             return found
         return Range([self._listed(one) for one in found.records], found.revision, found.more, found.remaining)
 
     def write(self, key: str, value: bytes | None, expected: int | None = None) -> asyncio.Future[Event]:
+        """Encrypt and write a value; conflicts carry the decrypted record."""
         scope = self._scope(key)
         if scope is None:
             return self._inner.write(key, value, expected)
@@ -126,12 +140,15 @@ class EncryptedStore:
         return _mapped(written, self._event, self._refusal)
 
     async def durable(self, record: Record) -> int:
+        """Wait until a record is durable, and return its revision; conflicts carry the decrypted record."""
         try:
             return await self._inner.durable(record)
         except Conflict as conflict:
             raise Conflict(self._shown(conflict.current)) from None
 
     def subscribe(self, prefix: str, after_revision: int, callback: EventCallback) -> Subscription:
+        """Subscribe to decrypted events; those that can't be decrypted are left out."""
+
         def tell(events: Sequence[Event]) -> None:
             if self._concerns(prefix):
                 events = [shown for event in events if (shown := self._readable(event)) is not None]
@@ -141,18 +158,21 @@ class EncryptedStore:
         return self._inner.subscribe(prefix, after_revision, tell)
 
     def watch(self, prefix: str, after_revision: int, *, buffer: int = WATCH_BUFFER_EVENTS) -> BufferedWatch:
+        """Watch decrypted events through a buffer."""
         watch = BufferedWatch(buffer, on_end=self._watches.discard)
         watch.attach(self.subscribe(prefix, after_revision, watch.push))
         self._watches.add(watch)
         return watch
 
     def compact(self, revision: int) -> None:
+        """Compact the inner store."""
         self._inner.compact(revision)
 
     async def snapshot(self, path: str) -> int:
+        """Write a snapshot of the inner store, encrypted as it is."""
         return await self._inner.snapshot(path)
 
-    # Within.
+    # Internal methods.
 
     def _scope(self, key: str) -> Transformer | None:
         place = place_of(key)
@@ -168,11 +188,11 @@ class EncryptedStore:
         return found or (UNENCRYPTED if place in self._encrypted else None)
 
     def _concerns(self, prefix: str) -> bool:
-        """Whether something under a prefix may be encrypted; a prefix above all resources may hold anything."""
+        """Return True if a value under a prefix may be encrypted; a prefix above all resources may hold any."""
         return prefix.count("/") < 3 or self._scope(prefix) is not None
 
     def _shown(self, record: Record | None) -> Record | None:
-        """Raises InternalError for what can't be read."""
+        """Return a record decrypted; raises InternalError if that fails."""
         if record is None:
             return None
         try:
@@ -208,7 +228,7 @@ class EncryptedStore:
         return sealed
 
     def _plain(self, scope: Transformer, record: Record) -> bytes:
-        """Raises `Undecryptable`."""
+        """Return the decrypted value. Raises `Undecryptable`."""
         about = _qualified(record.key), "from_storage"
         try:
             plain = scope.open(record.value, record.key)
@@ -226,7 +246,7 @@ class EncryptedStore:
             self._opened[sealed.key] = (known[0], (sealed, shown))
 
     def _event(self, event: Event) -> Event:
-        """Raises `Undecryptable`."""
+        """Return an event decrypted. Raises `Undecryptable`."""
         if self._scope(event.key) is None:
             return event
         previous = self._open(event.previous) if event.previous is not None else None
@@ -239,7 +259,7 @@ class EncryptedStore:
         return Conflict(self._shown(error.current)) if isinstance(error, Conflict) else error
 
     def _readable(self, event: Event) -> Event | None:
-        """An event for those who follow; one that can't be read is left out, for they must not stop for it."""
+        """Return an event decrypted, or None (logged) if that fails: subscribers must not stop for it."""
         try:
             return self._event(event)
         except Undecryptable as error:
@@ -248,14 +268,14 @@ class EncryptedStore:
 
 
 def place_of(key: str) -> str:
-    """Where the objects of a key's resource lie; of a prefix of them as well."""
+    """Return the key prefix of a key's resource; also for a prefix below it."""
     parts = key.split("/", 4)
     place = f"/{'/'.join(parts[1:3])}/"
     return place if place in _KNOWN or len(parts) < 4 else f"{place}{parts[3]}/"
 
 
 def _resource_of(place: str) -> tuple[str, str]:
-    """The group and resource of a place; no resource for what isn't one's."""
+    """Return group and resource of a key prefix; empty if it belongs to no resource."""
     if place in _KNOWN:
         return _KNOWN[place]
     parts = place.split("/")
@@ -270,7 +290,7 @@ def _qualified(key: str) -> str:
 def _mapped(
     written: asyncio.Future[Event], change: Callable[[Event], Event], refusal: Callable[[BaseException], BaseException]
 ) -> asyncio.Future[Event]:
-    """What a write will have done, as its writer sees it."""
+    """Return a future with the write's event, or its error, as the writer sees it."""
     seen: asyncio.Future[Event] = written.get_loop().create_future()
 
     def settle(done: asyncio.Future[Event]) -> None:

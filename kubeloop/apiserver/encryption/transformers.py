@@ -1,4 +1,4 @@
-"""A resource's way into the store and out of it: written with the first key of the first provider, read with any."""
+"""Transformers of a resource's values: write with the first key of the first provider, read with any."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _NO_PREFIX = "no matching prefix found"
 
 
 class Provider(NamedTuple):
-    """The keys of one provider, by name, the one that writes first; `prefix` is empty for one that encrypts nothing."""
+    """Keys of one provider, by name, the writing one first; `prefix` is empty for the identity provider."""
 
     prefix: bytes
     keys: tuple[tuple[bytes, Cipher], ...] = ()
-    no_key: str = ""  # what is said when none of them fits
+    no_key: str = ""  # error message if none of the keys fits
 
     def open(self, stored: bytes, context: bytes) -> bytes:
-        """Raises `Undecryptable`."""
+        """Decrypt with any of the keys. Raises `Undecryptable`."""
         if not self.prefix:
             if stored.startswith(ENCRYPTED):
                 raise Undecryptable("identity transformer tried to read encrypted data")
@@ -38,22 +38,23 @@ IDENTITY = Provider(b"")
 
 
 class Transformer:
-    """What one resource's objects go through."""
+    """Transformer of one resource's values."""
 
     def __init__(self, providers: Sequence[Provider]) -> None:
         self._providers = tuple(providers)
         first = self._providers[0]
         self._writes_with = first.keys[0][1] if first.keys else None
-        # What everything begins with that was written with the present key.
+        # Prefix of all values written with the current key.
         self._head = first.prefix + (first.keys[0][0] if first.keys else b"")
 
     def seal(self, plain: bytes, key: str) -> bytes:
+        """Encrypt with the first key; unchanged under the identity provider."""
         if self._writes_with is None:
             return plain
         return self._head + self._writes_with.seal(plain, key.encode())
 
     def open(self, stored: bytes, key: str) -> bytes:
-        """Raises `Undecryptable`. Two providers of one kind share a prefix: the first failure is not the last word."""
+        """Decrypt with any matching provider; two of one kind share a prefix. Raises `Undecryptable`."""
         failures = []
         for provider in self._providers:
             if stored.startswith(provider.prefix):
@@ -64,14 +65,14 @@ class Transformer:
         raise Undecryptable(_summary(failures) or _NO_PREFIX)
 
     def prefix_of(self, stored: bytes) -> str:
-        """Which provider something was written with, as metrics call it."""
+        """Return the prefix of the provider that wrote a value, as label of metrics."""
         for provider in self._providers:
             if stored.startswith(provider.prefix) and (provider.prefix or not stored.startswith(ENCRYPTED)):
                 return provider.prefix.decode() or "identity"
         return "unknown"
 
     def is_stale(self, stored: bytes) -> bool:
-        """Whether it was written otherwise than it would be now."""
+        """Return True if the value was written with another key than would be used now."""
         return not stored.startswith(self._head) if self._head else stored.startswith(ENCRYPTED)
 
 

@@ -1,9 +1,9 @@
-"""Priority and fairness: how the server's attention is shared among those who ask for it.
+"""API priority and fairness: shares the server's seats among flows of requests.
 
-FlowSchema, PriorityLevelConfiguration ─▶ configuration ─▶ matching: whose request is it? ─▶ a flow of a level
-request ─▶ flow ─▶ level: a free seat? ─ yes ─▶ served at once
-                     └─ no ─▶ one of the few queues that the flow was dealt ─▶ served in its turn, or refused with 429
+FlowSchema, PriorityLevelConfiguration ─▶ config ─▶ flow_schema_match ─▶ flow of a priority level
+request ─▶ flow ─▶ priority_level: free seat? ─ yes ─▶ served at once
+                     └─ no ─▶ one of the queues in the flow's hand (shuffle_sharding) ─▶ served in turn, or 429
 
-A flow is what one FlowSchema says of one user, or one namespace. Levels have seats of their own, some of which they
-lend each other; within a level flows take turns, so that one which asks for much waits for itself.
+A flow is a FlowSchema's requests of one user, or in one namespace. Levels have their own seats, some of which they
+lend each other; within a level flows are served fairly, so that a flow with many requests delays only itself.
 """

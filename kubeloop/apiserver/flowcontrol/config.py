@@ -1,4 +1,4 @@
-"""FlowSchemas and PriorityLevelConfigurations as far as they steer, read from stored bytes without their full types."""
+"""FlowSchemas and PriorityLevelConfigurations, decoded from stored bytes without their full types."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ class _Camel(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Meta(_Camel, frozen=True):
-    """What an object is called."""
+    """Name and UID of an object."""
 
     name: str = ""
     uid: str = ""
 
 
 class Named(_Camel, frozen=True):
-    """A reference by name."""
+    """Reference by name."""
 
     name: str = ""
     namespace: str = ""
 
 
 class Subject(_Camel, frozen=True):
-    """Who is meant: one of the three, as the kind says."""
+    """Subject of a rule: one of the three, by kind."""
 
     kind: str = ""
     user: Named | None = None
@@ -42,7 +42,7 @@ class Subject(_Camel, frozen=True):
 
 
 class ResourceRule(_Camel, frozen=True):
-    """Requests for resources."""
+    """Rule for resource requests."""
 
     verbs: tuple[str, ...] = ()
     api_groups: tuple[str, ...] = ()
@@ -52,14 +52,14 @@ class ResourceRule(_Camel, frozen=True):
 
 
 class NonResourceRule(_Camel, frozen=True):
-    """Requests for other paths."""
+    """Rule for non-resource requests."""
 
     verbs: tuple[str, ...] = ()
     non_resource_urls: tuple[str, ...] = msgspec.field(default=(), name="nonResourceURLs")
 
 
 class Rules(_Camel, frozen=True):
-    """Any of the subjects with any of the rules."""
+    """Any of the subjects with any of the rules (PolicyRulesWithSubjects)."""
 
     subjects: tuple[Subject, ...] = ()
     resource_rules: tuple[ResourceRule, ...] = ()
@@ -67,13 +67,13 @@ class Rules(_Camel, frozen=True):
 
 
 class Distinguisher(_Camel, frozen=True):
-    """By what requests of one schema are told apart."""
+    """Flow distinguisher method."""
 
     type: str = ""
 
 
 class SchemaSpec(_Camel, frozen=True):
-    """Which requests belong to which level."""
+    """Spec of a FlowSchema."""
 
     priority_level_configuration: Named = Named()
     matching_precedence: int = 1000
@@ -82,18 +82,19 @@ class SchemaSpec(_Camel, frozen=True):
 
 
 class Schema(_Camel, frozen=True):
-    """A FlowSchema."""
+    """FlowSchema."""
 
     metadata: Meta = Meta()
     spec: SchemaSpec = SchemaSpec()
 
     @property
     def level(self) -> str:
+        """Name of the priority level."""
         return self.spec.priority_level_configuration.name
 
 
 class Queuing(_Camel, frozen=True):
-    """How many queues, how long, and how many of them a flow may use."""
+    """Number and length of queues, and the hand size of a flow."""
 
     queues: int = 64
     hand_size: int = 8
@@ -101,14 +102,14 @@ class Queuing(_Camel, frozen=True):
 
 
 class LimitResponse(_Camel, frozen=True):
-    """What becomes of a request for which there is no seat."""
+    """Handling of requests without a free seat: Queue or Reject."""
 
     type: str = ""
     queuing: Queuing | None = None
 
 
 class Limited(_Camel, frozen=True):
-    """A share of the seats, and how much of it may be lent and borrowed."""
+    """Limited priority level: shares, and percentages that may be lent and borrowed."""
 
     nominal_concurrency_shares: int | None = 30
     lendable_percent: int | None = 0
@@ -117,14 +118,14 @@ class Limited(_Camel, frozen=True):
 
 
 class Exempt(_Camel, frozen=True):
-    """Never waits; what it does not use others may."""
+    """Exempt priority level: never waits; its unused seats may be lent."""
 
     nominal_concurrency_shares: int | None = 0
     lendable_percent: int | None = 0
 
 
 class LevelSpec(_Camel, frozen=True):
-    """One of the two, as the type says."""
+    """Spec of a priority level: one of the two, by type."""
 
     type: str = "Limited"
     limited: Limited | None = None
@@ -132,33 +133,36 @@ class LevelSpec(_Camel, frozen=True):
 
 
 class LevelConfig(_Camel, frozen=True):
-    """A PriorityLevelConfiguration."""
+    """PriorityLevelConfiguration."""
 
     metadata: Meta = Meta()
     spec: LevelSpec = LevelSpec()
 
     @property
     def is_exempt(self) -> bool:
+        """True if the level is exempt from limits."""
         return self.spec.type == "Exempt"
 
     @property
     def shares(self) -> int:
+        """Nominal concurrency shares."""
         found = self.spec.exempt if self.is_exempt else self.spec.limited
         return (found.nominal_concurrency_shares if found is not None else None) or 0
 
     @property
     def lendable_percent(self) -> int:
+        """Percentage of the nominal seats that may be lent."""
         found = self.spec.exempt if self.is_exempt else self.spec.limited
         return (found.lendable_percent if found is not None else None) or 0
 
     @property
     def borrowing_percent(self) -> int | None:
-        """None where there is no limit but the server's."""
+        """Borrowing limit in percent of the nominal seats; None means unlimited."""
         return None if self.spec.limited is None else self.spec.limited.borrowing_limit_percent
 
     @property
     def queuing(self) -> Queuing | None:
-        """None where whatever finds no seat is refused."""
+        """Queuing configuration; None if requests without a free seat are rejected."""
         limited = self.spec.limited
         if limited is None or limited.limit_response.type != "Queue":
             return None
@@ -169,7 +173,7 @@ _SCHEMA, _LEVEL = msgspec.json.Decoder(Schema), msgspec.json.Decoder(LevelConfig
 
 
 def read_schemas(records: Iterable[Record]) -> list[Schema]:
-    """In the order in which they are tried; without those that are there whatever anybody stores."""
+    """Decode the stored FlowSchemas, in matching order, without the mandatory ones that may be missing."""
     return sorted(
         (_SCHEMA.decode(record.value) for record in records),
         key=lambda one: (one.spec.matching_precedence, one.metadata.name),
@@ -177,12 +181,13 @@ def read_schemas(records: Iterable[Record]) -> list[Schema]:
 
 
 def read_levels(records: Iterable[Record]) -> dict[str, LevelConfig]:
+    """Decode the stored priority levels, by name, with the mandatory ones added."""
     found = {one.metadata.name: one for one in (_LEVEL.decode(record.value) for record in records)}
     return {EXEMPT: _OWN_EXEMPT, CATCH_ALL: _OWN_CATCH_ALL} | found
 
 
 def usable(schemas: Iterable[Schema], levels: Iterable[str]) -> list[Schema]:
-    """Those whose level there is, between the two without which nobody would be served."""
+    """Return the schemas whose level exists, with the mandatory exempt and catch-all ones added."""
     known = set(levels)
     found = [one for one in schemas if one.level in known]
     names = {one.metadata.name for one in found}

@@ -1,4 +1,4 @@
-"""All levels of one server: whose a request is, when it is served, and how seats move between levels."""
+"""Flow control: assigns requests to flows, grants seats, and moves seats between priority levels."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ FlowKey = tuple[str, tuple[str, ...], str, str, str, str, str]
 
 
 class Counts:
-    """What has become of the requests of one schema."""
+    """Request counters of one FlowSchema."""
 
     __slots__ = ("dispatched", "executing", "note_wait", "rejected", "waiting")
 
     def __init__(self, note_wait: Callable[[float, bool], None]) -> None:
-        self.note_wait = note_wait  # how many seconds somebody waited, and whether it was worth it
+        self.note_wait = note_wait  # observes the seconds of a wait, and if it ended with a seat
         self.dispatched = 0
         self.executing = 0
         self.waiting = 0
@@ -46,9 +46,9 @@ class Counts:
 
 
 class Flow:
-    """Requests that wait for each other: what one schema says of one user, or one namespace.
+    """Requests that share queues: those of one FlowSchema and one user or namespace.
 
-    Entered, it is a seat for as long as a request is served; many may be in it at a time.
+    As an async context manager it holds a seat while a request is served; many requests may be in it at a time.
     """
 
     __slots__ = ("_clock", "counts", "hand", "headers", "level", "schema")
@@ -78,7 +78,7 @@ class Flow:
         self.level.release(1)
 
     async def wait(self, width: int) -> None:
-        """Seats in turn, counted. Raises TooManyRequests."""
+        """Wait for seats in turn, and count it. Raises TooManyRequests."""
         counts, since, served = self.counts, self._clock.monotonic(), False
         counts.waiting += 1
         try:
@@ -94,7 +94,7 @@ class Flow:
 
 
 class FlowControl:
-    """Follows the configuration in the store. `configured` is told of every change, with what was read."""
+    """Flow controller that watches the configuration in the store; calls `configured` on every change."""
 
     def __init__(
         self, store: Store, clock: Clock, seats: int, configured: Callable[[Sequence[Schema], set[str]], None]
@@ -107,7 +107,7 @@ class FlowControl:
         self._schemas: list[Schema] = []
         self._configs: Mapping[str, LevelConfig] = {}
         self._flows: dict[FlowKey, Flow] = {}
-        self._held: list[tuple[Level, int]] = []  # by reads of this turn of the loop
+        self._held: list[tuple[Level, int]] = []  # held by reads of this turn of the loop
         self.levels: dict[str, Level] = {}
         self.counts: dict[tuple[str, str], Counts] = {}
         self.waits = Histograms(_WAITS, _WAIT_BUCKETS, "flow_schema", "priority_level", "execute")
@@ -118,11 +118,12 @@ class FlowControl:
         ]
 
     def close(self) -> None:
+        """Cancel the subscriptions."""
         for subscription in self._subscriptions:
             subscription.cancel()
 
     def flow_of(self, user: User, verb: str, target: Target) -> Flow:
-        """Which flow a request for a resource belongs to; remembered for the next one of its kind."""
+        """Return the flow of a resource request; cached by user, verb and target."""
         resource = target.resource
         namespace = target.namespace or (target.name if resource.plural == "namespaces" else "")
         key = (user.name, user.groups, verb, resource.group, resource.plural, target.subresource, namespace)
@@ -133,14 +134,14 @@ class FlowControl:
         return flow
 
     def flow_of_path(self, user: User, method: str, path: str) -> Flow:
-        """The same for what is no resource."""
+        """Return the flow of a non-resource request, cached likewise."""
         key = (user.name, user.groups, method, path, "", "", "")
         return self._flows.get(key) or self._remembered(key, of_path(user, method, path))
 
     def take_turn(self, flow: Flow, width: int) -> bool:
-        """A read never waits, so it takes its seat for the rest of this turn of the loop; False if there is none.
+        """Acquire seats of a read until the end of this turn of the loop; False if there are none.
 
-        So many reads are answered in one turn as there are seats; then others' requests are looked at first.
+        A read never awaits, so as many reads as there are seats are served in one turn; then other requests come first.
         """
         if not flow.level.take(width):
             return False
@@ -148,7 +149,7 @@ class FlowControl:
         return True
 
     async def await_turn(self, flow: Flow, width: int) -> None:
-        """The same for a read that found no seat. Raises TooManyRequests."""
+        """Wait for seats of a read that found none. Raises TooManyRequests."""
         await flow.wait(width)
         self._hold(flow, width)
 
@@ -165,7 +166,7 @@ class FlowControl:
         return flow
 
     def width_of(self, flow: Flow, prefix: str) -> int:
-        """How many seats a list takes: as many as it has hundreds of objects."""
+        """Return the seats of a list request: one per hundred objects, within bounds."""
         if flow.level.is_exempt:
             return 1
         found = self._store.range(prefix, limit=1)
@@ -204,7 +205,7 @@ class FlowControl:
         self.waits.observe(seconds, *names, "true" if served else "false")
 
     def _changed(self, _: Sequence[Event]) -> None:
-        """Many may change at once: they are read together."""
+        """Schedule one reload for all changes of this turn."""
         if not self._is_due:
             self._is_due = True
             self._loop.call_soon(self._read)

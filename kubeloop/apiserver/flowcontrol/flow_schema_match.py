@@ -1,4 +1,4 @@
-"""Which FlowSchema a request belongs to. Pure."""
+"""Matching of requests to FlowSchemas. Pure functions."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _ACCOUNT = "system:serviceaccount:"
 
 
 def schema_for(asked: Attributes, schemas: Iterable[Schema]) -> Schema | None:
-    """The first that matches."""
+    """Return the first matching schema, or None."""
     return next((one for one in schemas if any(_fits(rules, asked) for rules in one.spec.rules)), None)
 
 
 def distinguisher(asked: Attributes, schema: Schema) -> str:
-    """What tells this request's flow from others of the schema."""
+    """Return the flow distinguisher of a request: user, namespace or empty."""
     method = schema.spec.distinguisher_method
     if method is None:
         return ""

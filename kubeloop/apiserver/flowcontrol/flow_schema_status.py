@@ -1,4 +1,4 @@
-"""Tells in each FlowSchema whether the level it names is there."""
+"""Dangling condition of FlowSchemas: says if the named priority level exists."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _NAMED = "This FlowSchema references the PriorityLevelConfiguration object named
 
 
 class DanglingConditions:
-    """Keeps the condition of all FlowSchemas in one server's store."""
+    """Maintains the Dangling condition of all FlowSchemas in one server's store."""
 
     def __init__(self, registry: Registry, clock: Clock) -> None:
         self._storage = registry.named("flowcontrol.apiserver.k8s.io", "v1", "flowschemas")
         self._clock = clock
 
     def keep(self, schemas: Sequence[Schema], levels: set[str]) -> None:
-        """Only what is wrong is decoded whole, and written."""
+        """Correct the conditions that are wrong; only these objects are fully decoded and written."""
         for schema in schemas:
             record = self._storage.peek("", schema.metadata.name)
             if record is not None and not _says(record, schema.level, schema.level in levels):
@@ -51,13 +51,13 @@ class DanglingConditions:
 
 
 def wording(level: str, found: bool) -> tuple[str, str, str]:
-    """Status, reason and message."""
+    """Return status, reason and message of the condition."""
     if found:
         return "False", "Found", f'{_NAMED} "{level}" and it exists'
     return "True", "NotFound", f'{_NAMED} "{level}" but there is no such object'
 
 
 def _says(record: Record, level: str, found: bool) -> bool:
-    """Whether the bytes hold the right words already; they are said nowhere else in a FlowSchema."""
+    """Return True if the bytes contain the right message already; it occurs nowhere else in a FlowSchema."""
     message = wording(level, found)[2].replace('"', '\\"')
     return message.encode() in record.value

@@ -1,4 +1,4 @@
-"""How many writes may be under way: those beyond wait their turn, and those beyond the queue are told to come back."""
+"""Limit of concurrent writes, with a bounded queue; further requests get 429."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kubeloop.api import errors
 
 
 class InFlight:
-    """A bounded number of seats and a bounded, fair queue before them."""
+    """Bounded number of seats with a bounded FIFO queue; used as async context manager."""
 
     def __init__(self, seats: int, queue: int) -> None:
         self._seats = seats
@@ -20,6 +20,7 @@ class InFlight:
 
     @property
     def waiting(self) -> int:
+        """Number of queued requests."""
         return len(self._waiting)
 
     async def __aenter__(self) -> None:
@@ -31,7 +32,7 @@ class InFlight:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         try:
-            await turn  # whoever leaves hands its seat over
+            await turn  # a finishing request passes its seat on
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
                 self._leave()

@@ -1,4 +1,4 @@
-"""What priority and fairness tell of themselves, under upstream's names."""
+"""Metrics of priority and fairness, under upstream's names."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ _PREFIX = "apiserver_flowcontrol_"
 
 
 def lines_of(control: FlowControl) -> Iterator[str]:
+    """Yield the metrics in Prometheus text format."""
     for found in chain(_of_levels(control), _of_schemas(control)):
         yield from family(*found)
     yield from control.waits.lines()

@@ -1,4 +1,4 @@
-"""One priority level at work: seats, and queues before them that are served in fair turns."""
+"""Priority level: seats, and queues that are served by fair queuing."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from typing import NamedTuple
 from kubeloop.apiserver.flowcontrol.config import LevelConfig, Queuing
 from kubeloop.apiserver.flowcontrol.seat_allocation import Bounds, Need
 
-# A quarter of upstream's request timeout: then whoever waited is told to come back.
+# A quarter of upstream's request timeout: then the queued request is rejected.
 _LONGEST_WAIT_SECONDS = 15.0
 _WIDEST_SHARE = 0.15
 _WIDEST = 10
-# How slowly what a level usually needs falls behind what it needs now.
+# Smoothing factor: how slowly the usual demand decays towards the current one.
 _SMOOTHING = 0.9
 
 
 class NoSeat(Exception):
-    """A request that can't be served now; the message is upstream's word for why."""
+    """Error for a request that is rejected; the message is upstream's reason label."""
 
 
 class Waiting(NamedTuple):
-    """Somebody before the seats."""
+    """Queued request: its future, and the seats that it needs."""
 
     turn: asyncio.Future[None]
     width: int
 
 
 class Queue:
-    """`credit` is how much has been served of it, in seats; the queue with the least goes next."""
+    """FIFO queue; `credit` is the service it has received in seats, and the queue with the least is next."""
 
     __slots__ = ("credit", "requests")
 
@@ -39,9 +39,11 @@ class Queue:
 
 
 class Level:
-    """Invariants: `waiting` counts the requests in all queues, `busy` are the queues that have any; there are none
-    while seats are free for the next of them. `served` is the credit of whoever was served last: a queue that wakes
-    up begins there, and gets nothing for having slept.
+    """Priority level with its seats and queues.
+
+    Invariants: `waiting` counts the requests in all queues, `busy` are the non-empty queues; there are none while seats
+    are free for the next request. `served` is the credit of the last served queue: one that becomes non-empty starts
+    there, and gains nothing for having been idle.
     """
 
     def __init__(self, config: LevelConfig) -> None:
@@ -53,14 +55,14 @@ class Level:
         self.limit = 0
         self.executing = 0  # seats
         self.waiting = 0
-        self.most = 0  # seats asked for at one time since somebody last looked
+        self.most = 0  # most seats requested at one time since the last review
         self.usual = 0.0
         self._queues: list[Queue] = []
         self._busy: set[Queue] = set()
         self._served = 0.0
 
     def configure(self, config: LevelConfig, bounds: Bounds) -> None:
-        """What was dealt before the change stays in its queue until it is served."""
+        """Apply a configuration; requests that are queued already stay in their queues until served."""
         fresh = not self.limit
         self.uid, self.is_exempt = config.metadata.uid, config.is_exempt
         if self.queuing != config.queuing:
@@ -73,12 +75,12 @@ class Level:
 
     @property
     def widest(self) -> int:
-        """How many seats one request may take."""
+        """Maximum number of seats of one request."""
         hand = self.queuing.hand_size if self.queuing is not None else 1
         return max(1, min(_WIDEST, int(_WIDEST_SHARE * self.bounds.nominal), self.bounds.nominal // hand))
 
     def take(self, width: int) -> bool:
-        """A seat at once, if there is one and nobody waits."""
+        """Acquire seats immediately if they are free and no request waits; return True if acquired."""
         if self.is_exempt or (not self.waiting and (self.executing + width <= self.limit or not self.executing)):
             self.executing += width
             if self.executing > self.most:
@@ -87,7 +89,7 @@ class Level:
         return False
 
     async def wait(self, hand: tuple[int, ...], width: int) -> None:
-        """A seat in turn. Raises `NoSeat` where there is no room to wait, or it took too long."""
+        """Wait for seats in turn. Raises `NoSeat` if the queue is full, or after the timeout."""
         if not self._queues:
             raise NoSeat("concurrency-limit")
         queue = min((self._queues[index % len(self._queues)] for index in hand), key=lambda one: len(one.requests))
@@ -102,7 +104,7 @@ class Level:
             await one.turn
         except asyncio.CancelledError:
             if one.turn.done() and not one.turn.cancelled():
-                self.release(width)  # the seat came in the very moment in which its owner left
+                self.release(width)  # the seat was granted in the moment in which its waiter was cancelled
             else:
                 self._remove(queue, one)
             raise
@@ -110,17 +112,19 @@ class Level:
             timer.cancel()
 
     def release(self, width: int) -> None:
+        """Release seats, and serve the next requests."""
         self.executing -= width
         if self.waiting:
             self._dispatch()
 
     def review(self) -> Need:
-        """What was needed since the last time."""
+        """Return the demand since the last call."""
         most, self.most = self.most, self.executing + self.waiting
         self.usual = max(float(most), _SMOOTHING * self.usual + (1 - _SMOOTHING) * most)
         return Need(most, self.usual)
 
     def set_limit(self, limit: int) -> None:
+        """Set the number of seats, and serve the next requests."""
         self.limit = limit
         self._dispatch()
 
@@ -146,7 +150,7 @@ class Level:
                 one.turn.set_result(None)
 
     def _remove(self, queue: Queue, one: Waiting) -> None:
-        """May be called for one that has gone already."""
+        """Remove a queued request; it may be gone already."""
         try:
             queue.requests.remove(one)
         except ValueError:

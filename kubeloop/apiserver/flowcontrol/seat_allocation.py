@@ -1,4 +1,4 @@
-"""How many seats each level has: by its shares at first, then by what it needs and what others can spare. Pure."""
+"""Allocation of seats to priority levels: by shares, then by demand and lendable seats. Pure functions."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from kubeloop.apiserver.flowcontrol.config import LevelConfig
 
-_STEPS = 50  # of bisection: far below a seat
+_STEPS = 50  # of bisection: precise far below a seat
 
 
 class Bounds(NamedTuple):
-    """A level's seats: by its shares, what it never falls below, and what it never exceeds."""
+    """Seats of a level: nominal (by shares), minimum and maximum."""
 
     nominal: int
     lower: int
@@ -20,14 +20,14 @@ class Bounds(NamedTuple):
 
 
 class Need(NamedTuple):
-    """What a level asked for lately: the most at any time, and about how much on the whole."""
+    """Recent demand of a level in seats: the peak, and a smoothed average."""
 
     most: int
     usual: float
 
 
 def bounds_of(levels: Mapping[str, LevelConfig], seats: int) -> dict[str, Bounds]:
-    """The seats of a server, dealt out by shares."""
+    """Distribute the server's seats by shares."""
     whole = sum(one.shares for one in levels.values()) or 1
     return {name: _bounds(one, math.ceil(seats * one.shares / whole), seats) for name, one in levels.items()}
 
@@ -40,7 +40,7 @@ def _bounds(level: LevelConfig, nominal: int, seats: int) -> Bounds:
 
 
 def limits_for(bounds: Mapping[str, Bounds], needs: Mapping[str, Need], seats: int) -> dict[str, int]:
-    """Seats for the next while: everybody's lower bound, what they used of their own, and the rest by need."""
+    """Return the levels' seats for the next period: lower bounds, used nominal seats, and the rest by demand."""
     floors = {name: max(one.lower, min(one.nominal, needs[name].most)) for name, one in bounds.items()}
     wanted = {name: max(float(floors[name]), needs[name].usual) for name in bounds}
     found = _fair([(wanted[name], floors[name], bounds[name].upper) for name in bounds], seats)
@@ -48,7 +48,7 @@ def limits_for(bounds: Mapping[str, Bounds], needs: Mapping[str, Need], seats: i
 
 
 def _fair(items: Sequence[tuple[float, int, int]], seats: int) -> list[int]:
-    """The same fraction of what each wants, within each one's bounds, so that the seats are just used up."""
+    """Return the same fraction of each demand, within bounds, such that the seats are used up."""
 
     def at(fraction: float) -> list[float]:
         return [min(max(fraction * wanted, lower), upper) for wanted, lower, upper in items]

@@ -1,6 +1,6 @@
-"""Which few of a level's queues a flow may use: dealt like a hand of cards, the same one every time. Pure.
+"""Shuffle sharding: deals each flow a fixed hand of a level's queues. Pure functions.
 
-Two flows seldom have all their queues in common, so that one which fills its own leaves others a way around.
+Two flows seldom share all their queues, so that a flow which fills its own leaves others a free one.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import hashlib
 
 
 def hand_of(schema: str, distinguisher: str, queues: int, size: int) -> tuple[int, ...]:
-    """Different queues, by the hash of the flow's name."""
+    """Return the queue indices of a flow, all different, by the hash of its name."""
     digest = hashlib.sha256(f"{schema}\0{distinguisher}".encode()).digest()
     entropy = int.from_bytes(digest[:8], "little")
     deck, hand = list(range(queues)), []

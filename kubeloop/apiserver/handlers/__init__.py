@@ -1,1 +1,6 @@
-"""One module a verb: from a request that may be served to its answer."""
+"""Handlers of resource requests, one module per verb: from an authorized request to its response.
+
+app ──▶ read (get, list, watch), write (create, update, patch), delete ──▶ registry ──▶ response.writers
+write ──▶ patch, partial_patch, apply; subresources: scale, binding, eviction, token, reviews, proxy, logs
+virtual_group answers for groups that are computed on request.
+"""

@@ -1,4 +1,4 @@
-"""Server-side apply on served objects: from an applied configuration to the object it asks for."""
+"""Server-side apply: from an applied configuration to the resulting object."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kubeloop.apiserver.request.write_options import field_validation
 
 
 def apply_config(ctx: Context, storage: Storage) -> Callable[[Current | None], Any]:
-    """What turns the newest record into the applied object, its managedFields included."""
+    """Return a function that applies the configuration to the newest record, including managedFields."""
     config, repeated = read_config(ctx)
     resource = ctx.resource
     settable = settable_in(storage.strategy, ctx.target.subresource)
@@ -48,7 +48,7 @@ def apply_config(ctx: Context, storage: Storage) -> Callable[[Current | None], A
 
 
 def read_config(ctx: Context) -> tuple[dict[str, Any], list[str]]:
-    """The applied configuration, from YAML or JSON, and what a strict parser says of repeated keys."""
+    """Return the applied configuration, from YAML or JSON, and the strict parser's errors about duplicate keys."""
     try:
         document, repeated = parse_yaml(ctx.request.body)
     except ValueError as error:
@@ -68,7 +68,7 @@ def _json_kind(value: Any) -> str:
 
 
 def tell_of_repeats(ctx: Context, repeated: list[str]) -> None:
-    """Upstream looks for them only when everything else about the configuration is right."""
+    """Reject or warn about duplicate keys; upstream does so only if the configuration is valid otherwise."""
     mode = field_validation(ctx.query)
     if repeated and mode == "Strict":
         told = "".join(f"\n  {line}" for line in repeated)

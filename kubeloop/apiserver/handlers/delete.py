@@ -23,13 +23,13 @@ from kubeloop.store import Conflict, Record
 
 _POLICIES = ("Foreground", "Background", "Orphan")
 _ATTEMPTS = 5
-# How many objects of a collection are deleted side by side: one flush of the store serves them all.
+# Number of objects of a collection that are deleted concurrently: one flush of the store covers them all.
 _AT_ONCE = 64
 _ORPHANS_PODS = (
     "child pods are preserved by default when jobs are deleted; "
     "set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"
 )
-# Resources whose deletion answers with the object instead of a Status.
+# Resources whose DELETE returns the object instead of a Status.
 _ANSWER_WITH_OBJECT = {
     "csidrivers.storage.k8s.io",
     "csinodes.storage.k8s.io",
@@ -52,7 +52,7 @@ _ANSWER_WITH_OBJECT = {
 
 
 async def delete_object(ctx: Context, storage: Storage, mutations: Mutations) -> Response:
-    """DELETE one object."""
+    """Handle DELETE of one object."""
     options = read_options(ctx)
     _note_dry_run(ctx, options)
     _warn_of_orphans(ctx, options)
@@ -72,7 +72,7 @@ async def delete_object(ctx: Context, storage: Storage, mutations: Mutations) ->
 
 
 async def delete_collection(ctx: Context, storage: Storage, mutations: Mutations) -> Response:
-    """DELETE everything that a list would show; answers with that list."""
+    """Handle DELETE of a collection: delete what a list would return, and respond with that list."""
     options = read_options(ctx)
     _note_dry_run(ctx, options)
     _warn_of_orphans(ctx, options)
@@ -96,7 +96,7 @@ async def delete_collection(ctx: Context, storage: Storage, mutations: Mutations
 
 
 def _warn_of_orphans(ctx: Context, options: DeleteOptions) -> None:
-    """Only jobs leave their pods behind so unexpectedly that it needs a word."""
+    """Warn if a Job's pods are orphaned by default; no other kind's default needs a warning."""
     undecided = options.propagation_policy is None and options.orphan_dependents is None
     if undecided and ctx.resource.qualified == "jobs.batch":
         ctx.warn(_ORPHANS_PODS)
@@ -105,7 +105,7 @@ def _warn_of_orphans(ctx: Context, options: DeleteOptions) -> None:
 async def delete_record(
     ctx: Context, storage: Storage, mutations: Mutations, record: Record, options: DeleteOptions
 ) -> tuple[bool, Written]:
-    """(whether it is gone, what was left or last seen); follows an object that changes meanwhile."""
+    """Delete an object, with retries if it changes meanwhile; return (is removed, last or remaining state)."""
     for _ in range(_ATTEMPTS):
         try:
             return await _delete_once(ctx, storage, mutations, record, options)
@@ -147,16 +147,16 @@ async def _delete_once(
 
 
 async def _mark_definition(ctx: Context, storage: Storage, mutations: Mutations, record: Record, obj: Any) -> Written:
-    """A definition goes when its objects are gone, which its finalizer waits for."""
+    """Mark a CustomResourceDefinition as terminating; its finalizer waits until its objects are gone."""
     from kubeloop.apiserver.apiextensions.naming_conditions import (
-        mark_terminating,  # only where there are custom resources
+        mark_terminating,  # imported only if there are custom resources
     )
 
     return await mutations.put_record(ctx, storage, record, mark_terminating(obj, object_meta.time_of(ctx.now)))
 
 
 def _set_grace(ctx: Context, storage: Storage, obj: Any, asked: int | None) -> bool | None:
-    """Mark an object that ends gracefully; None when an earlier deletion is quick enough already."""
+    """Set deletion timestamp and grace period; None if an earlier deletion has a grace period at most as long."""
     meta, grace_period = obj.metadata, storage.strategy.grace_period
     if grace_period is None:
         return False
@@ -172,7 +172,7 @@ def _set_grace(ctx: Context, storage: Storage, obj: Any, asked: int | None) -> b
 
 
 def _set_finalizers(ctx: Context, storage: Storage, obj: Any, orphan: bool, foreground: bool) -> bool:
-    """Say in the finalizers what becomes of dependents, and mark an object that has to wait for any finalizer."""
+    """Set the finalizers of the propagation policy; mark the object as deleted if any finalizer holds it."""
     meta, changed = obj.metadata, False
     finalizers = object_meta.finalizers_for_policy(meta.finalizers, orphan, foreground)
     if finalizers != meta.finalizers:
@@ -188,7 +188,7 @@ def _set_finalizers(ctx: Context, storage: Storage, obj: Any, orphan: bool, fore
 
 
 def _dependents(storage: Storage, meta: Any, options: DeleteOptions) -> tuple[bool, bool]:
-    """(orphan them, delete them first): what the options say, else what the object already says."""
+    """Return (orphan dependents, delete dependents first): by the options, else by the object's finalizers."""
     if storage.strategy.garbage_collection == "Unsupported":
         return False, False
     if options.orphan_dependents is not None:
@@ -202,6 +202,7 @@ def _dependents(storage: Storage, meta: Any, options: DeleteOptions) -> tuple[bo
 
 
 def check_preconditions(storage: Storage, meta: Any, options: DeleteOptions) -> None:
+    """Raise Conflict if the object does not meet the preconditions of the options."""
     wanted = options.preconditions
     if wanted is None:
         return
@@ -232,12 +233,12 @@ def _is_definition(storage: Storage) -> bool:
 
 
 def _is_namespace(storage: Storage) -> bool:
-    """Namespaces end in their own way: a loop empties them first."""
+    """Return True for namespaces, which the namespace controller empties before they are removed."""
     return storage.resource.qualified == "namespaces"
 
 
 def read_options(ctx: Context) -> DeleteOptions:
-    """Delete options come in the body, or in the query; the query is read only without a body."""
+    """Read DeleteOptions from the body, or from the query if there is no body; raises Invalid."""
     if ctx.request.body:
         options = _from_body(ctx)
     else:
@@ -259,8 +260,8 @@ def _from_body(ctx: Context) -> DeleteOptions:
 
 
 def _plain_options(body: bytes) -> bytes:
-    """Options that came in protocol buffers, as JSON; every group has them under its own version."""
-    from kubeloop.api import protobuf  # only when first needed
+    """Decode protobuf DeleteOptions to JSON; every group has them under its own version."""
+    from kubeloop.api import protobuf  # imported on first use
 
     api_version, kind, raw = protobuf.open_envelope(body)
     if kind not in ("", "DeleteOptions"):

@@ -1,4 +1,4 @@
-"""Lists: committed records, selected, paged, and presented without decoding where nothing has to be."""
+"""Lists: selects and pages committed records, without decoding them unless a selector requires it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _INCONSISTENT = (
 
 
 class Page(msgspec.Struct):
-    """One answer to a list: its records and its list metadata."""
+    """One page of a list: records and list metadata."""
 
     records: list[Record]
     revision: int
@@ -27,6 +27,7 @@ class Page(msgspec.Struct):
     remaining: int | None = None
 
     def metadata(self) -> bytes:
+        """Return the encoded ListMeta."""
         fields: dict[str, str | int] = {"resourceVersion": str(self.revision)}
         if self.continue_token:
             fields["continue"] = self.continue_token
@@ -36,7 +37,7 @@ class Page(msgspec.Struct):
 
 
 def list_page(store: Store, prefix: str, options: ListOptions) -> Page:
-    """The records below a prefix that a list asks for."""
+    """Return the page of records under a prefix that the list options select."""
     try:
         asked = options.revision()
     except ValueError as error:
@@ -75,7 +76,7 @@ def _select(fetch: Callable[[str, int], Range], prefix: str, start_after: str, a
             page.continue_token = encode_continue(page.revision, found.records[-1].key.removeprefix(prefix))
             page.remaining = found.remaining
         return page
-    # How many of the rest match isn't known without looking, so upstream leaves the count out.
+    # The number of remaining matches is unknown without evaluating the selector; upstream omits it, too.
     found = fetch(start_after, 0)
     page = Page([], at or found.revision)
     for record in found.records:

@@ -1,7 +1,6 @@
-"""Patches that speak of some parts of an object: only these are taken apart and read anew.
+"""Fast path for patches of single parts of an object: only these parts are converted and decoded.
 
-A status patch of a pod needs nothing of its spec. Whatever isn't plainly such a patch, and all that is wrong with one,
-is left to the way on which the whole object is looked at.
+A status patch of a pod needs nothing of its spec. Any other patch, and every invalid one, takes the full path.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _TYPE: Final = frozenset({"kind", "api_version"})
 
 
 def patched_parts(media: str, patch: Any, current: Current, ctx: Context, strategy: Strategy) -> Any | None:
-    """The object that a patch makes of the present one; None where the whole of it has to be looked at."""
+    """Return the patched object, or None if the patch needs the full path."""
     resource, subresource = ctx.resource, ctx.target.subresource
     if media == JSON_PATCH or resource.is_custom or conversion_of(resource) is not None:
         return None
@@ -47,7 +46,7 @@ def patched_parts(media: str, patch: Any, current: Current, ctx: Context, strate
 
 
 def overlaid(overlay: Overlay, current: Current, ctx: Context) -> Any | None:
-    """The same for a patch whose author knows what comes of it; None where it has to be merged after all."""
+    """Return the object patched by a struct patch of an in-process caller, or None if it must be merged."""
     if conversion_of(ctx.resource) is not None or not _is_alone(overlay.part, ctx):
         return None
     current.borrow()
@@ -66,7 +65,7 @@ def overlaid(overlay: Overlay, current: Current, ctx: Context) -> Any | None:
 
 
 def _is_alone(part: str, ctx: Context) -> bool:
-    """Whether a write can change nothing of an object but this part: a status, or the spec of a kind without one."""
+    """Return True if the write can change this part only: a status, or the spec of a kind without status."""
     fields = ctx.resource.type.__struct_fields__
     if not _has_only_parts(fields) or part not in fields:
         return False
@@ -84,7 +83,7 @@ def _patched(media: str, patch: dict[str, Any], current: Current, resource: Reso
         return None
     spec = _copied(was.spec) if not subresource and "spec" not in patch and hasattr(was, "spec") else None
     obj = decode_known(patched, resource, patch, {} if spec is None else {"spec": spec})
-    if obj is None or (spec is not None and spec != was.spec):  # it had less than is the default now
+    if obj is None or (spec is not None and spec != was.spec):  # a default was added since the object was stored
         return None
     if "metadata" not in patch:
         codec.force_setattr(obj, "metadata", _fresh(was.metadata))
@@ -95,16 +94,16 @@ def _patched(media: str, patch: dict[str, Any], current: Current, resource: Reso
 
 
 def _named(patch: Any, was: Any, strategy: Strategy, subresource: str) -> tuple[str, ...]:
-    """The parts that a patch is about; none if others have to be looked at, too."""
+    """Return the parts that a patch changes; empty if the patch needs the full path."""
     if type(patch) is not dict or not patch.keys() <= _PARTS or not _has_only_parts(was.__struct_fields__):
         return ()
     if any(type(part) is not dict or not hasattr(was, name) for name, part in patch.items()):
         return ()
     names = tuple(name for name in patch if name != "metadata" or patch[name] != {"uid": was.metadata.uid})
     if subresource == "status":
-        # The spec is put back to what it was, whatever a client sends.
+        # The spec is reset to its stored value, whatever a client sends.
         return names if "spec" not in names else ()
-    # And so is the status, of kinds that have one apart.
+    # So is the status, for kinds with a status subresource.
     keeps_status = not hasattr(was, "status") or _STATUS in strategy.reset_fields.get("", ())
     if subresource or "status" in names or not keeps_status:
         return ()
@@ -117,7 +116,7 @@ def _has_only_parts(fields: tuple[str, ...]) -> bool:
 
 
 def _fresh(meta: Any) -> Any:
-    """Metadata that a write may complete in place, without managers, as patches see it."""
+    """Return a copy of the metadata without managedFields, which the write may complete in place."""
     return msgspec.structs.replace(
         meta, managed_fields=(), labels=dict(meta.labels), annotations=dict(meta.annotations)
     )

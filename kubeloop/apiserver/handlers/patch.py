@@ -1,4 +1,4 @@
-"""Patches on served objects: reading the patch, applying it, and wording what went wrong as upstream does."""
+"""Patches: parses and applies them, with upstream's error messages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MERGE_PATCH = "application/merge-patch+json"
 
 
 def patch_of(body: bytes, media: str) -> Any:
-    """The parsed patch."""
+    """Parse a patch; raises BadRequest."""
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -38,7 +38,7 @@ def patch_of(body: bytes, media: str) -> Any:
 
 
 def apply_patch(media: str, live: dict[str, Any], patch: Any, resource: Resource) -> dict[str, Any]:
-    """The document that a patch makes of a live one."""
+    """Return the document that results from applying a patch to the live document."""
     try:
         if media == JSON_PATCH:
             patched = apply_json_patch(live, patch)
@@ -46,7 +46,7 @@ def apply_patch(media: str, live: dict[str, Any], patch: Any, resource: Resource
             patched = apply_merge_patch(live, patch)
         else:
             patched = apply_strategic_merge_patch(live, patch, resource.node)
-            # What such a patch says about its object's type is not looked at.
+            # The kind and apiVersion in such a patch are ignored.
             patched = {**patched, "apiVersion": live["apiVersion"], "kind": live["kind"]}
     except PatchRejected:
         raise errors.generic(422) from None
@@ -67,7 +67,7 @@ def _worded(error: PatchError) -> errors.ApiError:
 
 @contextmanager
 def refuse_produced(media: str, patch: Any, patched: dict[str, Any]) -> Iterator[None]:
-    """A patch that makes an object of it that can't be decoded is invalid itself."""
+    """Turn errors in decoding the patched object into errors of the patch."""
     try:
         yield
     except errors.BadRequest as error:
@@ -88,7 +88,7 @@ def _json(document: Any) -> str:
 
 
 def _converters_words(cause: BaseException | None, patched: dict[str, Any]) -> str:
-    """Strategic merge patches aren't decoded from JSON, so that upstream says the same things differently."""
+    """Return upstream's message for a strategic merge patch, which differs as it is not decoded from JSON."""
     if isinstance(cause, StrictError):
         return str(StrictError(sorted(cause.found)))
     return conversion_error(patched, shape_of(definition_of(patched["apiVersion"], patched["kind"])))

@@ -27,16 +27,16 @@ from kubeloop.clock import Clock
 from kubeloop.http import Response, Stream, StreamResponse, frame
 from kubeloop.store import Compacted, Event
 
-# Upstream ends watches that give no timeout at a random moment between this and twice this.
+# Upstream ends watches without timeout at a random time between this and twice this.
 MIN_WATCH_SECONDS = 1800
 _BOOKMARK_SECONDS = 60.0
 _FAREWELL_SECONDS = 2.0  # the last bookmark comes this long before the end, so that a client resumes from near it
-# How many events are sent to a new watcher before it is asked whether it keeps up.
+# Number of events sent to a new watcher before checking that it keeps up.
 _SLICE = 200
 
 
 def get_object(ctx: Context, storage: Storage) -> Response:
-    """One object, as it is now."""
+    """Handle GET of one object."""
     target = ctx.target
     if "resourceVersion" in ctx.query:
         try:
@@ -54,23 +54,23 @@ def get_object(ctx: Context, storage: Storage) -> Response:
 
 
 def list_objects(ctx: Context, storage: Storage) -> Response:
-    """A page of a collection."""
+    """Handle GET of a collection: return one page."""
     options = parse_options(ctx.query, storage.memory, watch=False)
     prefix = storage.prefix(_scope(ctx, options))
     return many_objects(ctx, storage, list_page(storage.store, prefix, options))
 
 
 def _scope(ctx: Context, options: ListOptions) -> str:
-    """The namespace to look in: the path's, or the one that the field selector pins."""
+    """Return the namespace to read: the path's, or the one that the field selector requires."""
     if ctx.target.namespace or not ctx.resource.namespaced:
         return ctx.target.namespace
     return options.selection.namespace or ""
 
 
 def watch_objects(ctx: Context, storage: Storage, clock: Clock) -> Response:
-    """Every change of a collection, or of one object by name, until the watch times out."""
+    """Handle a watch of a collection, or of one object by name."""
     options = parse_options(ctx.query, storage.memory, watch=True)
-    if ctx.target.name:  # the old path form of watching one object
+    if ctx.target.name:  # deprecated path form of watching one object
         options = replace(options, selection=storage.memory.selection("", f"metadata.name={ctx.target.name}"))
     try:
         asked = options.revision()
@@ -85,7 +85,7 @@ def watch_objects(ctx: Context, storage: Storage, clock: Clock) -> Response:
 
 
 class WatchResponse(StreamResponse):
-    """A running watch: what happened before it, then what happens, then its end."""
+    """Response of a watch: initial state or history, then live events, until timeout or close."""
 
     __slots__ = ("_ctx", "_options", "_revision", "_storage", "_timeout")
 
@@ -99,6 +99,7 @@ class WatchResponse(StreamResponse):
         self._timeout = timeout
 
     async def run(self, stream: Stream) -> None:
+        """Stream the watch's events until its timeout or until either side closes."""
         storage, options = self._storage, self._options
         watcher = StreamWatcher(stream, _scope(self._ctx, options), options.selection, self._presenter())
         timers = Timers()
@@ -109,7 +110,7 @@ class WatchResponse(StreamResponse):
             await self._catch_up(stream, watcher)
             storage.hub.add(watcher)
             if options.bookmarks:
-                # A bookmark says that nothing before it is missing, so what has gathered goes first.
+                # A bookmark states that nothing before it is missing, so pending changes are delivered first.
                 timers.every(_BOOKMARK_SECONDS, lambda: watcher.bookmark(storage.hub.settle()))
                 if self._timeout > _FAREWELL_SECONDS:
                     last = self._timeout - _FAREWELL_SECONDS
@@ -118,7 +119,7 @@ class WatchResponse(StreamResponse):
         except Compacted as error:
             gone = errors.too_old_resource_version(self._revision, error.compact_revision)
             stream.write(frame(watcher.present.event(b"ERROR", msgspec.json.encode(gone.status()))))
-        except errors.ApiError as error:  # something of the past could not be converted
+        except errors.ApiError as error:  # an object of the past could not be converted
             stream.write(frame(watcher.present.event(b"ERROR", msgspec.json.encode(error.status()))))
         finally:
             timers.cancel()
@@ -137,10 +138,10 @@ class WatchResponse(StreamResponse):
         return ObjectPresenter(self._storage)
 
     async def _catch_up(self, stream: Stream, watcher: StreamWatcher) -> None:
-        """The past: the present state for version 0 or none, the history since any other.
+        """Send the past: the current state for resourceVersion 0 or none, the history since any other.
 
-        A client that takes its time gets it in slices, and what happens meanwhile behind that, until nothing is left
-        that it has not been sent: then the watcher joins the others in the same turn of the loop.
+        A slow client gets it in slices, followed by what happened meanwhile, until nothing is left to send: then the
+        watcher joins the hub in the same turn of the event loop.
         """
         options, store, hub = self._options, self._storage.store, self._storage.hub
         wants_state = options.initial_events if options.initial_events is not None else not self._revision

@@ -1,4 +1,4 @@
-"""Groups that somebody else answers for: read-only, made when asked for, and nowhere stored."""
+"""Read-only API groups computed on request (metrics.k8s.io); nothing is stored."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kubeloop.http import Response
 
 
 def provided_answer(ctx: Context, group: ReadOnlyGroup) -> Response:
-    """One object, or a list of those that the labels choose."""
+    """Return one object of a virtual group, or the list that the label selector matches."""
     target, resource = ctx.target, ctx.target.resource
     if target.name:
         found = group.objects(resource, target.namespace, target.name)

@@ -32,7 +32,7 @@ PATCH_TYPES = (
 
 
 async def create_object(ctx: Context, storage: Storage, mutations: Mutations) -> Response:
-    """POST to a collection."""
+    """Handle POST to a collection."""
     check_write_options(ctx.query, "CreateOptions")
     model = mutations.models.of(ctx)
     if model is not None:
@@ -43,7 +43,7 @@ async def create_object(ctx: Context, storage: Storage, mutations: Mutations) ->
 
 
 def read_body(ctx: Context, resource: Resource) -> Any:
-    """The object in a request's body, with its warnings noted."""
+    """Decode the object in a request's body, and record the decoder's warnings."""
     request = ctx.request
     if ctx.has_typed_body and (obj := decode_own(request.body, resource)) is not None:
         return obj
@@ -56,13 +56,14 @@ def read_body(ctx: Context, resource: Resource) -> Any:
 
 
 async def _body(ctx: Context, mutations: Mutations) -> Any:
-    """The same; so that others don't wait for a long one, that is read aside."""
+    """Decode the body; a long one is decoded in the worker thread, so that other requests are not delayed."""
     if is_long(ctx.request.body):
         return await mutations.aside.run(read_body, ctx, ctx.resource)
     return read_body(ctx, ctx.resource)
 
 
 def answer(ctx: Context, storage: Storage, written: Written) -> Response:
+    """Return the response of a write; in-process callers take the object from the context."""
     if ctx.takes_object and written.key:
         ctx.written = written
         return TAKEN
@@ -70,14 +71,14 @@ def answer(ctx: Context, storage: Storage, written: Written) -> Response:
 
 
 async def replace_object(ctx: Context, storage: Storage, mutations: Mutations) -> Response:
-    """PUT an object, or one of its subresources that shows the whole object."""
+    """Handle PUT of an object, or of a subresource that serves the whole object."""
     check_write_options(ctx.query, "UpdateOptions")
     obj = await _body(ctx, mutations)
     ensure_namespace(obj.metadata, ctx.target.namespace)
     check_name(ctx, obj.metadata.name)
     uid = obj.metadata.uid
 
-    # Protobuf can't tell an empty list from none, so only a text can ask to forget them.
+    # Protobuf does not distinguish an empty list from none, so only text can reset managedFields.
     is_text = "protobuf" not in ctx.request.headers.get("content-type", "")
     ctx.forgets_managers = is_text and b'"managedFields"' in ctx.request.body and not obj.metadata.managed_fields
 
@@ -86,7 +87,7 @@ async def replace_object(ctx: Context, storage: Storage, mutations: Mutations) -
     def produce(current: Current | None) -> Any:
         if current is not None and uid:
             demand(storage, current.record, current.stored.metadata, uid=uid)
-        # An object is completed in place; after somebody was faster, another try begins from what was sent.
+        # The object is completed in place; a retry after a conflict starts again from what was sent.
         return unused.pop() if unused else read_body(ctx, ctx.resource)
 
     subresource = ctx.target.subresource
@@ -96,7 +97,7 @@ async def replace_object(ctx: Context, storage: Storage, mutations: Mutations) -
 
 
 def check_name(ctx: Context, name: str) -> None:
-    """A body may not speak of another object than its path."""
+    """Raise BadRequest if the body names another object than the path."""
     if not name:
         raise errors.bad_request(
             f"the name of the object ({ctx.target.name} based on URL) was undeterminable: name must be provided"
@@ -108,11 +109,11 @@ def check_name(ctx: Context, name: str) -> None:
 
 
 async def patch_object(ctx: Context, storage: Storage, mutations: Mutations) -> Response:
-    """PATCH with any of the four patch types."""
+    """Handle PATCH with any of the four patch types."""
     media = ctx.request.headers.get("content-type", "").partition(";")[0].strip()
     if media not in PATCH_TYPES:
         raise errors.generic(415, "415: Unsupported Media Type")
-    if ctx.resource.is_custom and media == PATCH_TYPES[2]:  # merge keys are a matter of Go types
+    if ctx.resource.is_custom and media == PATCH_TYPES[2]:  # merge keys come from Go types
         raise errors.unsupported_media_type((*PATCH_TYPES[:2], APPLY))
     check_patch_options(ctx.query, media == APPLY)
     if media == APPLY:

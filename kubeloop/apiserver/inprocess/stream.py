@@ -1,4 +1,4 @@
-"""An answer that goes on, read within the process: what an endpoint writes for a connection comes out in pieces."""
+"""In-process stream: lets a caller read a streamed response without a connection."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import AsyncGenerator
 
 from kubeloop.http import Stream, StreamResponse
 
-# A writer waits, if it cares to, until the reader is no further behind than this; at the second it is cut off.
+# High-water marks: above the first a writer may wait for the reader, above the second the stream is cut.
 _CONGESTED_BYTES = 256 << 10
 _BUDGET_BYTES = 16 << 20
 
 
 class LocalStream(Stream):
-    """A stream without a connection: its reader takes the pieces from here."""
+    """Stream without a connection; its reader takes the written pieces from here."""
 
     __slots__ = ("_arrived", "_held", "_pieces", "is_cut_off")
 
@@ -28,9 +28,11 @@ class LocalStream(Stream):
 
     @property
     def buffered(self) -> int:
+        """Number of bytes that are not read yet."""
         return self._held
 
     def write(self, data: bytes) -> None:
+        """Append the contents of complete chunks; cut the stream if its reader is too far behind."""
         if self.closed:
             return
         for piece in _unframed(data):
@@ -42,6 +44,7 @@ class LocalStream(Stream):
             self.lost()
 
     async def drained(self) -> None:
+        """Wait until the reader is close enough behind."""
         if self.closed or self._held <= _CONGESTED_BYTES:
             return
         if self._drained is None:
@@ -49,14 +52,16 @@ class LocalStream(Stream):
         await asyncio.shield(self._drained)
 
     def close(self) -> None:
+        """End the stream."""
         self.lost()
 
     def lost(self) -> None:
+        """End the stream and wake its reader."""
         super().lost()
         self._arrived.set()
 
     async def next_piece(self) -> bytes:
-        """All that came since the last piece; empty at the end."""
+        """Wait for and return all data since the last piece; empty at the end."""
         if not self._pieces and not self.closed:
             self._arrived.clear()
             await self._arrived.wait()
@@ -66,7 +71,7 @@ class LocalStream(Stream):
 
 
 async def pieces_of(response: StreamResponse) -> AsyncGenerator[bytes, None]:
-    """The body of an answer as it is written. Raises `ConnectionError` when the reader fell too far behind."""
+    """Yield the body of a streamed response as it is written; raises `ConnectionError` if the reader is too slow."""
     stream = LocalStream()
     running = response.run(stream)
     writing = None
@@ -88,7 +93,7 @@ async def pieces_of(response: StreamResponse) -> AsyncGenerator[bytes, None]:
 
 
 def _unframed(data: bytes) -> list[bytes]:
-    """The contents of whole chunks."""
+    """Return the contents of complete chunks."""
     pieces, at = [], 0
     while at < len(data):
         begin = data.index(b"\r\n", at) + 2

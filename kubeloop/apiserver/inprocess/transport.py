@@ -1,7 +1,7 @@
-"""The server's entrance for callers in the same process: the same steps as over HTTP, without serializing.
+"""In-process transport: calls take the same steps as over HTTP, without serialization.
 
-Reads share one decoded struct per stored record with everybody else in the process. A write copies what it is given
-once, because defaulting and admission complete an object in place.
+Readers share one decoded struct per stored record with all others in the process. A write copies its object once,
+because defaulting and admission complete an object in place.
 """
 
 from __future__ import annotations
@@ -50,19 +50,19 @@ _METHODS = {
 }
 _METADATA = Format(convert="PartialObjectMetadata")
 _CAUSE = "kubeloop-cause"
-# A watcher that leaves this many events unread is cut off, as a slow HTTP client is.
+# A watcher with this many unread events is cut, as a slow HTTP client is.
 _BACKLOG = 100_000
 
 
 class LocalEntry:
-    """Calls as some user, straight into the server."""
+    """Transport that calls the server directly as a given user."""
 
     def __init__(self, server: ApiServer, user: User) -> None:
         self._server = server
         self._user = user
 
     async def call(self, call: Call) -> Any:
-        """Answer as HTTP would, with objects instead of bytes."""
+        """Perform a call; returns objects instead of bytes, and raises the errors that HTTP would return."""
         if call.guard is not None:
             call.guard()
         if (remote := self._remote(call)) is not None:
@@ -86,7 +86,7 @@ class LocalEntry:
         return decode_answer(body, call) if ctx.written is None else self._written(ctx.written, call)
 
     def _written(self, written: Written, call: Call) -> Any:
-        """What a call has left behind: as everybody in this process shares it, unless it has changed since."""
+        """Return the result of a write: the shared struct, unless the object has changed since."""
         storage = self._server.registry.of(call.resource)
         record = storage.store.get(written.key) if written.key else None
         if record is not None and record.mod_revision == written.revision:
@@ -96,11 +96,11 @@ class LocalEntry:
         return decode_answer(storage.view.object(written.value, written.revision), call)
 
     def edition(self) -> object | None:
-        """The documents themselves, unless others answer for a part of them."""
+        """Return an object that identifies the current discovery documents; None if other servers provide some."""
         return None if self._server.aggregation.remotes else self._server.paths.edition
 
     async def document(self, path: str) -> Any:
-        """What is served at a path that is no resource, as plain data."""
+        """Return the document at a non-resource path as plain data."""
         self._server.authorize_path(self._user, "GET", path)
         remote = self._server.aggregation.remote_for(path)
         if remote is not None:
@@ -114,7 +114,7 @@ class LocalEntry:
         return msgspec.json.decode(_body_of(response))
 
     async def stream(self, call: Call) -> AsyncIterator[bytes]:
-        """An answer's body in pieces, such as a log's."""
+        """Yield a response's body in pieces, such as a log's."""
         if (remote := self._remote(call)) is not None:
             from kubeloop.apiserver.aggregator.local_transport import stream_remote
 
@@ -131,10 +131,10 @@ class LocalEntry:
             yield body
 
     async def close(self) -> None:
-        """Nothing is held: the server is not ours to stop."""
+        """Do nothing: the transport holds no resources and does not stop the server."""
 
     def _remote(self, call: Call) -> Remote | None:
-        """Who answers for a call that its user may make, if it is not this server."""
+        """Authorize the call and return the aggregated server that answers it, or None for this server."""
         remotes = self._server.aggregation.remotes
         remote = remotes.get((call.resource.group, call.resource.version)) if remotes else None
         if remote is not None:
@@ -143,7 +143,7 @@ class LocalEntry:
         return remote
 
     def _admit(self, call: Call) -> Context:
-        """What is known of a call that its user may make; refusals are the router's and the authorizer's."""
+        """Authorize a call and return its context; raises the errors of router and authorizer."""
         resource, verb = self._server.served(call.resource), call.verb
         target = Target(resource, verb, call.namespace, call.name, call.subresource)
         query = Query.of(call.options)
@@ -189,10 +189,10 @@ class LocalEntry:
         )
 
     async def watch(self, call: Call) -> AsyncIterator[Sequence[WatchEvent]]:
-        """Batches of events; ends when the time that it was given is over, or the server stops.
+        """Yield batches of events until the watch's timeout or until the server stops.
 
-        The only bookmark is the one behind the initial events: others tell that a connection still lives, and spare
-        who has lost one a list, and here is none to lose.
+        The only bookmark is the one after the initial events: others serve to keep connections alive and to resume lost
+        ones, which don't exist here.
         """
         if (remote := self._remote(call)) is not None:
             from kubeloop.apiserver.aggregator.local_transport import watch_remote
@@ -224,7 +224,7 @@ class LocalEntry:
             storage.hub.remove(watcher)
 
     def is_in_process(self, resource: Resource) -> bool:
-        """All are that no other server answers for."""
+        """Return True if this server, and no aggregated one, serves the resource."""
         return (resource.group, resource.version) not in self._server.aggregation.remotes
 
 
@@ -236,7 +236,7 @@ async def _caught_up(storage: Storage, verb: str, query: Query) -> None:
 
 
 def _catch_up(storage: Storage, watcher: LocalWatcher, options: ListOptions) -> None:
-    """The past: the present state for version 0 or none, the history since any other."""
+    """Deliver the past: the current state for resourceVersion 0 or none, the history since any other."""
     asked, now = _revision(options.revision), storage.store.revision
     wants_state = options.initial_events if options.initial_events is not None else not asked
     if wants_state:
@@ -262,7 +262,7 @@ def _partial(obj: Any) -> PartialObject:
 
 
 class LocalWatcher(Watcher):
-    """A watcher whose events are objects in a queue."""
+    """Watcher that queues its events as objects."""
 
     __slots__ = ("_arrived", "_events", "_metadata_only", "_storage", "closed")
 
@@ -275,6 +275,7 @@ class LocalWatcher(Watcher):
         self.closed = False
 
     def tell(self, changes: Sequence[Change], shared: dict[object, bytes]) -> None:
+        """Queue the matching changes as shared structs; end the watch if too many are unread."""
         for change in changes:
             kind, record = self.seen(change)
             if record is not None:
@@ -288,17 +289,21 @@ class LocalWatcher(Watcher):
             self.close()
 
     def offer_state(self, records: Sequence[Record]) -> None:
+        """Queue the current records as ADDED events."""
         self.tell([self._storage.hub.change(Event(one.mod_revision, one.key, one, None)) for one in records], {})
 
     def bookmark(self, revision: int, initial_events_end: bool = False) -> None:
+        """Queue a BOOKMARK event."""
         self._events.append(WatchEvent("BOOKMARK", None, str(revision), initial_events_end))
         self._arrived.set()
 
     def close(self) -> None:
+        """End the watch and wake its reader."""
         self.closed = True
         self._arrived.set()
 
     async def next_batch(self) -> Sequence[WatchEvent] | None:
+        """Wait for and return the queued events; None at the end."""
         await self._arrived.wait()
         self._arrived.clear()
         batch, self._events = self._events, []
@@ -310,7 +315,7 @@ class LocalWatcher(Watcher):
 
 
 def _body_of(response: Response) -> bytes:
-    """The bytes of a success; a failure that is no exception is one here."""
+    """Return the body of a successful response; raise the error of any other."""
     body = response.body if isinstance(response.body, bytes) else b"".join(response.body)
     if response.status >= 400:
         raise errors.from_status(msgspec.json.decode(body))

@@ -1,5 +1,6 @@
-"""Nodes that are not of this process: each has a kubelet, which is asked over HTTPS as upstream's API server does.
+"""Kubelet client: connects to kubelets of other processes over HTTPS, as upstream's API server does.
 
-node ─▶ addressing: where, and what for ─▶ trust: connected, and sure to whom ─┬▶ a request: logs, pages
-                                                                               └▶ SPDY: exec, attach, ports
+node ─▶ kubelet_address: host, port, path ─▶ kubelet_tls: verified connection ─┬▶ dialer: logs, proxied requests
+                                                                               └▶ sessions (SPDY): exec, attach, ports
+metrics_group ─▶ resource_metrics: metrics.k8s.io from kubelets; pod_dialer: direct connections to pods
 """

@@ -1,4 +1,4 @@
-"""Asks kubelets on behalf of clients: for logs, for connections to containers, for whatever a node shows."""
+"""Requests to kubelets on behalf of clients: logs, connections to containers, and proxied requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kubeloop.apiserver.kubelet_client.kubelet_tls import KubeletConfig, Trust
 from kubeloop.apiserver.kubelet_client.sessions import KubeletSession
 from kubeloop.http import Request, Response
 
-_HEAD_SECONDS: Final = 30.0  # within which an answer has to begin
+_HEAD_SECONDS: Final = 30.0  # seconds within which a response has to begin
 _LONGEST_REFUSAL: Final = 50_000
 _LARGEST_PAGE: Final = 16 << 20
 _LOGS: Final = "pods/log"
@@ -32,7 +32,7 @@ Made = TypeVar("Made")
 
 
 class Kubelets:
-    """All of them; each request has a connection of its own."""
+    """Client of all kubelets; each request has its own connection."""
 
     def __init__(self, find: FindNode, config: KubeletConfig) -> None:
         self._find = find
@@ -40,6 +40,7 @@ class Kubelets:
         self._trust = Trust(config)
 
     async def logs(self, pod: Pod, container: str, options: LogOptions) -> AsyncIterator[bytes]:
+        """Yield a container's log."""
         node, address = self._located(pod.spec.node_name)
         target = log_target(pod, container, options)
         try:
@@ -57,6 +58,7 @@ class Kubelets:
             connection.close()
 
     async def opened(self, pod: Pod, container: str, wanted: Wanted) -> PodConnections:
+        """Open an exec, attach or portforward connection."""
         node, address = self._located(pod.spec.node_name)
         request = _upgrade(address, stream_target(pod, container, wanted), wanted)
         try:
@@ -73,7 +75,7 @@ class Kubelets:
             connection.close()
 
     async def text(self, name: str, target: str, seconds: float) -> str:
-        """A page of a node, within a time; an ApiError says why there is none."""
+        """Return a page of a node within a timeout in seconds; raises an ApiError."""
         node, address = self._located(name)
         try:
             async with asyncio.timeout(seconds):
@@ -89,7 +91,7 @@ class Kubelets:
         return body.decode("utf-8", "replace")
 
     async def proxy(self, request: Request, name: str, path: str) -> Response:
-        """A client's own request to a node, and its answer; also a connection that both agree to turn into another."""
+        """Forward a client's request to a node and return its response, which may be an upgrade."""
         node, address = self._located(name)
         if not (self._config.knows_nodes or is_out_there(address.host)):
             raise errors.bad_request("address not allowed")
@@ -116,7 +118,7 @@ class Kubelets:
     async def _asked(
         self, node: Node, address: Address, request: bytes, *, insecure: bool = False, bodyless: bool = False
     ) -> tuple[Connection, Head]:
-        """The beginning of an answer."""
+        """Connect, send a request and return the connection with the response's head."""
 
         async def ask() -> tuple[Connection, Head]:
             connection = await self._trust.connect(node, address, insecure=insecure)
@@ -140,7 +142,7 @@ async def _in_time(work: Coroutine[Any, Any, Made]) -> Made:
 
 
 def refusal(status: int, body: bytes, pod: str) -> errors.ApiError:
-    """What a client hears of an answer to a request for logs that isn't one."""
+    """Return the client's error for a failed log request."""
     said = body.decode("utf-8", "replace")
     if status == 500:
         return errors.internal_error(said)
@@ -148,12 +150,12 @@ def refusal(status: int, body: bytes, pod: str) -> errors.ApiError:
         return errors.bad_request(said)
     generic = errors.generic(status, said)
     about = errors.Details(name=pod, kind=_LOGS)
-    # Upstream leaves the verb open.
+    # Upstream leaves the verb empty.
     return type(generic)(f"{generic.message} ( {_LOGS} {pod})", about, code=generic.code)
 
 
 def is_out_there(host: str) -> bool:
-    """Whether an address isn't one that only this machine knows; of a name nobody can tell."""
+    """Return True unless the address is unspecified, loopback, multicast or link-local; names count as True."""
     try:
         found = ipaddress.ip_address(host)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Where a kubelet listens, and what it is asked there. Pure."""
+"""Addresses of kubelets, and the paths of their endpoints. Pure functions."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from kubeloop.api.scalars.times import format_time
 from kubeloop.apiserver.aggregator.endpoints import Address
 
 DEFAULT_PORT = 10250
-# kubeadm's order; upstream's own default begins with names, which only a network with names for nodes knows.
+# kubeadm's order; upstream's default begins with host names, which few networks resolve.
 ADDRESS_TYPES = ("InternalIP", "ExternalIP", "Hostname", "InternalDNS", "ExternalDNS")
 _PATHS = {"exec": "exec", "attach": "attach", "portforward": "portForward"}
 
 
 def address_of(node: Node, types: Sequence[str]) -> Address:
-    """The first address of the most preferred type, at the port that the kubelet reports."""
+    """Return the first address of the most preferred type, with the port that the kubelet reports."""
     port = node.status.daemon_endpoints.kubelet_endpoint.port or DEFAULT_PORT
     for wanted in types:
         for one in node.status.addresses:
@@ -29,7 +29,7 @@ def address_of(node: Node, types: Sequence[str]) -> Address:
 
 
 def log_target(pod: Pod, container: str, options: LogOptions) -> str:
-    """Path and query of a log."""
+    """Return path and query of a log request."""
     said = {
         "follow": "true" if options.follow else "",
         "limitBytes": _number(options.limit_bytes),
@@ -44,7 +44,7 @@ def log_target(pod: Pod, container: str, options: LogOptions) -> str:
 
 
 def stream_target(pod: Pod, container: str, wanted: Wanted) -> str:
-    """Path and query of a connection."""
+    """Return path and query of an exec, attach or portforward request."""
     path = f"/{_PATHS[wanted.how]}/{_words(pod)}" + (f"/{quote(container)}" if container else "")
     flags = {"input": wanted.stdin, "output": wanted.stdout, "error": wanted.stderr, "tty": wanted.tty}
     pairs = [(name, "1") for name, is_on in flags.items() if is_on] + [("command", word) for word in wanted.command]

@@ -1,10 +1,10 @@
-"""How this server and a kubelet come to know each other, before anything is asked.
+"""Mutual TLS between this server and kubelets.
 
-This server shows its client certificate. Of the kubelet it wants one of these:
-- a certificate that the authority given by a flag has signed, for the address that is dialled;
-- without that flag: one that this server's own authority has signed for the node of that name (`system:node:NAME`), or
-  the very one of which the Node object says that its kubelet shows it. That can't be one that our authority signed for
-  somebody else, such as an API server: a node could otherwise have us ask there in our own name.
+This server presents its client certificate. The kubelet must present one of these:
+- a certificate signed by the authority of --kubelet-certificate-authority, for the dialled address;
+- without that flag: one that this server's own authority has signed for the node (`system:node:NAME`), or the one
+  whose fingerprint the Node object has. The latter must not be signed by our authority for another identity, such as an
+  API server: a node could otherwise redirect our requests there.
 """
 
 from __future__ import annotations
@@ -30,32 +30,32 @@ _MOST_PINS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class KubeletConfig:
-    """What flags can say of it; times in seconds."""
+    """Kubelet client configuration; times in seconds."""
 
-    certificate: Path | None = None  # this server's, for kubelets
+    certificate: Path | None = None  # this server's client certificate for kubelets
     key: Path | None = None
-    authority: Path | None = None  # given by a flag: believed for any host
-    own_authority: Path | None = None  # believed for nodes alone
-    insecure: bool = False  # believe anybody, as upstream does without an authority
+    authority: Path | None = None  # --kubelet-certificate-authority: trusted for any host
+    own_authority: Path | None = None  # trusted for nodes only
+    insecure: bool = False  # trust any certificate, as upstream does without an authority
     address_types: tuple[str, ...] = ADDRESS_TYPES
     timeout: float = 5.0
 
     @property
     def knows_nodes(self) -> bool:
-        """Whether it is sure that the node that is meant answers, and not just somebody at its address."""
+        """True if a connection verifies the identity of the node, not only its address."""
         return not self.insecure and self.authority is None
 
 
 class _Checks(Enum):
-    """What a certificate has to pass while a connection is made."""
+    """Checks of a certificate during the handshake."""
 
     NOTHING = 0
-    CHAIN = 1  # an authority has signed it
-    HOST = 2  # and for the host that is dialled
+    CHAIN = 1  # signed by an authority
+    HOST = 2  # and valid for the dialled host
 
 
 class Trust:
-    """Makes connections to kubelets."""
+    """Opens verified connections to kubelets."""
 
     def __init__(self, config: KubeletConfig) -> None:
         self._config = config
@@ -63,7 +63,7 @@ class Trust:
         self._pinned: set[str] = set()  # certificates that our authority is known not to have signed
 
     async def connect(self, node: Node, address: Address, *, insecure: bool = False) -> Connection:
-        """A connection to the kubelet of a node, and to nobody else; raises `Unreachable`."""
+        """Return a connection to the kubelet of this very node; raises `Unreachable`."""
         config = self._config
         if insecure or config.insecure:
             return await self._dial(address, _Checks.NOTHING)
@@ -86,7 +86,7 @@ class Trust:
         return connection
 
     async def _dial_pinned(self, address: Address, pin: str) -> Connection | None:
-        """None if another certificate is shown there."""
+        """Return a connection if the pinned certificate is presented, else None."""
         connection = await self._dial(address, _Checks.NOTHING)
         shown = connection.writer.get_extra_info("ssl_object").getpeercert(True)
         if pin != fingerprint(shown or b""):
@@ -98,7 +98,7 @@ class Trust:
         return await dial(*address, self._context(checks), address.host, self._config.timeout)
 
     def _context(self, checks: _Checks) -> ssl.SSLContext:
-        """Files are read again when they have changed."""
+        """Return the TLS context; its files are read again after a change."""
         config = self._config
         files = (config.authority or config.own_authority, config.certificate, config.key)
         stamp = tuple(map(_stamp, files))
@@ -114,7 +114,7 @@ class Trust:
 
 
 def fingerprint(certificate: bytes) -> str:
-    """A certificate as Node objects name it."""
+    """Return a certificate's fingerprint as in Node objects."""
     return f"sha256:{hashlib.sha256(certificate).hexdigest()}"
 
 
@@ -140,7 +140,7 @@ def _stamp(path: Path | None) -> object:
 
 
 def _unless_other(connection: Connection, node: str) -> Connection:
-    """Of those that our authority signed, only the node itself."""
+    """Return the connection if its certificate names the node; else close it and raise `Unreachable`."""
     peer: Any = connection.writer.get_extra_info("peercert") or {}
     names = [value for part in peer.get("subject", ()) for key, value in part if key == "commonName"]
     if names != [f"{_NODE_USER}{node}"]:

@@ -1,6 +1,6 @@
-"""metrics.k8s.io from what kubelets tell: each is asked every fifteen seconds, as a metrics server does.
+"""metrics.k8s.io from kubelets' resource metrics, scraped every fifteen seconds as metrics-server does.
 
-Beside it may stand a group of this process' own nodes, whose answers come first.
+A group of this process' own nodes may be merged in; its objects come first.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class KubeletMetrics:
-    """The group's objects, made when asked for from the last two answers of each kubelet."""
+    """Objects of the group, computed on request from the last two scrapes of each kubelet."""
 
     resources = (NODES, PODS)
 
@@ -45,14 +45,15 @@ class KubeletMetrics:
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
     async def run(self) -> None:
-        """Ask all kubelets again and again, until cancelled."""
+        """Scrape all kubelets periodically, until cancelled."""
         while True:
             await self.ask_all()
             await asyncio.sleep(SECONDS)
 
     async def ask_all(self) -> None:
+        """Scrape all kubelets once."""
         storage = self._registry.named("", "v1", "nodes")
-        # Those of this process tell by themselves, such of another's can't be reached; thousands are passed over here.
+        # Skips simulated nodes, possibly thousands: this process has its own metrics of them, others are unreachable.
         others = (one for one in storage.store.range(storage.prefix("")).records if _OWN not in one.value)
         names = [one.key.rpartition("/")[2] for one in others]
         for gone in self._told.keys() - set(names):
@@ -73,9 +74,10 @@ class KubeletMetrics:
         last = self._told.get(name)
         self._told[name] = last[1] if last is not None else None, read(text, self._clock.now().timestamp())
 
-    # What is shown.
+    # Served objects.
 
     def objects(self, resource: Resource, namespace: str, name: str = "") -> Sequence[Mapping[str, Any]]:
+        """Return NodeMetrics or PodMetrics documents, of one name or of all."""
         own = list(self._beside.objects(resource, namespace, name)) if self._beside is not None else []
         if name and own:
             return own

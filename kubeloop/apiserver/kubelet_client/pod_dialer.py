@@ -1,4 +1,4 @@
-"""A connection to a pod's own address, for networks that lead there."""
+"""Direct connections to pod addresses over the pod network."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PIECE = 64 << 10
 
 
 async def direct(address: Address, connection: Duplex) -> None:
-    """Connect both until the pod has nothing more to say; raises `Unreachable`."""
+    """Relay a connection to the pod until the pod closes it; raises `Unreachable`."""
     try:
         async with asyncio.timeout(_DIAL_SECONDS):
             reader, writer = await asyncio.open_connection(*address)

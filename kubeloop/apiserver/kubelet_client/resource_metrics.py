@@ -1,4 +1,4 @@
-"""What a kubelet tells at /metrics/resource, and what was used between two such tellings. Pure."""
+"""Parser of /metrics/resource, and usage between two scrapes. Pure functions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Whose = tuple[str, str, str]  # namespace, pod and container; all empty for the 
 
 @dataclass(slots=True)
 class Point:
-    """What is told of one; times as seconds of the epoch."""
+    """Values of one node or container; times in seconds since the epoch."""
 
     cpu_seconds: float | None = None
     memory_bytes: float | None = None
@@ -32,13 +32,15 @@ class Point:
 
 @dataclass(slots=True)
 class Telling:
-    """One answer."""
+    """Result of one scrape."""
 
     at: float
     points: dict[Whose, Point] = field(default_factory=dict)
 
 
 class Sample(NamedTuple):
+    """Parsed line of Prometheus text."""
+
     name: str
     whose: Whose
     value: float
@@ -46,7 +48,7 @@ class Sample(NamedTuple):
 
 
 def read(text: str, at: float) -> Telling:
-    """An answer that came at some time; what isn't understood is passed over."""
+    """Parse a scrape made at this time; unknown metrics are ignored."""
     telling = Telling(at)
     for sample in _samples(text):
         kind, _, what = sample.name.partition("_")
@@ -63,13 +65,13 @@ def read(text: str, at: float) -> Telling:
 
 
 def used(before: Telling | None, now: Telling, whose: Whose) -> Used | None:
-    """What somebody has used of late; None while that can't be told."""
+    """Return the usage between two scrapes; None if it cannot be computed yet."""
     point = now.points.get(whose)
     if point is None or point.cpu_seconds is None or point.memory_bytes is None:
         return None
     last = before.points.get(whose) if before is not None else None
     if last is None or last.cpu_seconds is None or last.cpu_seconds > point.cpu_seconds or last.at >= point.at:
-        # One that has just begun has used everything since.
+        # A new container has used everything since its start.
         if point.started is None or (before is not None and point.started < before.at) or point.started >= point.at:
             return None
         last = Point(0.0, at=point.started)
@@ -78,7 +80,7 @@ def used(before: Telling | None, now: Telling, whose: Whose) -> Used | None:
 
 
 def containers_of(telling: Telling) -> Mapping[tuple[str, str], list[str]]:
-    """The containers that are told of, by namespace and pod."""
+    """Return the containers of a scrape, by namespace and pod."""
     found: dict[tuple[str, str], list[str]] = {}
     for namespace, pod, container in telling.points:
         if container:

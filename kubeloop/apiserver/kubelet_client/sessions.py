@@ -1,4 +1,4 @@
-"""The client's end of a kubelet's SPDY connections: a command's streams, or a pair for each call to a port."""
+"""Client side of a kubelet's SPDY connections: the streams of a command, or a pair per forwarded connection."""
 
 from __future__ import annotations
 
@@ -15,35 +15,38 @@ from kubeloop.apiserver.aggregator.connection import Connection
 from kubeloop.http.byte_pipe import Wire
 from kubeloop.http.upgrade.spdy import SpdyConnection, SpdyStream
 
-_UNUSED_SECONDS = 30.0  # within which somebody has to begin
+_UNUSED_SECONDS = 30.0  # seconds within which the session must be used
 _LONGEST_STATUS = 64 << 10
 _CUT = "error reading from error stream: unexpected EOF"
 
 
 class KubeletSession:
-    """A connection that a kubelet has agreed to, for one command or for any number of connections to ports."""
+    """SPDY connection to a kubelet, for one command or for any number of port connections."""
 
     def __init__(self, connection: Connection, wanted: Wanted) -> None:
         self._wanted = wanted
         self._wire = Wire(self._data, self._ended)
         self._spdy = SpdyConnection(self._wire)
         self._requests = count()
-        self._raw = connection  # its writer closes the transport when it is forgotten
+        self._raw = connection  # keeps a reference: the writer closes the transport when it is collected
         self._unused = asyncio.get_running_loop().call_later(_UNUSED_SECONDS, self.close)
-        self._wire.take_over(connection.writer.transport, connection.early)  # type: ignore[arg-type]  # TCP has both ways
+        self._wire.take_over(connection.writer.transport, connection.early)  # type: ignore[arg-type]  # a TCP transport is bidirectional
 
     def close(self) -> None:
+        """Close the connection."""
         self._unused.cancel()
         self._spdy.close()
 
     async def execute(self, pod: Pod, container: str, command: tuple[str, ...], streams: Streams) -> int:
+        """Connect the streams of a command and return its exit code."""
         return exit_code(await self._serve(streams))
 
     async def attach(self, pod: Pod, container: str, streams: Streams) -> None:
+        """Connect the streams of a running container."""
         exit_code(await self._serve(streams))
 
     async def forward(self, pod: Pod, port: int, connection: Duplex) -> None:
-        """A pair of streams; returns when both have nothing more to say."""
+        """Relay one connection to a port by a pair of streams; returns when both sides are done."""
         self._unused.cancel()
         about = {"port": str(port), "requestid": str(next(self._requests))}
         error = self._spdy.open({"streamtype": "error", **about})
@@ -63,7 +66,7 @@ class KubeletSession:
             data.reset()
 
     async def _serve(self, streams: Streams) -> bytes:
-        """Connect all streams; what the kubelet says at the end."""
+        """Connect all streams, and return the data of the error stream."""
         self._unused.cancel()
         wanted, opened = self._wanted, self._spdy.open
         error = opened({"streamtype": "error"})
@@ -94,7 +97,7 @@ class KubeletSession:
 
 
 def exit_code(told: bytes) -> int:
-    """From the Status that a kubelet ends a command with; raises what is no exit code."""
+    """Return the exit code of the Status that ends a command; raises for any other result."""
     if not told:
         raise OSError(_CUT)
     try:

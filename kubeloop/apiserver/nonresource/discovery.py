@@ -1,6 +1,6 @@
-"""Discovery: what the server serves, told group by group (plain) or all at once (aggregated).
+"""Discovery documents: per group and version, or aggregated.
 
-Documents are encoded when first asked for and kept as bytes; a change of the served resources is a new `Discovery`.
+Documents are encoded on first use and cached; a change of the served resources means a new `Discovery`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ AGGREGATED_MEDIA_TYPE = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroup
 
 
 def wants_aggregated(accept: str) -> bool:
-    """Whether an Accept header prefers the aggregated form to the plain one.
+    """Return True if an Accept header prefers aggregated discovery.
 
-    Where it asks for neither, this is False: the plain form's negotiation then refuses it.
+    If it accepts neither form, this is False: the negotiation of the plain form then rejects it.
     """
     for media, params in clauses(accept):
         if media not in ("application/json", "application/*", "*/*"):
@@ -34,10 +34,10 @@ def wants_aggregated(accept: str) -> bool:
 
 
 class Discovery:
-    """The discovery documents of a set of resources.
+    """Discovery documents of a set of resources.
 
-    Groups and their versions are listed in the order in which the resources first name them, so that the first
-    version of a group is its preferred one; within a version, resources are listed by name.
+    Groups and their versions are listed in the order in which the resources first name them, so that the first version
+    of a group is the preferred one; within a version, resources are sorted by name.
     """
 
     def __init__(self, resources: Sequence[Resource], server_address: Callable[[], str]) -> None:
@@ -49,16 +49,16 @@ class Discovery:
         self._etags: dict[str, str] = {}
 
     def has_built_in(self, group: str) -> bool:
-        """Whether anything of a group is there whatever definitions say."""
+        """Return True if a group has resources that are not custom."""
         versions = self._groups.get(group, {})
         return any(not resource.is_custom for resources in versions.values() for resource in resources)
 
     def versions_of(self, group: str) -> tuple[str, ...]:
-        """The versions a group is served in, preferred first; empty for a group that isn't served."""
+        """Return the versions of a group, preferred first; empty for a group that isn't served."""
         return tuple(self._groups.get(group, ()))
 
     def core_versions(self) -> bytes:
-        """What `/api` answers; never kept, for the address may change."""
+        """Return the document of `/api`; never cached, as the address may change."""
         return msgspec.json.encode(
             {
                 "kind": "APIVersions",
@@ -70,7 +70,7 @@ class Discovery:
         )
 
     def groups(self) -> bytes:
-        """What `/apis` answers."""
+        """Return the document of `/apis`."""
         return self._kept(
             ("groups",),
             lambda: {
@@ -81,7 +81,7 @@ class Discovery:
         )
 
     def group(self, group: str) -> bytes | None:
-        """What `/apis/<group>` answers, or None where there is no such group."""
+        """Return the document of `/apis/<group>`, or None."""
         if not group or group not in self._groups:
             return None
         return self._kept(
@@ -90,24 +90,26 @@ class Discovery:
         )
 
     def resources(self, group: str, version: str) -> bytes | None:
-        """What `/api/v1` or `/apis/<group>/<version>` answers, or None where it isn't served."""
+        """Return the document of `/api/v1` or `/apis/<group>/<version>`, or None."""
         served = self._groups.get(group, {}).get(version)
         if served is None:
             return None
         return self._kept(("resources", group, version), lambda: _resource_list(group, version, served))
 
     def aggregated_core(self) -> bytes:
-        """What `/api` answers to who asks for the aggregated form."""
+        """Return the aggregated document of `/api`."""
         return self._kept(("aggregated", ""), lambda: _aggregated([("", self._groups.get("", {}))]))
 
     def aggregated_groups(self) -> bytes:
-        """What `/apis` answers to who asks for the aggregated form."""
+        """Return the aggregated document of `/apis`."""
         return self._kept(("aggregated",), lambda: _aggregated(self._named_groups()))
 
     def aggregated_core_etag(self) -> str:
+        """Return the ETag of the aggregated document of `/api`."""
         return self._etags.get("core") or self._etags.setdefault("core", etag_of(self.aggregated_core()))
 
     def aggregated_groups_etag(self) -> str:
+        """Return the ETag of the aggregated document of `/apis`."""
         return self._etags.get("groups") or self._etags.setdefault("groups", etag_of(self.aggregated_groups()))
 
     def _named_groups(self) -> list[tuple[str, dict[str, list[Resource]]]]:
@@ -121,7 +123,7 @@ class Discovery:
 
 
 def group_document(name: str, versions: Sequence[str]) -> dict[str, Any]:
-    """A group with its versions, the preferred one first."""
+    """Return a group with its versions, the preferred one first."""
     listed = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
     return {"name": name, "versions": listed, "preferredVersion": listed[0]}
 
@@ -131,14 +133,14 @@ def _by_name(resources: Sequence[Resource]) -> list[Resource]:
 
 
 def _resource_list(group: str, version: str, resources: Sequence[Resource]) -> dict[str, Any]:
-    # Upstream's core list carries no apiVersion of its own.
+    # Upstream's core list has no apiVersion.
     head = {"kind": "APIResourceList"} | ({"apiVersion": "v1"} if group else {})
     rows = [row for resource in _by_name(resources) for row in _rows(resource)]
     return head | {"groupVersion": f"{group}/{version}" if group else version, "resources": rows}
 
 
 def _rows(resource: Resource) -> Iterator[dict[str, Any]]:
-    """The row of a resource, then one for each of its subresources."""
+    """Yield the row of a resource, then those of its subresources."""
     row: dict[str, Any] = {
         "name": resource.plural,
         "singularName": resource.singular,
@@ -181,13 +183,13 @@ def _aggregated(groups: Sequence[tuple[str, dict[str, list[Resource]]]]) -> dict
 
 
 def aggregated_list(groups: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Everything at once, of groups that are told in that form."""
+    """Return the APIGroupDiscoveryList of groups in aggregated form."""
     group, version, kind = _AGGREGATED_KIND
     return {"kind": kind, "apiVersion": f"{group}/{version}", "metadata": {}, "items": list(groups)}
 
 
 def aggregated_version(version: str, resources: Sequence[Resource]) -> dict[str, Any]:
-    """One version of a group that this server answers for."""
+    """Return one local version of a group in aggregated form."""
     return {
         "version": version,
         "resources": [_aggregated_resource(resource) for resource in _by_name(resources)],
@@ -217,6 +219,6 @@ def _aggregated_resource(resource: Resource) -> dict[str, Any]:
 
 
 def _response_kind(group_version: str, kind: str) -> dict[str, str]:
-    """An empty group and version mean the ones of the resource itself."""
+    """Return the response kind; empty group and version mean those of the resource itself."""
     group, _, version = group_version.rpartition("/")
     return {"group": group, "version": version, "kind": kind}

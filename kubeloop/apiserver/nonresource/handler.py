@@ -1,4 +1,4 @@
-"""Everything that isn't a resource: health, version, metrics, discovery and OpenAPI documents."""
+"""Handler of non-resource paths: health, version, metrics, discovery and OpenAPI documents."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from kubeloop.apiserver.authentication.service_account_tokens import ServiceAccountTokens
 
 TEXT = "text/plain; charset=utf-8"
-# Resources, the facts about their types, and resources of whose types nothing is known.
+# Resources, the definitions of their types, and resources without type definitions.
 _Described = tuple[Sequence[Resource], Callable[[], Mapping[str, Mapping[str, Any]]], Sequence[Resource]]
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Paths:
-    """Answers requests for paths that name no resource."""
+    """Handler of requests for non-resource paths."""
 
     def __init__(
         self,
@@ -66,12 +66,12 @@ class Paths:
         definitions: Callable[[], Mapping[str, Mapping[str, Any]]],
         undescribed: Sequence[Resource] = (),
     ) -> None:
-        """Describe these resources from now on; those without a schema only by name."""
+        """Set the described resources; those without a schema appear in discovery only."""
         self._described = resources, definitions, undescribed
         self._describe_anew()
 
     def serve_remote(self, remote: Sequence[RemoteVersion]) -> None:
-        """Describe, from now on, these versions as well, which others answer for."""
+        """Set the described versions of extension API servers."""
         self._remote = remote
         self._describe_anew()
 
@@ -89,10 +89,11 @@ class Paths:
 
     @property
     def edition(self) -> object:
-        """Another object whenever other resources are served."""
+        """Object that identifies the current documents: it changes with the served resources."""
         return self._discovery
 
     def answer(self, request: Request) -> Response:
+        """Return the response for a non-resource path."""
         path = request.path.rstrip("/") or "/"
         first = path.split("/", 2)[1]
         if first in ("healthz", "livez", "readyz"):
@@ -184,7 +185,7 @@ class Paths:
         return Response(200, body(), media, headers)
 
     def _versioned(self, request: Request, name: str, media: str) -> Response:
-        """A v3 document; asked for by its digest it may be kept for ever."""
+        """Return a v3 document; requested by its digest, it may be cached forever."""
         digest = self._openapi.v3_digest(name)
         body = self._openapi.v3_document(name)
         if digest is None or body is None:

@@ -8,18 +8,19 @@ from kubeloop.apiserver.request.query import Query
 from kubeloop.apiserver.request.routing import PageNotFound
 from kubeloop.http import Response
 
-# A check answers with nothing when all is well, else with what is wrong.
+# A check returns an empty text if healthy, else the reason.
 Check = Callable[[], str]
 _TEXT = "text/plain; charset=utf-8"
 
 
 class Health:
-    """The checks behind each of the three endpoints."""
+    """Health checks of the three endpoints."""
 
     def __init__(self, live: Mapping[str, Check], ready: Mapping[str, Check]) -> None:
         self._checks = {"healthz": {**live, **ready}, "livez": dict(live), "readyz": {**live, **ready}}
 
     def answer(self, path: str, query: Query) -> Response:
+        """Return the response of a health endpoint, or of one of its checks."""
         _, endpoint, *rest = path.split("/", 2)
         checks = self._checks[endpoint]
         if rest:

@@ -1,6 +1,6 @@
-"""`/kubeloop/snapshot`: the whole store as one file, for those who may see everything, whatever keeps it.
+"""`/kubeloop/snapshot`: the whole store as one file, whatever its backend.
 
-Nobody but administrators may ask for it unless a rule names the path: Secrets are in it.
+Only administrators may request it, unless a rule names the path: it contains Secrets.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _PIECE_BYTES: Final = 1 << 20
 
 
 async def snapshot_page(store: Store, request: Request) -> Response:
-    """Everything that was acknowledged before the request, at one revision."""
+    """Stream a snapshot of one revision that includes everything acknowledged before the request."""
     if request.method != "GET":
         raise errors.generic(405)
     await store.current()
     with tempfile.TemporaryDirectory(prefix="kubeloop-") as folder:
         path = Path(folder) / "snapshot"
         await store.snapshot(str(path))
-        file = path.open("rb")  # from here on it has no name, and is gone with whoever reads it
+        file = path.open("rb")  # unlinked from here on: it disappears with its last reader
     return _Snapshot(file)
 
 

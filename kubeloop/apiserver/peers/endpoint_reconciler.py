@@ -1,7 +1,7 @@
-"""Which servers of a shared store are alive, so that the service `kubernetes` leads to all of them and to no other.
+"""Lease endpoint reconciler: points the kubernetes Service to all live servers of a shared store.
 
-Upstream's way: each keeps a key under `masterleases` that ends soon after it was last written. Whoever sees one come or
-go corrects the endpoints; the others find nothing left to do.
+As upstream, each server renews a key under `masterleases` that expires soon after its last write. Every server that
+sees one come or go corrects the endpoints; the others then find nothing left to do.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from kubeloop.apiserver.registry.storage import Registry
 from kubeloop.store import Conflict, Event, StoreError
 
 RENEW_SECONDS: Final = 5.0
-_LIFE_SECONDS: Final = 8.0  # until a server that renews no more is missed; the store may make it twice that
+_LIFE_SECONDS: Final = 8.0  # until a server that stops renewing counts as dead; the store may double it
 PREFIX: Final = "/registry/masterleases/"
-_LEAVE_SECONDS: Final = 2.0  # the key ends by itself
+_LEAVE_SECONDS: Final = 2.0  # the key expires by itself
 _SERVICE: Final = "kubernetes"
 
 
 class _Server(msgspec.Struct, frozen=True):
     address: str
     port: int
-    generation: int = 0  # how often it was renewed: a value that is equal would not be written
+    generation: int = 0  # number of renewals: an equal value would not be written
 
 
 class LiveServers:
-    """One server's part in it."""
+    """One server's endpoint reconciler."""
 
     def __init__(self, registry: Registry, own: OwnObjects, address: str, port: int) -> None:
         self._registry = registry
@@ -46,17 +46,17 @@ class LiveServers:
         self._subscription = self._store.subscribe(PREFIX, self._store.revision, self._changed)
 
     async def join(self) -> None:
-        """Be among them; returns when everybody can see it."""
+        """Register this server; returns when the registration is durable."""
         await self._written()
         self._correct()
 
     def renew(self) -> None:
-        """Called every few seconds."""
+        """Renew the registration and reconcile; called every few seconds."""
         self._written().add_done_callback(_look_at)
         self._correct()
 
     async def leave(self) -> None:
-        """Be missed at once instead of after a while."""
+        """Unregister at once instead of by expiry."""
         self._subscription.cancel()
         with suppress(StoreError, TimeoutError):
             async with asyncio.timeout(_LEAVE_SECONDS):
@@ -72,10 +72,10 @@ class LiveServers:
             self._correct()
 
     def _correct(self) -> None:
-        """Write what is different; who is faster with the same makes ours a conflict, which does not matter."""
+        """Write the endpoints that differ; a conflict with a server that wrote the same is ignored."""
         alive = [msgspec.json.decode(one.value, type=_Server) for one in self._store.range(PREFIX).records]
         if not alive:
-            return  # as upstream: that must be a mistake, and endpoints that lead nowhere would be worse
+            return  # as upstream: this must be an error, and a Service without endpoints would be worse
         wanted = list(endpoint_objects((one.address, one.port) for one in alive))
         for resource, obj in wanted:
             with suppress(StoreError):
@@ -94,6 +94,6 @@ class LiveServers:
 
 
 def _look_at(write: asyncio.Future[Event]) -> None:
-    """What failed is done again at the next turn."""
+    """Retrieve the result of a write; a failed one is repeated at the next renewal."""
     if not write.cancelled():
         write.exception()

@@ -1,6 +1,6 @@
-"""A Lease in kube-system for each running server, by which people and other components can tell which there are.
+"""Identity Lease in kube-system of each running API server.
 
-Upstream names it by the host alone. Several of ours may run on one host, so that their address counts as well.
+Upstream derives its name from the host alone. Several servers may run on one host here, so the address counts as well.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _COMPONENT: Final = "kube-apiserver"
 
 
 class IdentityLease:
-    """Kept by the server that it is of; those of servers that are gone are collected by whoever is left."""
+    """Lease of this server; Leases of servers that are gone are collected by any other."""
 
     def __init__(self, registry: Registry, own: OwnObjects, clock: Clock, address: str) -> None:
         self._storage = registry.named("coordination.k8s.io", "v1", "leases")
@@ -46,8 +46,9 @@ class IdentityLease:
         self._holder = f"{self.name}_{new_uid(clock)}"
 
     def renew(self) -> None:
+        """Create or renew the Lease, without waiting."""
         record = self._storage.peek(_NAMESPACE, self.name)
-        with suppress(StoreError):  # the next turn comes soon
+        with suppress(StoreError):  # the next renewal comes soon
             if record is None:
                 write = self._own.write(self._storage.resource, self._lease())
             else:
@@ -58,7 +59,7 @@ class IdentityLease:
                 write.add_done_callback(_look_at)
 
     def collect(self) -> None:
-        """Remove what servers have left that are long gone."""
+        """Delete expired identity Leases."""
         now = self._clock.now()
         for record in self._storage.store.range(self._storage.prefix(_NAMESPACE)).records:
             lease = codec.decode(record.value, Lease)
@@ -79,13 +80,14 @@ class IdentityLease:
 
 
 def identity_of(host: str, address: str) -> str:
-    """A server's name: the same after a restart, another for each server."""
+    """Return a server's identity: stable over restarts, and different for each server."""
     parts = (host.encode(), _COMPONENT.encode(), address.encode())
     digest = hashlib.sha256(b"".join(len(part).to_bytes(2, "big") + part for part in parts)).digest()
     return f"apiserver-{base64.b32encode(digest[:16]).decode().rstrip('=').lower()}"
 
 
 def is_expired(spec: LeaseSpec, now: datetime) -> bool:
+    """Return True if the Lease has expired."""
     if spec.renew_time is None or spec.lease_duration_seconds is None:
         return True
     return parse_micro_time(spec.renew_time) + timedelta(seconds=spec.lease_duration_seconds) < now

@@ -1,4 +1,4 @@
-"""What a server does, once it listens, to be known: to people by its Lease, to other servers of the same store too."""
+"""Registers a listening server: by its identity Lease and, in a shared store, as an endpoint."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kubeloop.clock import Clock
 
 
 async def announce(registry: Registry, clock: Clock, server: tuple[str, int], parts: AsyncExitStack) -> None:
-    """Begin, until the parts are closed. `server` is where it can be reached."""
+    """Register the server, reachable at `server` (address, port), until the parts are closed."""
     own = OwnObjects(registry, clock)
     lease = IdentityLease(registry, own, clock, f"{server[0]}:{server[1]}")
     lease.renew()

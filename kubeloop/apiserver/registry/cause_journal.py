@@ -1,6 +1,6 @@
-"""Why things are as they are: for the newest writes, who made them and what woke them. For people, never for decisions.
+"""Journal of the latest writes: their users and the causes that controllers sent. For debugging, never for decisions.
 
-A loop sends the cause of a write in a header; it is kept beside the write's revision in a bounded journal.
+A controller sends the cause of a write in a header; it is recorded with the write's revision in a bounded journal.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LONGEST_CAUSE = 8192
 
 
 class Reason(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """One write: its revision, when and by whom, and the cause that came with it."""
+    """Journal entry of one write: revision, time, user and the cause sent with it."""
 
     revision: int
     key: str
@@ -30,7 +30,7 @@ class Reason(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     cause: str = ""
 
     def shown(self) -> dict[str, object]:
-        """As it is told over the API."""
+        """Return the entry as JSON-compatible document for the API."""
         told: dict[str, object] = {
             "resourceVersion": str(self.revision),
             "time": format_time(self.time),
@@ -44,20 +44,20 @@ class Reason(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class CauseJournal:
-    """The newest writes, oldest first; older ones are forgotten."""
+    """Bounded journal of the latest writes, oldest first."""
 
     def __init__(self, remembered: int = 20_000) -> None:
         self._reasons: deque[Reason] = deque(maxlen=remembered)
 
     def note(self, ctx: Context, key: str, revision: int) -> None:
-        """Remember a write that has become durable."""
+        """Record a durable write."""
         headers = ctx.request.headers
         cause = headers.get(CAUSE_HEADER, "")[:_LONGEST_CAUSE]
         agent = headers.get("user-agent", "")
         self._reasons.append(Reason(revision, key, ctx.now, ctx.target.verb, ctx.user.name, agent, cause))
 
     def of(self, key: str) -> list[Reason]:
-        """What is known of one object's writes."""
+        """Return the entries of one object, by its store key."""
         return [reason for reason in self._reasons if reason.key == key]
 
 

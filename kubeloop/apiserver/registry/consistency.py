@@ -1,13 +1,13 @@
-"""How new an answer has to be: as new as Kubernetes promises, and no newer, however many servers share a store.
+"""Consistency of reads and writes, by resourceVersion, if several servers share a store.
 
 reads
-    no resourceVersion   everything that was acknowledged to anybody before the request
-    "0"                  whatever this server has
-    any other            at least that, which another server may have told the client; likewise of a list's next page
-writes                   begin with whatever this server has: the store compares, so that nothing is built on what has
-                         changed since. Only a refusal may come from having known too little, or from having seen a
-                         write that came to nothing; it counts if it is repeated by somebody who knows everything, and
-                         is told when all that it can have seen is durable.
+    no resourceVersion   at least everything acknowledged to any client before the request
+    "0"                  the state this server has
+    any other            at least that revision, which the client may have from another server; also for continued lists
+writes                   start from this server's state: the store compares revisions, so no write is based on an
+                         outdated object. Only a rejection can be wrong, if this server's state was stale or included
+                         a write that failed later; it is therefore repeated on the current state, and returned
+                         once everything it can have seen is durable.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from kubeloop.store import Overtaken, Store
 
 _READS = frozenset({"get", "list", "watch"})
 _WRITES_OF_ONE = frozenset({"create", "update", "patch", "delete"})
-_ATTEMPTS = 10  # of a quota that servers charge at once, each time one of them gets further
+_ATTEMPTS = 10  # retries of a quota that several servers charge at once: one of them makes progress each time
 _OVERLOADED = 429
 
 Answer = TypeVar("Answer")
 
 
 async def fresh_enough(store: Store, verb: str, query: Query, answer: Callable[[], Awaitable[Answer]]) -> Answer:
-    """An answer from a store as far as it has to be. `StoreError` when that cannot be found out."""
+    """Return the answer computed on a store state that is new enough; raises `StoreError` if that is unknown."""
     if verb in _WRITES_OF_ONE:
         return await _written(store, answer)
     if store.shared:
@@ -57,7 +57,7 @@ async def _written(store: Store, answer: Callable[[], Awaitable[Answer]]) -> Ans
 
 
 async def catch_up(store: Store, verb: str, query: Query) -> None:
-    """Returns when the store is as far as a request needs it. `StoreError` when that cannot be found out."""
+    """Wait until the store's state is new enough for a request; raises `StoreError` if that is unknown."""
     needed = _needed(verb, query)
     if needed is None:
         await store.current()
@@ -66,7 +66,7 @@ async def catch_up(store: Store, verb: str, query: Query) -> None:
 
 
 def _needed(verb: str, query: Query) -> int | None:
-    """The revision, or None for the newest; what is wrong with the request is told by who answers it."""
+    """Return the required revision, or None for the newest; an invalid request is reported by its handler."""
     if verb not in _READS:
         return None
     try:

@@ -1,4 +1,4 @@
-"""The object that a write starts from, in the forms that the steps of the write need, each made at most once."""
+"""Existing object that a write starts from, in the forms that the write's steps need, each made at most once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kubeloop.store import Record
 
 
 class Current:
-    """The newest record of an object, seen through one resource's version."""
+    """Newest record of an object, converted to one served version."""
 
     def __init__(self, storage: Storage, record: Record) -> None:
         self.record = record
@@ -24,21 +24,21 @@ class Current:
         self.mod_revision = record.mod_revision
         self._storage = storage
         self._changing: tuple[str, ...] | None = None  # the only parts that a patch changes
-        self._parts: dict[str, Any] = {}  # those of them that there are, as they were
+        self._parts: dict[str, Any] = {}  # the existing ones of these, with their old values
 
     @cached_property
     def stored(self) -> Any:
-        """As a struct of the stored version."""
+        """Object as a struct of the stored version."""
         return self._storage.view.decode_stored(self.value, self.mod_revision)
 
     @cached_property
     def served(self) -> Any:
-        """As a struct of the served version."""
+        """Object as a struct of the served version."""
         return to_served(self.stored, self._storage.resource)
 
     @cached_property
     def plain(self) -> dict[str, Any]:
-        """As plain JSON of the served version, without managedFields. Shared: patches copy what they change."""
+        """Object as plain JSON of the served version, without managedFields. Shared: patches copy what they change."""
         meta = self.served.metadata
         entries = meta.managed_fields
         codec.force_setattr(meta, "managed_fields", ())
@@ -50,22 +50,25 @@ class Current:
 
     @property
     def complete(self) -> dict[str, Any]:
-        """The same with managedFields, for the rare patch that speaks of them."""
+        """Object as plain JSON with managedFields, for the rare patch that changes them."""
         document: dict[str, Any] = codec.to_plain(self.served)
         return document
 
     @cached_property
     def entries(self) -> list[dict[str, Any]]:
-        """Its managedFields as plain JSON; the sets of fields are shared between objects."""
+        """Entries of managedFields as plain JSON; the field sets are shared between objects."""
         return [plain_entry(entry) for entry in self.served.metadata.managed_fields]
 
     @property
     def known_entries(self) -> dict[int, ManagedFieldsEntry]:
-        """The structs of these, by the identity of each as plain JSON."""
+        """Structs of the managedFields entries, by the identity of their plain JSON."""
         return dict(zip(map(id, self.entries), self.served.metadata.managed_fields, strict=True))
 
     def only(self, names: tuple[str, ...]) -> dict[str, Any]:
-        """The parts that a patch changes as plain JSON, without managedFields; all others stay as they are."""
+        """Restrict the write to these parts and return them as plain JSON without managedFields.
+
+        All other parts stay unchanged.
+        """
         was = self.served
         parts = {name: getattr(was, name) for name in names}
         if "metadata" in parts:
@@ -75,22 +78,22 @@ class Current:
         return self._parts
 
     def borrow(self) -> None:
-        """Begin from the struct that everybody shares, for a write that sets nothing within the parts that it keeps."""
+        """Use the shared decoded struct, for a write that sets nothing within the parts that it keeps."""
         self.__dict__["stored"] = self._storage.seen(self.record)
 
     def whole(self) -> None:
-        """After all, any part may change."""
+        """Lift the restriction of `only`: any part may change."""
         self._changing = None
         for form in ("stored", "served"):
             self.__dict__.pop(form, None)
 
     @property
     def compared(self) -> dict[str, Any]:
-        """What a new object is compared with to tell who changed what: this one, or the parts that can have changed."""
+        """Base of the field manager's comparison: the whole object, or the parts that can have changed."""
         return self.plain if self._changing is None else {"metadata": {}, **self._parts}
 
     def compared_with(self, obj: Any) -> dict[str, Any]:
-        """As much of a new object."""
+        """Return the corresponding parts of a new object as plain JSON."""
         if self._changing is None:
             return self.plain_of(obj)
         document: dict[str, Any] = {"metadata": {}}
@@ -101,7 +104,7 @@ class Current:
         return document
 
     def plain_of(self, obj: Any) -> dict[str, Any]:
-        """Another object of the kind as plain JSON, sharing every part that is as it was."""
+        """Return another object of the kind as plain JSON; it shares every unchanged part with this one."""
         if isinstance(obj, Instance):
             return {**obj, "metadata": codec.to_plain(obj.metadata)}
         document: dict[str, Any] = {}
@@ -122,7 +125,7 @@ def _tree(raw: bytes) -> dict[str, Any]:
 
 
 def plain_entry(entry: Any) -> dict[str, Any]:
-    """One managedFields entry on the wire; absent parts left out."""
+    """Return one managedFields entry as plain JSON; absent parts are left out."""
     plain: dict[str, Any] = {
         "manager": entry.manager,
         "operation": entry.operation,

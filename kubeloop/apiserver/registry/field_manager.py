@@ -1,4 +1,4 @@
-"""Who a write is attributed to in managedFields, and keeping managedFields true on every write."""
+"""Field manager: attributes the fields of each write to its manager in managedFields."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _UNKNOWN = msgspec.Raw()
 
 
 def manager_of(ctx: Context) -> str:
-    """The named field manager, else what comes before the slash in the user agent."""
+    """Return the request's fieldManager, else the part of the user agent before the slash."""
     named = ctx.query.text("fieldManager")
     if named:
         return named
@@ -44,7 +44,7 @@ def _manager_by(agent: str) -> str:
 
 
 def settable_in(strategy: Strategy, subresource: str) -> Settable | None:
-    """What a write to a subresource can set; None when it can set everything."""
+    """Return the fields that a write to a subresource can set; None if it can set all."""
     if only := strategy.settable_fields.get(subresource):
         return _nothing_but(only)
     others = strategy.reset_fields.get(subresource)
@@ -58,14 +58,14 @@ _all_but = cache(lambda paths: all_but(*paths))
 def set_entries(
     obj: Any, entries: list[dict[str, Any]], known: Mapping[int, ManagedFieldsEntry] = MappingProxyType({})
 ) -> None:
-    """Write plain entries into an object's metadata; `known` are the structs of those that there were, by identity."""
+    """Set managedFields from plain entries; `known` maps the identities of unchanged entries to their structs."""
     found = tuple([known.get(id(plain)) or _entry(plain) for plain in entries])
     codec.force_setattr(obj.metadata, "managed_fields", found)
 
 
 @lru_cache(maxsize=1024)
 def _raw(text: bytes) -> msgspec.Raw:
-    """Objects that are alike have the same fields managed: they share the text that says so."""
+    """Return the encoded field set; equal objects share one instance."""
     return msgspec.Raw(text)
 
 
@@ -82,14 +82,14 @@ def _entry(plain: dict[str, Any]) -> ManagedFieldsEntry:
 
 
 class _Fresh:
-    """What the creators of new objects own, by what the objects look like: pods of one template look alike."""
+    """Cache of the fields owned by creators, by a digest of the new object: pods of one template share an entry."""
 
     def __init__(self, remembered: int) -> None:
         self._remembered = remembered
         self._known: dict[tuple[Resource, str, object], msgspec.Raw | None] = {}
 
     def track(self, obj: Any, resource: Resource, ctx: Context, settable: Settable | None) -> None:
-        """Set the managedFields of a new object, of which nobody owns anything yet."""
+        """Set managedFields of a new object that has none yet."""
         manager = manager_of(ctx)
         likeness = (resource, manager, _look_of(obj, resource, ctx))
         fields = self._known.get(likeness, _UNKNOWN)
@@ -118,17 +118,17 @@ class _Fresh:
 
 
 def _look_of(obj: Any, resource: Resource, ctx: Context) -> object:
-    """Something that objects have in common whose creators own the same of them, as cheap as there is."""
+    """Return a cache key that is equal for objects with equal field sets, as cheap to compute as possible."""
     meta = obj.metadata
     if ctx.has_typed_body and meta.generate_name:
-        return ctx.request.body  # the same for all that a loop makes from one template
+        return ctx.request.body  # equal for all objects that a controller makes from one template
     if _is_plain(resource) and not (meta.labels or meta.annotations or meta.finalizers or meta.owner_references):
         return bool(meta.generate_name), *_outline(obj)
     return _likeness(obj)
 
 
 def _outline(part: msgspec.Struct) -> tuple[object, ...]:
-    """Which fields of a struct are set, and to something; those of its metadata aside."""
+    """Return for each field of a struct if it is set and non-empty; metadata is left out."""
     return tuple(
         [
             (_outline(value) if type(value) is not ObjectMeta else ()) if isinstance(value, msgspec.Struct)
@@ -140,7 +140,7 @@ def _outline(part: msgspec.Struct) -> tuple[object, ...]:
 
 @cache
 def _is_plain(resource: Resource) -> bool:
-    """Whether a kind has neither lists nor maps beyond its metadata, as events: then its fields have fixed names."""
+    """Return True if a kind has neither lists nor maps outside of metadata, as Event: its field names are fixed."""
     return not resource.is_custom and all(
         _has_fixed_names(node) for name, node in resource.node.fields.items() if name != "metadata"
     )
@@ -153,7 +153,7 @@ def _has_fixed_names(node: Node, depth: int = 0) -> bool:
 
 
 def _likeness(obj: Any) -> bytes:
-    """A digest of an object without what differs from one to the next of its like and is never owned: its identity."""
+    """Return a digest of an object without its identity, which differs between equal objects and is never owned."""
     meta = obj.metadata
     alike = type(meta)(
         labels=meta.labels,
@@ -178,7 +178,7 @@ _FRESH = _Fresh(remembered=1024)
 def track(
     obj: Any, current: Current | None, resource: Resource, ctx: Context, subresource: str, settable: Settable | None
 ) -> None:
-    """Attribute what differs between the present and the new object to this request's manager."""
+    """Update managedFields: attribute the changes from the existing to the new object to the request's manager."""
     if current is None and not obj.metadata.managed_fields:
         _FRESH.track(obj, resource, ctx, settable)
         return

@@ -1,4 +1,4 @@
-"""What the server itself reports in objects that others may have made: their status, or a part that is its own."""
+"""Writes of status, or of another server-owned part, to objects that clients may have created."""
 
 from __future__ import annotations
 
@@ -20,14 +20,17 @@ _MANAGER = "kube-apiserver"
 
 
 def write_status(storage: Storage, record: Record, change: Callable[[Any], Any], clock: Clock) -> None:
-    """Written at once, if it differs, and not waited for: should somebody be faster, their change is looked at next."""
+    """Write the status if it changed, without waiting; a concurrent write by another client wins.
+
+    The caller sees the other client's change by its own watch, and then writes again.
+    """
     write_change(storage, record, change, clock, "status")
 
 
 def write_change(
     storage: Storage, record: Record, change: Callable[[Any], Any], clock: Clock, subresource: str = ""
 ) -> None:
-    """The same for another part of an object."""
+    """Write another part of an object, likewise."""
     current = Current(storage, record)
     changed = change(current.stored)
     if changed == current.stored:
@@ -49,6 +52,6 @@ def write_change(
 
 
 def _settled(write: asyncio.Future[Event]) -> None:
-    """A failed flush fails every writer; the server will learn of it by requests of its own."""
+    """Retrieve the result of a write; a failed flush fails every writer, and the server's own requests report it."""
     if not write.cancelled():
         write.exception()

@@ -1,7 +1,7 @@
-"""Pods of one template are asked for in the same words, by the thousand: what the first came to, the others come to.
+"""Caches the admitted, validated form of a pod by request body, so that a ReplicaSet's later pods skip these steps.
 
-Only for callers within the process. What admission was told while it completed the first pod is asked again for each
-further one: a single other answer, and the pod goes the whole way. Checks that refuse, and quotas, see every pod.
+Only for in-process callers. The lookups that admission made for the first pod are repeated for each further one; if
+one result differs, the pod takes the full path. Validating plugins and quotas see every pod.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from kubeloop.api.meta.object_meta import time_of
 from kubeloop.apiserver.admission import Answered, Chain
 from kubeloop.apiserver.request.context import Context, User
 
-_MOST: Final = 256  # models that are remembered
+_MOST: Final = 256  # maximum number of entries
 
 
 class Model(NamedTuple):
-    """A pod as it was stored, and all that this depended on beside the words in which it was asked for."""
+    """Stored pod and everything its form depends on besides the request body."""
 
     pod: Pod
     user: User
@@ -29,14 +29,14 @@ class Model(NamedTuple):
 
 
 class Models:
-    """Pods that others are made after."""
+    """Cache of created pods, from which further pods are cloned."""
 
     def __init__(self, admission: Chain) -> None:
         self._admission = admission
         self._known: dict[bytes, Model] = {}
 
     def of(self, ctx: Context) -> Model | None:
-        """The one that a new pod can be made after."""
+        """Return the cached entry from which a new pod can be cloned, or None."""
         if not ctx.has_typed_body or ctx.query or self._admission.mutate is not None:
             return None
         model = self._known.get(ctx.request.body)
@@ -47,7 +47,7 @@ class Models:
         return model if all(one.ask(*one.question) is one.answer for one in model.answers) else None
 
     def may_become(self, ctx: Context, obj: Any) -> bool:
-        """Whether others can be made after an object with a drawn name, which must decide about nothing else."""
+        """Return True if the created object can be cached: a pod with a generated name and no special options."""
         return (
             ctx.has_typed_body
             and not ctx.query
@@ -58,9 +58,9 @@ class Models:
         )
 
     def remember(self, ctx: Context, pod: Pod, answers: list[Answered]) -> None:
-        """A pod that was found right, with what admission was told while it was completed."""
+        """Cache a valid pod with the lookups that admission made while completing it."""
         if ctx.warnings:
-            return  # whose words may name it
+            return  # warnings may contain the pod's name
         if len(self._known) >= _MOST:
             self._known.clear()
         agent = ctx.request.headers.get("user-agent", "")
@@ -69,7 +69,7 @@ class Models:
 
 
 def made_after(model: Model, ctx: Context, uid: str) -> Pod:
-    """Another pod, which has no name yet."""
+    """Clone the cached pod, without a name yet."""
     now = time_of(ctx.now)
     meta = model.pod.metadata
     owners = tuple([replace(entry, time=now) for entry in meta.managed_fields])

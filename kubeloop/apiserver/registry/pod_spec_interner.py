@@ -1,4 +1,4 @@
-"""Pods of one template have equal specs, but for their node: those that are kept by the thousand are one in memory."""
+"""Interns pod specs: pods of one template have equal specs except for their node, and share one in memory."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from msgspec.structs import replace
 from kubeloop.api import codec
 from kubeloop.api.generated.core_v1 import Pod
 
-_MOST: Final = 512  # specs that are remembered; what no pod has any more is forgotten when there are more
+_MOST: Final = 512  # maximum number of specs; above it, specs that no pod uses are dropped
 
 
 class AlikeSpecs:
-    """Finds for a spec an equal one that was there before."""
+    """Interner of pod specs."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, Any] = {}
-        self._shared: set[int] = set()  # the identities of these
+        self._shared: set[int] = set()  # identities of the interned specs
 
     def __len__(self) -> int:
         return len(self._known)
 
     def unite(self, obj: Any) -> None:
-        """Let an object that nobody else has yet share its spec with its like. Only for pods: others are few."""
+        """Replace a new pod's spec by an equal interned one. Other kinds are ignored: they are few."""
         if not isinstance(obj, Pod):
             return
         node = obj.spec.node_name

@@ -1,6 +1,6 @@
-"""Which objects a list or watch is about: label and field selectors over stored bytes.
+"""Label and field selectors of lists and watches, evaluated over stored bytes.
 
-Only what a selector looks at is decoded, and remembered per object until the object changes.
+Only the fields that a selector reads are decoded; they are cached per object until the object changes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kubeloop.store import Record
 _NAMES = ("metadata.name", "metadata.namespace")
 _REGARDING = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 
-# Fields that a kind can be selected by besides its name and namespace.
+# Selectable fields of a kind besides its name and namespace.
 _FIELDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("", "pods"): (
         "spec.nodeName",
@@ -56,14 +56,14 @@ _FIELDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("certificates.k8s.io", "podcertificaterequests"): ("spec.signerName", "spec.podName", "spec.nodeName"),
     ("resource.k8s.io", "resourceslices"): ("spec.nodeName", "spec.driver", "spec.pool.name"),
 }
-# Where the stored field is called otherwise.
+# Names of stored fields that differ from the selector's name.
 _STORED_NAMES = {
     "spec.host": "spec.nodeName",
     "status.successful": "status.succeeded",
     "reportingController": "reportingComponent",
     **{f"regarding.{field}": f"involvedObject.{field}" for field in _REGARDING},
 }
-# What an absent field reads as, where that isn't the empty string.
+# Values of absent fields, if not the empty string.
 _ZERO = {
     "spec.hostNetwork": "false",
     "spec.unschedulable": "false",
@@ -85,7 +85,7 @@ _ANY = msgspec.json.Decoder()
 
 
 class Selection:
-    """A parsed label and field selector of one request; `exact_name` when it can match one object only."""
+    """Parsed label and field selector of one request; `exact_name` is set if it can match one object only."""
 
     __slots__ = ("_memory", "exact_name", "fields", "labels", "namespace")
 
@@ -98,19 +98,21 @@ class Selection:
 
     @property
     def everything(self) -> bool:
+        """True if there is no selector."""
         return self.labels is None and self.fields is None
 
     def matches(self, record: Record) -> bool:
+        """Return True if a stored object matches both selectors."""
         if self.labels is not None and not self.labels.matches(self._memory.labels(record)):
             return False
         return self.fields is None or self.fields.matches(self._memory.fields(record).__getitem__)
 
 
 class Memory:
-    """Labels and selectable fields of one resource's objects, decoded at most once a change."""
+    """Cache of the labels and selectable fields of one resource's objects, decoded at most once per change."""
 
     def __init__(self, resource: Resource, selectable: tuple[str, ...] = ()) -> None:
-        """Custom resources bring what they can be selected by; for others there is a table."""
+        """Set up the cache; custom resources pass their selectable fields, others have a table."""
         self._resource = resource
         self._labels: dict[str, tuple[int, Mapping[str, str]]] = {}
         self._fields: dict[str, tuple[int, Mapping[str, str]]] = {}
@@ -120,7 +122,7 @@ class Memory:
         self._has_own = bool(selectable or own)
 
     def selection(self, label_text: str, field_text: str) -> Selection:
-        """Parse both selectors; raises BadRequest in upstream's words."""
+        """Parse both selectors; raises BadRequest with upstream's message."""
         try:
             labels = parse_labels(label_text) if label_text else None
             fields = parse_fields(field_text) if field_text else None
@@ -148,9 +150,11 @@ class Memory:
         raise errors.bad_request(f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"')
 
     def labels(self, record: Record) -> Mapping[str, str]:
+        """Return the labels of a stored object."""
         return self._remember(self._labels, record, _labels_of)
 
     def fields(self, record: Record) -> Mapping[str, str]:
+        """Return the selectable fields of a stored object, by name."""
         return self._remember(self._fields, record, self._fields_of)
 
     def _remember(
@@ -167,7 +171,7 @@ class Memory:
         return value
 
     def forget(self, key: str) -> None:
-        """The object is gone."""
+        """Drop the entries of a deleted object."""
         self._labels.pop(key, None)
         self._fields.pop(key, None)
 
@@ -177,7 +181,7 @@ class Memory:
 
 
 def _names_of(resource: Resource) -> tuple[str, ...]:
-    # Kinds with fields of their own that are cluster scoped don't take metadata.namespace.
+    # Cluster-scoped kinds with selectable fields of their own don't support metadata.namespace.
     if not resource.namespaced and (resource.group, resource.plural) in _FIELDS:
         return _NAMES[:1]
     return (*_NAMES, "spec.host") if resource.plural == "pods" else _NAMES

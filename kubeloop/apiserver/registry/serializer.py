@@ -1,7 +1,7 @@
-"""How stored objects look on the wire.
+"""Serializer: turns stored bytes into the objects, lists and metadata that clients receive.
 
-The store keeps an object's JSON without a resource version, which is known only once it is written. Stored bytes begin
-`{"kind":K,"apiVersion":V,"metadata":{`, so that serving one is a splice of its revision behind that, never a decode.
+The store keeps an object's JSON without resourceVersion, which is known only after the write. Stored bytes begin
+`{"kind":K,"apiVersion":V,"metadata":{`, so the revision is spliced in behind that, without decoding.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ _METADATA = msgspec.json.Decoder(_OnlyMetadata)
 
 
 def partial_head(version: str) -> bytes:
+    """Return the beginning of an encoded PartialObjectMetadata, up to its metadata."""
     return b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/%b","metadata":' % version.encode()
 
 
 class View:
-    """One served resource's objects, from stored bytes to what clients read."""
+    """Serializer of one served resource's stored objects."""
 
     def __init__(self, resource: Resource) -> None:
         self.resource = resource
@@ -50,11 +51,11 @@ class View:
 
     @property
     def converts(self) -> bool:
-        """Whether objects are stored in another version than they are served in."""
+        """True if objects are stored in another version than they are served in."""
         return self._convert is not None
 
     def object(self, value: bytes, revision: int) -> bytes:
-        """A whole object; at revision 0 it was never stored (a dry run) and has no version."""
+        """Return an encoded object; revision 0 (a dry run) means that it has no resourceVersion."""
         if not revision and self._convert is None:
             return value
         if self._convert is not None:
@@ -62,43 +63,45 @@ class View:
         return b"".join((self._object_head, b'%d",' % revision, memoryview(value)[self._skip :]))
 
     def item(self, value: bytes, revision: int) -> bytes:
-        """The same as an item of a list, which says its kind once for all."""
+        """Return an encoded list item, which has no kind and apiVersion."""
         if self._convert is not None:
             return b"{" + self.object(value, revision)[len(self._object_head) - len(self._item_head) + 1 :]
         return b"".join((self._item_head, b'%d",' % revision, memoryview(value)[self._skip :]))
 
     def list(self, metadata: bytes, items: list[bytes]) -> list[bytes]:
-        """A list document, in parts: it is written in slices, never joined."""
+        """Return an encoded list in parts: it is written in slices, never joined."""
         return [self._list_head, metadata, b',"items":[', *_separated(items), b"]}\n"]
 
     def partial(self, value: bytes, revision: int, version: str = "v1") -> bytes:
-        """Only the object's metadata, as PartialObjectMetadata."""
+        """Return the object's metadata as encoded PartialObjectMetadata."""
         return partial_head(version) + self.metadata(value, revision) + b"}"
 
     def metadata(self, value: bytes, revision: int) -> bytes:
+        """Return the encoded metadata of an object."""
         raw = memoryview(_METADATA.decode(value).metadata)
         if not revision:
             return bytes(raw)
         return b"".join((b'{"resourceVersion":"%d",' % revision, raw[1:]))
 
     def decode(self, value: bytes, revision: int) -> Any:
-        """The object as a struct of the served version."""
+        """Decode an object into a struct of the served version."""
         obj = self.decode_stored(value, revision)
         return self._convert(obj) if self._convert is not None else obj
 
     def decode_stored(self, value: bytes, revision: int) -> Any:
-        """The object as a struct of the stored version."""
+        """Decode an object into a struct of the stored version."""
         obj = codec.decode(value, stored_type_of(self.resource))
         codec.force_setattr(obj.metadata, "resource_version", str(revision) if revision else "")
         return obj
 
     def decode_record(self, record: Record) -> Any:
+        """Decode a record into a struct of the served version."""
         return self.decode(record.value, record.mod_revision)
 
 
 @cache
 def stored_type_of(resource: Resource) -> Any:
-    """The struct class of the version that a resource's objects are stored in."""
+    """Return the struct class of the version that a resource's objects are stored in."""
     group, version = resource.stored_version
     return type_of(definition_of(f"{group}/{version}" if group else version, resource.kind))
 
@@ -112,6 +115,6 @@ def _separated(items: list[bytes]) -> list[bytes]:
 
 
 def stored_bytes(obj: Any) -> bytes:
-    """What the store keeps of an object: everything but its resource version."""
+    """Encode an object for the store: everything except its resourceVersion."""
     codec.force_setattr(obj.metadata, "resource_version", "")
     return obj.stored_bytes() if isinstance(obj, Instance) else codec.encode(obj)

@@ -1,4 +1,4 @@
-"""Where each kind's objects lie, and everything that is kept beside them for reading and watching."""
+"""Storage of each resource: its part of the store, with serializer, selector cache and watch hub."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from kubeloop.store import Record, Store
 
 
 class Conversion(Protocol):
-    """How objects get from the stored version to a served one and back, where somebody else has to be asked."""
+    """Asynchronous conversion between the stored version and a served one, by a conversion webhook."""
 
     async def prepare(self, values: Iterable[bytes], *, as_list: bool = False) -> None:
-        """Before stored objects are read; raises an ApiError."""
+        """Convert stored objects before they are read; raises an ApiError."""
         ...
 
     async def to_stored(self, value: bytes) -> bytes:
-        """What is stored of an encoded object; raises an ApiError."""
+        """Convert an encoded object to the stored version; raises an ApiError."""
         ...
 
 
 class Storage:
-    """One kind's part of the store; versions that share their objects share the hub."""
+    """Storage of one resource; versions that share their objects share the hub."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Storage:
         self.view = view or View(resource)
         self.memory = memory or Memory(resource)
         self.hub = hub or Hub(store, resource.key_prefix, resource.namespaced, self.memory)
-        # Whether a record should be written again even if nothing in it changes, as with another key.
+        # Predicate: rewrite the record even if the object is unchanged, as after a change of the encryption key.
         self.is_stale: Callable[[Record], bool] = getattr(store, "is_stale", _never_stale)
         self.allocator: ServiceAllocator | None = None
         self.conversion: Conversion | None = None
@@ -59,17 +59,17 @@ class Storage:
 
     @property
     def strategy(self) -> Strategy:
-        """Looked up when first needed: it imports the kind's types."""
+        """Strategy of the kind, looked up on first use because it imports the kind's types."""
         if self._strategy is None:
             self._strategy = strategy_of(self.resource)
         return self._strategy
 
     def shared(self, record: Record) -> Any:
-        """A record as the one struct that everybody in this process shares."""
+        """Return a record decoded as the struct that all in-process readers share; it must not be changed."""
         return self.shared_at(record, record.mod_revision)
 
     def shared_at(self, record: Record, revision: int) -> Any:
-        """The same at the revision of its deletion, where it shows that instead of its own."""
+        """Return the shared struct with another revision, as that of its deletion."""
         known = self._objects.get(record.key)
         if known is not None and known[0] is record and known[1] == revision:
             return known[2]
@@ -84,26 +84,26 @@ class Storage:
         return obj
 
     def seen(self, record: Record) -> Any:
-        """The same for a glance, which nobody else has to share: as it is shared already, or as it is stored."""
+        """Return the shared struct if there is one, else decode the record without sharing the result."""
         known = self._objects.get(record.key)
         return known[2] if known is not None and known[0] is record else self.view.decode_record(record)
 
     def _with_revision(self, record: Record, known: tuple[Record, int, Any] | None, revision: int) -> Any:
-        """An object as it was when it was deleted."""
+        """Return a deleted object with the revision of its deletion."""
         if known is None or known[0] is not record or not isinstance(known[2], msgspec.Struct):
             return self.decoded(record, revision)
         return with_revision(known[2], revision)
 
     def unite(self, obj: Any) -> None:
-        """Let a new object have in common with others what it can, if anybody in this process keeps objects."""
+        """Intern parts of a new object, if in-process readers keep objects."""
         if self._objects:
             self._specs.unite(obj)
 
     @contextmanager
     def expecting(self, key: str, value: bytes, obj: Any) -> Iterator[None]:
-        """While an object is stored, whoever is told of it shares it as it is: nobody has to decode it again.
+        """Publish a struct while its object is stored, so that in-process watchers share it without decoding.
 
-        Whoever stores it changes it no more.
+        The caller must not change the object afterwards.
         """
         if self._objects and not self.view.converts and not isinstance(obj, Instance):
             self._written[key] = value, obj
@@ -120,35 +120,38 @@ class Storage:
         return written[1]
 
     def decoded(self, record: Record, revision: int) -> Any:
-        """A record as its caller's own struct."""
+        """Decode a record into a struct that belongs to the caller."""
         return self.view.decode(record.value, revision)
 
     async def prepare(self, *records: Record | None) -> None:
-        """Before records are decoded outside of a read: have them converted, where that takes asking."""
+        """Convert records by webhook, if needed, before they are decoded outside of a read."""
         if self.conversion is not None:
             await self.conversion.prepare([record.value for record in records if record is not None])
 
     async def stored(self, obj: Any) -> bytes:
-        """The bytes to store of an object of the served version."""
+        """Return the bytes to store for an object of the served version."""
         value = stored_bytes(obj)
         return value if self.conversion is None else await self.conversion.to_stored(value)
 
     def prefix(self, namespace: str) -> str:
-        """What all keys of a namespace, or of all, begin with."""
+        """Return the key prefix of a namespace, or of the whole resource."""
         return f"{self.resource.key_prefix}{namespace}/" if namespace else self.resource.key_prefix
 
     def key(self, namespace: str, name: str) -> str:
+        """Return the store key of an object."""
         return self.resource.key(namespace, name)
 
     def get(self, namespace: str, name: str) -> Record | None:
+        """Return the committed record of an object, or None."""
         return self.store.get(self.key(namespace, name))
 
     def peek(self, namespace: str, name: str) -> Record | None:
+        """Return the newest record of an object, which may not be durable yet, or None."""
         return self.store.peek(self.key(namespace, name))
 
 
 def with_revision(obj: Any, revision: int) -> Any:
-    """A struct as it was, but for its revision."""
+    """Return a copy of a struct with another resourceVersion."""
     meta = msgspec.structs.replace(obj.metadata, resource_version=str(revision))
     return msgspec.structs.replace(obj, metadata=meta)
 
@@ -158,7 +161,7 @@ def _never_stale(_: Record) -> bool:
 
 
 class Registry:
-    """All storages, by (group, version, plural)."""
+    """Storages of all resources, by (group, version, plural)."""
 
     def __init__(self, store: Store, resources: Iterable[Resource], services: ServiceRanges = DEFAULT_RANGES) -> None:
         self.store = store
@@ -173,19 +176,21 @@ class Registry:
                     storage.allocator = ServiceAllocator(store, services)
 
     def of(self, resource: Resource) -> Storage:
+        """Return the storage of a resource; raises KeyError."""
         return self._storages[resource.group, resource.version, resource.plural]
 
     def named(self, group: str, version: str, plural: str) -> Storage:
+        """Return the storage of a resource by its names; raises KeyError."""
         return self._storages[group, version, plural]
 
     def find(self, plural: str, namespace: str, name: str, group: str = "", version: str = "v1") -> Any | None:
-        """A committed object as a struct, for admission and other steps that look things up."""
+        """Return a committed object as a struct, or None, for lookups by admission and other steps."""
         storage = self._storages[group, version, plural]
         record = storage.get(namespace, name)
         return None if record is None else storage.view.decode_record(record)
 
     def every(self, plural: str, namespace: str = "", group: str = "", version: str = "v1") -> list[Any]:
-        """All committed objects of a kind, in one namespace or in all."""
+        """Return all committed objects of a kind, in one namespace or in all."""
         storage = self._storages[group, version, plural]
         records = storage.store.range(storage.prefix(namespace)).records
         return [storage.view.decode_record(record) for record in records]
@@ -197,8 +202,10 @@ class Registry:
         self._storages = {**custom, **own}
 
     def storages(self) -> Iterable[Storage]:
+        """Return all storages."""
         return self._storages.values()
 
     def close_watches(self) -> None:
+        """End the watches of all storages."""
         for storage in self._storages.values():
             storage.hub.close()

@@ -1,7 +1,7 @@
-"""Creates, updates and deletes: from a decoded object to a durable revision, in upstream's order of steps.
+"""Generic store of objects: create, update and delete, from a decoded object to a durable revision.
 
-create: system metadata ─ ownership ─ admit ─ prepare ─ validate ─ check ─ compare-and-swap
-update: the same on top of the newest record, again if somebody was faster
+create: system metadata ─ field manager ─ mutating admission ─ prepare ─ validate ─ validating admission ─ write
+update: the same on the newest record; retried if another write was faster
 delete: preconditions ─ grace period ─ finalizers ─ mark, or remove
 """
 
@@ -44,38 +44,38 @@ T = TypeVar("T")
 
 _NAME_ATTEMPTS = 8
 _UPDATE_ATTEMPTS = 5
-# Writes that may change what the main resource may: a scale sets the replicas in the spec.
+# Subresources that may change what the main resource may: scale sets the replicas of the spec.
 _WHOLE_OBJECT = ("", "scale")
-# Given the present object (None when there is none), the one that a client wants instead of it.
+# Makes the new object from the existing one (None if there is none).
 Produce = Callable[[Current | None], Any]
 
 
 class Written(NamedTuple):
-    """What a write left behind: stored bytes and their revision (0 when a dry run made an object up), and where."""
+    """Result of a write: stored bytes, their revision (0 for an object that a dry run created), and the key."""
 
     value: bytes
     revision: int
     created: bool = False
-    key: str = ""  # empty where nothing was written
-    obj: Any = None  # the same as a struct, where there was one at hand that nobody changes any more
+    key: str = ""  # empty if nothing was written
+    obj: Any = None  # the object as a struct, if there is one that is not changed any more
 
 
 class Mutations:
-    """All writes of one server."""
+    """Create, update and delete of all objects of one server."""
 
     def __init__(self, registry: Registry, admission: Chain, clock: Clock, aside: Aside | None = None) -> None:
         self.aside = aside or Aside()
         self._registry = registry
         self._admission = admission
         self._clock = clock
-        self.features = DEFAULT_FEATURES  # set by whoever serves others
+        self.features = DEFAULT_FEATURES  # ApiServer sets its own
         self.causes = CauseJournal()
         self.models = Models(admission)
 
     # -- create -----------------------------------------------------------------------------------------------------
 
     async def create(self, ctx: Context, obj: Any, tracked: bool = True) -> Written:
-        """Store a new object; a generated name that is taken is drawn again."""
+        """Store a new object; a generated name that is taken is replaced by another one."""
         storage = self._registry.of(ctx.resource)
         if storage.allocator is None:
             return await self._create(ctx, storage, obj, tracked)
@@ -121,7 +121,7 @@ class Mutations:
         return await self._insert(ctx, storage, stored, generated, claim)
 
     async def create_after(self, ctx: Context, model: Model) -> Written:
-        """Store a new object that is like another but for its name."""
+        """Store a new pod cloned from a cached one, with a new name."""
         storage = self._registry.of(ctx.resource)
         stored = made_after(model, ctx, new_uid(self._clock))
         self._draw_name(stored.metadata)
@@ -144,7 +144,7 @@ class Mutations:
     async def _insert(
         self, ctx: Context, storage: Storage, stored: Any, generated: bool, claim: Claim | None
     ) -> Written:
-        """Write under a name that nobody has: the asked one, or the first free one of some that are drawn."""
+        """Write an object under its name, or under the first free one of several generated names."""
         for attempts_left in range(_NAME_ATTEMPTS - 1 if generated else 0, -1, -1):
             key = storage.key(ctx.target.namespace, stored.metadata.name)
             value = await storage.stored(stored)
@@ -188,7 +188,7 @@ class Mutations:
         tracked: bool = True,
         retry: bool = False,
     ) -> Written:
-        """Replace an object by what `produce` makes of its newest record."""
+        """Replace an object by the result of `produce` on its newest record."""
         storage = self._registry.of(ctx.resource)
         key = storage.key(ctx.target.namespace, ctx.target.name)
         for _ in range(_UPDATE_ATTEMPTS):
@@ -294,7 +294,7 @@ class Mutations:
     # -- delete -----------------------------------------------------------------------------------------------------
 
     async def remove_record(self, ctx: Context, storage: Storage, record: Record) -> Written:
-        """Take an object out of the store, whatever it says."""
+        """Remove an object from the store unconditionally."""
         return await self._remove(ctx, storage, record, record.value)
 
     async def put_record(self, ctx: Context, storage: Storage, record: Record, obj: Any) -> Written:
@@ -318,20 +318,24 @@ class Mutations:
         return Written(last, event.revision)
 
     async def admit_delete(self, ctx: Context, old: Any, options: Any) -> None:
+        """Run mutating and validating admission for a DELETE."""
         attempt = self._attempt("DELETE", ctx, "", None, old)
         attempt.delete_options = options
         await self._admit(attempt)
         await self._check(attempt)
 
     async def admit_posted(self, ctx: Context, obj: Any) -> Any:
-        """A POST that isn't stored itself: a binding, an eviction, a token request. What became of it."""
+        """Run admission for a POST that is not stored (binding, eviction, token request).
+
+        Returns the admitted object.
+        """
         attempt = self._attempt("CREATE", ctx, ctx.target.subresource, obj, None)
         await self._admit(attempt)
         await self._check(attempt)
         return attempt.obj
 
     async def admit_connect(self, ctx: Context, options: Any) -> Any:
-        """A connection to a pod, a service or a node. What became of its options."""
+        """Run admission for a CONNECT to a pod, service or node; return the admitted options."""
         attempt = self._attempt("CONNECT", ctx, ctx.target.subresource, options, None)
         await self._admit(attempt)
         await self._check(attempt)
@@ -340,7 +344,7 @@ class Mutations:
     # -- admission --------------------------------------------------------------------------------------------------
 
     async def _admit(self, attempt: Attempt) -> Any:
-        """The object as admission wants it. Nothing is waited for unless somebody configured more than plugins."""
+        """Run mutating admission and return the object; awaits only if webhooks or policies are configured."""
         self._admission.admit(attempt)
         if self._admission.mutate is not None:
             await self._admission.mutate(attempt)
@@ -353,11 +357,11 @@ class Mutations:
         self._admission.charge(attempt)
 
     async def _done(self, long: bool, work: Callable[..., T], *args: Any) -> T:
-        """What a step of a write comes to; so that others don't wait for long ones, these are done aside."""
+        """Run a step of a write; a long one runs in the worker thread, so that other requests are not delayed."""
         return await self.aside.run(work, *args) if long else work(*args)
 
     async def _judged(self, long: bool, work: Callable[..., T], checked: Any, *others: Any) -> T:
-        """The same for a step that evaluates the rules of custom objects."""
+        """Run a step that evaluates the validation rules of custom objects, likewise."""
         if long or not isinstance(checked, Instance):
             return await self._done(long, work, checked, *others)
         return await self.aside.patiently(work, checked, *others)
@@ -386,7 +390,7 @@ class Mutations:
 
     def _refuse_invalid(self, resource: Resource, name: str, found: list[field_path.FieldError]) -> None:
         if found:
-            # Upstream speaks of the kind as it is stored.
+            # Upstream names the kind of the stored version.
             raise errors.invalid(resource.stored_version[0], resource.kind, name, found)
 
 
@@ -398,7 +402,7 @@ _DUPLICATE_OWNERS = (
 
 
 def ensure_namespace(meta: Any, namespace: str) -> None:
-    """An object may leave its namespace to the path, but not contradict it; one without a namespace gets none."""
+    """Set the namespace from the path; raises BadRequest if the object names another one."""
     if namespace and meta.namespace and meta.namespace != namespace:
         raise errors.bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
@@ -407,7 +411,7 @@ def ensure_namespace(meta: Any, namespace: str) -> None:
 
 
 def _differs_only_in_times(new: Any, old: Any, value: bytes, stored: bytes) -> bool:
-    """Whether nothing but the times of managedFields would change: such a write is none."""
+    """Return True if only timestamps of managedFields would change: such a write is skipped."""
     if len(value) != len(stored) or new.metadata.managed_fields == old.metadata.managed_fields:
         return False
     mine, theirs = new.metadata.managed_fields, old.metadata.managed_fields

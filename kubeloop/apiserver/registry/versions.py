@@ -1,4 +1,4 @@
-"""One object in the several versions that its kind is served in, for managers that speak different ones."""
+"""Conversion of an object between the served versions of its kind, for field managers of different versions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from kubeloop.apiserver.decoding import decode_document
 
 
 def conversion_of(resource: Resource) -> Convert | None:
-    """Between the versions of a kind; None where there is one, or all are alike, as those of custom resources are."""
+    """Return the conversion between a kind's versions; None if there is one version or all are equal.
+
+    The versions of custom resources count as equal here.
+    """
     return None if resource.is_custom or not differs(resource.kind) else _conversion_under(resource.key_prefix)
 
 

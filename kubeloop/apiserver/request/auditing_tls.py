@@ -1,7 +1,7 @@
-"""TLS contexts that tell when a client's certificate is refused.
+"""TLS contexts that report rejected client certificates.
 
-The TLS library decides about certificates within the handshake, before there is a request that could be answered, and
-the event loop drops the connection without a word. Whoever is turned away shall be heard of all the same.
+The TLS library verifies certificates during the handshake, before there is a request to answer, and the event loop
+drops the connection silently. The callback lets the audit log record such clients.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable
 
-Refused = Callable[[str], None]  # given the reason, in the TLS library's words
+Refused = Callable[[str], None]  # called with the TLS library's reason
 
 
 class TellingContext(ssl.SSLContext):
-    """Calls `refused` for each handshake that fails for the client's certificate."""
+    """TLS context that calls `refused` for each handshake that fails because of the client's certificate."""
 
     def __init__(self, protocol: int) -> None:
         self.sslobject_class = _Handshake

@@ -1,4 +1,4 @@
-"""What is known of one request while it is answered."""
+"""Context of one resource request, and the authenticated user."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who asks."""
+    """Authenticated user: name, groups, UID and extra fields."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -29,14 +29,14 @@ class User:
 
 
 AUTHENTICATED = "system:authenticated"
-# Where a user's extra tells which certificate or token they came with.
+# Keys of a user's extra that identify the certificate or token of the request.
 CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
 ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 
 
 @dataclass(slots=True)
 class Context:
-    """A request for a resource, its target found, its user known, its answer's form agreed."""
+    """Resource request with its resolved target, authenticated user and negotiated response format."""
 
     request: Request
     target: Target
@@ -47,18 +47,19 @@ class Context:
     warnings: list[str] = field(default_factory=list)
     annotations: dict[str, str] = field(default_factory=dict)  # for the audit log
     dry_run: bool = False
-    forgets_managers: bool = False  # the client sent an empty list of managedFields
-    takes_object: bool = False  # the caller is in this process, and is answered with an object instead of bytes
+    forgets_managers: bool = False  # the client sent an empty managedFields list, which resets field management
+    takes_object: bool = False  # the caller is in this process, and receives an object instead of bytes
     has_typed_body: bool = False  # the body was encoded from a struct of the resource's own class
-    overlay: Overlay | None = None  # the patch, of a caller in this process who knows what comes of it
-    written: Written | None = None  # what is the answer to whoever takes an object
-    flow: Flow | None = None  # whose turn it is to be served; none within the process
+    overlay: Overlay | None = None  # the patch as a struct, sent by an in-process caller
+    written: Written | None = None  # the result for a caller that takes an object
+    flow: Flow | None = None  # flow of priority and fairness; None for in-process callers
 
     @property
     def resource(self) -> Resource:
+        """Resource of the target."""
         return self.target.resource
 
     def warn(self, message: str) -> None:
-        """Shown to the client in a Warning header; each text once."""
+        """Add a Warning header to the response; each text appears once."""
         if message not in self.warnings:
             self.warnings.append(message)

@@ -1,4 +1,4 @@
-"""Fingerprints of whole documents, and whether a client already holds one."""
+"""ETags of documents, and evaluation of If-None-Match."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import hashlib
 
 
 def etag_of(body: bytes) -> str:
-    """The quoted value for an ETag header."""
+    """Return the quoted value of a document's ETag header."""
     return f'"{digest_of(body)}"'
 
 
 def digest_of(body: bytes) -> str:
-    """The fingerprint as upstream spells it, in links as well as in ETags."""
+    """Return a document's SHA-512 in upper-case hex, as upstream writes it in links and ETags."""
     return hashlib.sha512(body).hexdigest().upper()
 
 
 def is_known(etag: str, if_none_match: str) -> bool:
-    """Whether an If-None-Match header names this document, so that 304 is the answer."""
+    """Return True if an If-None-Match header names this ETag, so that the response is 304."""
     known = [item.strip().removeprefix("W/") for item in if_none_match.split(",")]
     return etag in known or "*" in known

@@ -1,6 +1,6 @@
-"""Calls that go wrong on purpose, so that those who make them can be tried: a server may be handed what decides it.
+"""Fault injection: lets resource calls be delayed, fail, or lose their response, to test clients.
 
-Only calls on resources are hit, once it is known that they may be made: health, metrics and discovery never are.
+Only resource calls are affected, after authorization; health, metrics and discovery never are.
 """
 
 from __future__ import annotations
@@ -17,36 +17,41 @@ from kubeloop.store import StoreError
 
 
 class Struck(Protocol):
-    """What happens to one call: it waits, then it fails, or is carried out and perhaps never answered."""
+    """Faults of one call: it is delayed, then fails, or is executed and its response may be dropped."""
 
     @property
-    def delay(self) -> float: ...
+    def delay(self) -> float:
+        """Seconds to wait before the call is served."""
+
     @property
-    def error(self) -> errors.ApiError | None: ...
+    def error(self) -> errors.ApiError | None:
+        """Error to return instead of serving the call, or None."""
+
     @property
-    def loses_answer(self) -> bool: ...
+    def loses_answer(self) -> bool:
+        """True if the call is served but its response is dropped."""
 
 
 class Faults(Protocol):
-    """Who decides. A resource is told with its group behind it, as in `deployments.apps`."""
+    """Source of injected faults. Resources are qualified by their group, as in `deployments.apps`."""
 
     def strike(self, user: str, verb: str, resource: str, name: str) -> Struck | None:
-        """What happens to a call, if anything."""
+        """Return the faults of a call, or None."""
 
     def delay_of_event(self, user: str, resource: str) -> float:
-        """How long the next events of an open watch are held back."""
+        """Return the delay in seconds of the next events of an open watch."""
 
     def watch_opened(self, resource: str, cut: Callable[[], None]) -> Callable[[], None]:
-        """Somebody watches, and may be cut off; what is returned tells that they no longer do."""
+        """Register an open watch that `cut` breaks; returns the function that unregisters it."""
 
     async def run(self) -> None:
-        """What happens by itself, until it is cancelled."""
+        """Inject faults that no call triggers, until cancelled."""
 
 
 async def served_faultily(
     faults: Faults, ctx: Context, verb: str, serve: Callable[[], Awaitable[Response]]
 ) -> Response:
-    """Serve a call, unless it is hit."""
+    """Serve a call with the faults chosen for it."""
     user, resource = ctx.user.name, ctx.resource.qualified
     struck = faults.strike(user, verb, resource, ctx.target.name)
     if struck is not None:
@@ -65,7 +70,7 @@ async def served_faultily(
 
 
 class _FaultyWatch(StreamResponse):
-    """A watch whose events may be late, and which may break."""
+    """Watch response whose events may be delayed, and which may be cut."""
 
     __slots__ = ("_faults", "_inner", "_resource", "_user")
 
@@ -86,7 +91,7 @@ class _FaultyWatch(StreamResponse):
 
 
 class _LateStream(Stream):
-    """Holds back what is written for a while, and all that comes behind it: the order stays."""
+    """Stream that delays writes; later writes queue behind delayed ones, so the order is kept."""
 
     __slots__ = ("_delay", "_held", "_inner")
 
@@ -96,7 +101,7 @@ class _LateStream(Stream):
         self._held: list[bytes] = []
 
     @property
-    def closed(self) -> bool:  # type: ignore[override]  # the other stream knows
+    def closed(self) -> bool:  # type: ignore[override]  # the inner stream decides
         return self._inner.closed
 
     def write(self, data: bytes) -> None:
@@ -109,7 +114,7 @@ class _LateStream(Stream):
             self._inner.write(data)
 
     def send(self) -> None:
-        """Let go of what was held back."""
+        """Write the delayed data."""
         held, self._held = self._held, []
         for data in held:
             self._inner.write(data)

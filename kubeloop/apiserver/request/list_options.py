@@ -1,4 +1,4 @@
-"""What a list or watch asks for: versions, pages, selectors; and which combinations are refused."""
+"""Options of list and watch requests: versions, pages and selectors, with upstream's validation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TOKEN = msgspec.json.Decoder(_Token)
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """The checked options of one list or watch."""
+    """Validated options of one list or watch."""
 
     selection: Selection
     resource_version: str
@@ -41,12 +41,12 @@ class ListOptions:
     initial_events: bool | None
 
     def revision(self) -> int:
-        """The asked resource version as a number; raises ValueError with Go's words."""
+        """Return the requested resourceVersion as a number; raises ValueError with Go's message."""
         return parse_revision(self.resource_version)
 
 
 def parse_options(query: Query, memory: Memory, watch: bool) -> ListOptions:
-    """Read and check a list's or watch's query."""
+    """Parse and validate the query of a list or watch."""
     if not query:
         return ListOptions(memory.selection("", ""), "", "", 0, "", None, False, None)
     selection = memory.selection(query.text("labelSelector"), query.text("fieldSelector"))
@@ -54,7 +54,7 @@ def parse_options(query: Query, memory: Memory, watch: bool) -> ListOptions:
         selection,
         query.text("resourceVersion"),
         query.text("resourceVersionMatch"),
-        max(query.integer("limit") or 0, 0),  # upstream takes a negative one for none
+        max(query.integer("limit") or 0, 0),  # upstream treats a negative limit as none
         query.text("continue"),
         query.integer("timeoutSeconds"),
         query.flag("allowWatchBookmarks"),
@@ -107,7 +107,7 @@ def _check_watch(options: ListOptions) -> list[FieldError]:
 
 
 def parse_revision(text: str) -> int:
-    """A resource version; empty is 0. Raises ValueError in the words that clients see."""
+    """Parse a resourceVersion; empty is 0. Raises ValueError with upstream's message."""
     if not text:
         return 0
     if not (text.isascii() and text.isdigit()):
@@ -123,13 +123,13 @@ def parse_revision(text: str) -> int:
 
 
 def encode_continue(revision: int, last_name: str) -> str:
-    """The token that continues a list behind an object, as it was at a revision (-1: as it is then)."""
+    """Return the continue token after the named object, at a revision (-1: the latest at that time)."""
     token = _Token("meta.k8s.io/v1", revision, last_name + "\0")
     return base64.urlsafe_b64encode(msgspec.json.encode(token)).rstrip(b"=").decode()
 
 
 def decode_continue(text: str) -> tuple[int, str]:
-    """(revision, name behind which to go on); raises BadRequest."""
+    """Return (revision, last name) of a continue token; raises BadRequest."""
     try:
         raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         token = _TOKEN.decode(raw)

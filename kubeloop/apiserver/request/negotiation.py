@@ -1,7 +1,7 @@
-"""Which form of an answer a client asks for in its Accept header.
+"""Content negotiation: chooses the response format from the Accept header.
 
-Objects are kept as JSON, so JSON costs nothing and protocol buffers are made from it: they are chosen only by clients
-that take nothing else, however a client ranks them.
+Objects are stored as JSON, so JSON costs nothing and protocol buffers are made from it: these are chosen only for
+clients that accept nothing else, whatever their ranking.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _TRANSFORMS = {"Table", "PartialObjectMetadata", "PartialObjectMetadataList"}
 
 
 class Format(NamedTuple):
-    """A media type, and what objects are turned into: nothing, a table, or their metadata."""
+    """Media type and conversion of the objects: none, Table, or PartialObjectMetadata."""
 
     yaml: bool = False
     convert: str = ""
@@ -32,7 +32,7 @@ PLAIN = Format()
 
 @lru_cache(maxsize=512)
 def negotiate(accept: str, convertible: bool = True) -> Format:
-    """The first form in an Accept header that we can give, protocol buffers last; raises NotAcceptable."""
+    """Return the first supported format of an Accept header, protobuf last; raises NotAcceptable."""
     if not accept:
         return PLAIN
     for media, params in sorted(clauses(accept), key=lambda clause: clause[0] == PROTOBUF):
@@ -49,7 +49,7 @@ def negotiate(accept: str, convertible: bool = True) -> Format:
 
 
 def clauses(accept: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Media types with their parameters, most wanted first."""
+    """Yield the media types with their parameters, highest quality first."""
     found = []
     for clause in accept.split(","):
         media, *rest = (part.strip() for part in clause.split(";"))

@@ -1,4 +1,4 @@
-"""What a request may demand of the stored object it is about, in the words of upstream's storage layer."""
+"""UID and resourceVersion preconditions of requests, with the messages of upstream's storage layer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kubeloop.store import Record
 
 
 def demand(storage: Storage, record: Record, meta: Any, uid: str = "", resource_version: str = "") -> None:
-    """Refuse with a conflict when the stored object isn't the one that is meant; empty demands nothing."""
+    """Raise Conflict if the stored object does not meet the preconditions; an empty value means none."""
     why = ""
     if uid and uid != meta.uid:
         why = f"UID in precondition: {uid}, UID in object meta: {meta.uid}"

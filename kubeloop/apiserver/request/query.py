@@ -1,4 +1,4 @@
-"""Query strings as upstream reads them: the first value counts, and almost any text is a true boolean."""
+"""Query strings as upstream parses them: the first value counts, and almost any text is a true boolean."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kubeloop.api import errors
 
 
 class Query:
-    """The options of one request."""
+    """Options of one request's query string."""
 
     __slots__ = ("_pairs", "_values")
 
@@ -19,7 +19,7 @@ class Query:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Query:
-        """Options that never were text."""
+        """Make a query from options that an in-process caller passes as a mapping."""
         if not options:
             return NO_OPTIONS
         query = cls("")
@@ -34,20 +34,23 @@ class Query:
         return bool(self._values)
 
     def text(self, key: str) -> str:
+        """Return the first value of an option, or an empty string."""
         return self._values.get(key, "")
 
     def every(self, key: str) -> tuple[str, ...]:
-        """All values of an option that may be repeated."""
+        """Return all non-empty values of an option that may be repeated."""
         return tuple(value for name, value in self._pairs if name == key and value)
 
     def flag(self, key: str) -> bool:
-        """`false` and `0` are false; anything else that is there, even nothing, is true."""
+        """Return an option as a boolean: `false` and `0` are false, any other value, even an empty one, is true."""
         return key in self._values and self._values[key].lower() not in ("false", "0")
 
     def optional_flag(self, key: str) -> bool | None:
+        """Return an option as a boolean, or None if it is absent."""
         return self.flag(key) if key in self._values else None
 
     def integer(self, key: str) -> int | None:
+        """Return an option as a 64-bit integer, or None if it is empty; raises BadRequest with Go's message."""
         value = self._values.get(key, "")
         if not value:
             return None

@@ -1,4 +1,4 @@
-"""Paths to targets: which resource, object and subresource a request is about, and with which verb."""
+"""Routing: maps method and path to resource, object, subresource and verb."""
 
 from __future__ import annotations
 
@@ -15,38 +15,41 @@ _SUBRESOURCE_VERBS = {"GET": "get", "PUT": "update", "PATCH": "patch", "POST": "
 
 
 class Target(NamedTuple):
-    """What a resource request is about; `verb` is empty where the method means nothing there."""
+    """Target of a resource request; `verb` is empty if the method is not supported there."""
 
     resource: Resource
     verb: str
     namespace: str = ""
     name: str = ""
     subresource: str = ""
-    rest: str = ""  # what follows a proxy path
-    watch_path: bool = False  # the old /watch/ form
+    rest: str = ""  # path after the proxy subresource
+    watch_path: bool = False  # deprecated /watch/ prefix
 
 
 class PageNotFound(Exception):
-    """No API lives under this path: answered in plain text, as upstream does."""
+    """Error for a path of no API group; answered in plain text, as upstream does."""
 
 
 class NotServed(Exception):
-    """No such resource in a version that is served."""
+    """Error for a resource that no served version has."""
 
 
 class Router:
-    """Finds targets among the served resources."""
+    """Finds the targets of request paths among the served resources."""
 
     def __init__(self, resources: Sequence[Resource]) -> None:
         self._tables: dict[tuple[str, str], dict[str, Resource]] = {}
         for resource in resources:
             self._tables.setdefault((resource.group, resource.version), {})[resource.plural] = resource
         self._groups = {group for group, _ in self._tables}
-        # Groups of which nothing is built in: what isn't served there is no page at all, as upstream has it.
+        # Groups without built-in resources: an unserved resource is a plain-text 404 there, as upstream does.
         self._made_up = self._groups - {one.group for one in resources if not one.is_custom}
 
     def find(self, method: str, path: str) -> Target:
-        """The target of `/api/…` or `/apis/…`; raises an API error, or `PageNotFound` for an unknown group."""
+        """Return the target of `/api/…` or `/apis/…`.
+
+        Raises an API error, or `PageNotFound` for an unknown group.
+        """
         parts = path.split("/")
         if parts[1] == "api":
             table, rest = self._tables.get(("", parts[2])), parts[3:]
@@ -68,7 +71,7 @@ class Router:
             raise PageNotFound if self.is_made_up(parts) else errors.generic(404) from None
 
     def is_made_up(self, parts: list[str]) -> bool:
-        """Whether a path, split at its slashes, is of a group that only custom resources have."""
+        """Return True if a path, split at its slashes, belongs to a group that has custom resources only."""
         return parts[1] == "apis" and parts[2] in self._made_up
 
 
@@ -105,7 +108,7 @@ def _is_namespace_subresource(table: dict[str, Resource], parts: list[str]) -> b
 
 def _collection_verb(resource: Resource, method: str, namespace: str) -> str:
     verb = _allowed(_COLLECTION_VERBS.get(method, ""), resource.verbs)
-    # Across all namespaces objects can only be read.
+    # Across all namespaces, objects can only be read.
     if resource.namespaced and not namespace and verb != "list":
         return ""
     return verb

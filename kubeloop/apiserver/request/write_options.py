@@ -1,4 +1,4 @@
-"""Options of writes: dry run, field manager, field validation, and which values are refused."""
+"""Options of writes: dry run, field manager and field validation, with upstream's validation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MAX_MANAGER = 128
 
 
 def check_write_options(query: Query, kind: str) -> None:
-    """Refuse what create, update and patch options may not say; `kind` is their type's name."""
+    """Validate create, update and patch options; `kind` is the name of the options type."""
     if not query:
         return
     found = _common(query)
@@ -21,6 +21,7 @@ def check_write_options(query: Query, kind: str) -> None:
 
 
 def check_patch_options(query: Query, is_apply: bool) -> None:
+    """Validate patch options; apply requires a field manager, other patches forbid `force`."""
     found: list[FieldError] = []
     if is_apply:
         if not query.text("fieldManager"):
@@ -33,6 +34,7 @@ def check_patch_options(query: Query, is_apply: bool) -> None:
 
 
 def field_validation(query: Query) -> str:
+    """Return the fieldValidation option; the default is Warn."""
     return query.text("fieldValidation") or "Warn"
 
 
@@ -53,7 +55,7 @@ def _common(query: Query) -> list[FieldError]:
 
 
 def dry_run_errors(query: Query) -> list[FieldError]:
-    """Only `All` can be asked for."""
+    """Return the field errors of the dryRun option; only `All` is valid."""
     value = query.text("dryRun")
     if value and value != "All":
         return [field_path.not_supported(Path("dryRun"), (value,), ("All",))]

@@ -1,1 +1,4 @@
-"""TODO: response."""
+"""Responses in the negotiated format.
+
+handlers ──▶ writers: objects, lists and watch events as JSON, YAML or protobuf ──▶ tables (server-side printing)
+"""

@@ -1,4 +1,4 @@
-"""Answers in the form a client asked for: plain objects, metadata only, tables; as JSON, YAML or protocol buffers."""
+"""Response writers: objects, metadata or Tables; as JSON, YAML or protobuf."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from kubeloop.apiserver.watch.hub import Presenter
 from kubeloop.http import Response
 from kubeloop.store import Record
 
-# The answer to a caller in the same process, who takes the object itself.
+# Response placeholder for an in-process caller, who takes the object itself.
 TAKEN = Response(200, b"")
 
 
 def warning_headers(warnings: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Warnings as kubectl shows them: `299 - "text"`, quotes and backslashes escaped."""
+    """Return Warning headers as kubectl prints them: `299 - "text"`, quotes and backslashes escaped."""
     escape = str.maketrans({'"': '\\"', "\\": "\\\\"})
     return tuple(("Warning", f'299 - "{_one_line(text).translate(escape)}"') for text in warnings)
 
@@ -31,7 +31,7 @@ def _one_line(text: str) -> str:
 
 
 def respond(ctx: Context, document: bytes, status: int = 200) -> Response:
-    """One JSON document, in another encoding or indented where that is asked for."""
+    """Return one JSON document as response, re-encoded or indented as requested."""
     headers = warning_headers(ctx.warnings) if ctx.warnings else ()
     if ctx.form.yaml:
         return Response(status, _to_yaml(document), "application/yaml", headers)
@@ -50,7 +50,7 @@ def _to_yaml(document: bytes) -> bytes:
 
 
 def _to_protobuf(document: bytes) -> bytes:
-    from kubeloop.api import protobuf  # only when first needed
+    from kubeloop.api import protobuf  # imported on first use
 
     plain = msgspec.json.decode(document)
     if not protobuf.is_known(plain["apiVersion"], plain["kind"]):
@@ -59,7 +59,7 @@ def _to_protobuf(document: bytes) -> bytes:
 
 
 def one_object(ctx: Context, storage: Storage, value: bytes, revision: int, status: int = 200) -> Response:
-    """One stored object."""
+    """Return the response for one stored object."""
     form, view = ctx.form, storage.view
     if not form.convert:
         return respond(ctx, view.object(value, revision), status)
@@ -73,7 +73,7 @@ def one_object(ctx: Context, storage: Storage, value: bytes, revision: int, stat
 
 
 def many_objects(ctx: Context, storage: Storage, page: Page) -> Response:
-    """One page of a list."""
+    """Return the response for one page of a list."""
     form, view = ctx.form, storage.view
     if not form.convert:
         items = [view.item(record.value, record.mod_revision) for record in page.records]
@@ -102,7 +102,7 @@ def table(
     is_list: bool = False,
     with_columns: bool = True,
 ) -> bytes:
-    """Records as a server-side table; what each row carries of its object is the client's choice."""
+    """Return records as an encoded Table; `includeObject` decides what each row carries of its object."""
     from kubeloop.apiserver.response.tables import render_table
 
     include = ctx.query.text("includeObject") or "Metadata"
@@ -139,7 +139,7 @@ def _wrong_form(ctx: Context, what: str, kind: str) -> errors.ApiError:
 
 
 class _InJson:
-    """Watch events as lines of JSON."""
+    """Encoder of watch events as lines of JSON."""
 
     def event(self, kind: bytes, body: bytes) -> bytes:
         return b'{"type":"%b","object":%b}\n' % (kind, body)
@@ -153,9 +153,11 @@ class ObjectPresenter(_InJson):
         self.token: object = self._view.resource.group_version
 
     def event_object(self, value: bytes, revision: int) -> bytes:
+        """Return the encoded object."""
         return self._view.object(value, revision)
 
     def bookmark(self, revision: int, initial_events_end: bool) -> bytes:
+        """Return an object of the kind with nothing but its resourceVersion."""
         resource = self._view.resource
         return _bookmark(resource.kind, resource.group_version, revision, initial_events_end)
 
@@ -169,14 +171,16 @@ class MetadataPresenter(_InJson):
         self.token: object = (self._view.resource.group_version, "metadata", self._version)
 
     def event_object(self, value: bytes, revision: int) -> bytes:
+        """Return the object as encoded PartialObjectMetadata."""
         return self._view.partial(value, revision, self._version)
 
     def bookmark(self, revision: int, initial_events_end: bool) -> bytes:
+        """Return a PartialObjectMetadata with nothing but its resourceVersion."""
         return _bookmark("PartialObjectMetadata", f"meta.k8s.io/{self._version}", revision, initial_events_end)
 
 
 class TablePresenter(_InJson):
-    """Watch events as tables of one row; the columns are said once."""
+    """Watch events as Tables of one row; only the first has column definitions."""
 
     def __init__(self, ctx: Context, storage: Storage) -> None:
         self._ctx = ctx
@@ -185,30 +189,35 @@ class TablePresenter(_InJson):
         self.token: object = self
 
     def event_object(self, value: bytes, revision: int) -> bytes:
+        """Return the object as an encoded Table of one row."""
         first, self._first = self._first, False
         record = Record("", value, revision, revision)
         return table(self._ctx, self._storage, [record], {"resourceVersion": str(revision)}, with_columns=first)
 
     def bookmark(self, revision: int, initial_events_end: bool) -> bytes:
+        """Return an object of the kind with nothing but its resourceVersion."""
         resource = self._storage.resource
         return _bookmark(resource.kind, resource.group_version, revision, initial_events_end)
 
 
 class ProtobufPresenter:
-    """Any other presenter's events, as framed messages."""
+    """Events of another presenter, as framed protobuf messages."""
 
     def __init__(self, inner: Presenter) -> None:
         self._inner = inner
         self.token: object = ("protobuf", inner.token)
 
     def event_object(self, value: bytes, revision: int) -> bytes:
+        """Return the wrapped presenter's encoded object."""
         return self._inner.event_object(value, revision)
 
     def bookmark(self, revision: int, initial_events_end: bool) -> bytes:
+        """Return the wrapped presenter's encoded bookmark."""
         return self._inner.bookmark(revision, initial_events_end)
 
     def event(self, kind: bytes, body: bytes) -> bytes:
-        from kubeloop.api import protobuf  # only when first needed
+        """Return the event as a framed protobuf message."""
+        from kubeloop.api import protobuf  # imported on first use
 
         return protobuf.watch_frame(kind.decode(), msgspec.json.decode(body))
 

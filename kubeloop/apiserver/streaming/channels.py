@@ -1,4 +1,4 @@
-"""Messages on a WebSocket that begin with the number of their channel: as bytes, or as base64 for old browsers."""
+"""WebSocket messages with channel numbers: binary, or base64 for old browsers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ V5, V4, V4_BASE64 = f"v5.{BINARY}", f"v4.{BINARY}", f"v4.{BASE64}"
 
 
 def negotiated(headers: Mapping[str, str], known: tuple[str, ...]) -> str | None:
-    """The first offered protocol that is known; empty for a client that offers none, None if there is no agreement."""
+    """Return the first offered protocol that is known; empty if none is offered, None if none is known."""
     offered = offered_protocols(headers)
     return next((one for one in offered if one in known), None) if offered else ""
 
 
 class Channels:
-    """A WebSocket that was opened with one of the protocols; `on_data` gets what comes, `on_close` a channel's end."""
+    """WebSocket with channels; `on_data` receives messages, `on_close` the end of a channel."""
 
     def __init__(
         self,
@@ -37,6 +37,7 @@ class Channels:
         self.socket.text = self._is_text
 
     async def send(self, channel: int, data: bytes) -> None:
+        """Send data on a channel once the peer has room."""
         await self.socket.send(self._framed(channel, data))
 
     def _framed(self, channel: int, data: bytes) -> bytes:

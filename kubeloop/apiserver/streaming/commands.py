@@ -1,4 +1,4 @@
-"""The answer to exec and attach: an upgrade to the protocol that the client asks for, and a session on it."""
+"""Responses to exec and attach: upgrades to the client's protocol, and runs a session on it."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _WITH_STATUS = (V5, V4, V4_BASE64)
 _WITH_SIZE = ("v4.channel.k8s.io", "v3.channel.k8s.io")
 _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE = range(5)
 _PIECE = 32 << 10
-_STREAMS_SECONDS = 30.0  # within which a client has to open its streams
+_STREAMS_SECONDS = 30.0  # seconds within which a client has to open its streams
 
 
 def command_response(request: Request, options: StreamOptions, run: Run, failure: str) -> Response:
-    """Answer an upgrade request and run what is at the other end; a failure there is told with these words in front."""
+    """Return the upgrade response, and run the command on it; errors are prefixed with `failure`."""
     headers = request.headers
     if not wants_websocket(headers):
         spoken = spdy_protocol(headers, SPDY_PROTOCOLS)
@@ -41,7 +41,7 @@ def command_response(request: Request, options: StreamOptions, run: Run, failure
 
 
 class _WebSocketSession(Session):
-    """Over a WebSocket, with channels."""
+    """Session over a WebSocket with channels."""
 
     def __init__(self, options: StreamOptions, protocol: str, run: Run, failure: str) -> None:
         super().__init__(options)
@@ -55,7 +55,7 @@ class _WebSocketSession(Session):
         self.begin(self._greeted, self._what[1])
 
     async def _greeted(self, _: object) -> int | None:
-        """Tell the client that it is connected, by an empty message on the first channel that it listens to."""
+        """Send an empty message on the first open channel, so that the client knows it is connected; then run."""
         options = self.options
         await self._channels.send(_STDOUT if options.stdout else _STDERR if options.stderr else _ERROR, b"")
         return await self._what[0](self)
@@ -88,7 +88,7 @@ class _WebSocketSession(Session):
 
 
 class _SpdySession(Session):
-    """Over SPDY; begins once the client has opened all streams that it asked for."""
+    """Session over SPDY; begins once the client has opened all requested streams."""
 
     def __init__(self, options: StreamOptions, protocol: str, run: Run, failure: str) -> None:
         super().__init__(options)
@@ -124,7 +124,7 @@ class _SpdySession(Session):
             raise SpdyError(f"unexpected stream type {name}")
         self._streams[name] = stream
         if len(self._streams) == len(self._expected):
-            # Not at once: the client hears first that its last stream is open.
+            # Deferred: the client first gets the reply for its last stream.
             asyncio.get_running_loop().call_soon(self._all_opened)
 
     def _all_opened(self) -> None:

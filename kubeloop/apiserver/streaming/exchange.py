@@ -1,4 +1,4 @@
-"""One HTTP request to a port that is reached through a node, and its answer."""
+"""HTTP exchange with a port that is reached through a node."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OURS = frozenset({"connection", "content-length", "content-type", "date", "tran
 
 
 async def exchange(request: Request, host: str, connect: Callable[[Duplex], Awaitable[None]]) -> Response:
-    """Ask, and wait for the whole answer; what `connect` raises goes on."""
+    """Send a request and return the complete response; errors of `connect` propagate."""
     call = _Call(request, host)
     await asyncio.sleep(0)  # a handler has no task until it first waits, and a timeout needs one
     try:
@@ -31,7 +31,7 @@ async def exchange(request: Request, host: str, connect: Callable[[Duplex], Awai
 
 
 class _Call:
-    """The client's end of a connection, as the server's end sees it; parses what is written to it."""
+    """Client side of the connection; parses what is written to it."""
 
     def __init__(self, request: Request, host: str) -> None:
         self._sent = [_bytes_of(request, host)]
@@ -58,7 +58,7 @@ class _Call:
         content_type = next((value for name, value in self._fields if name.lower() == "content-type"), "")
         return Response(self._parser.get_status_code(), bytes(self._body), content_type, kept)
 
-    # What the parser calls.
+    # Parser callbacks.
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._fields.append((name.decode("latin-1"), value.decode("utf-8", "replace")))

@@ -1,4 +1,4 @@
-"""The answer to port-forward: connections to ports of a pod, each a pair of streams or channels."""
+"""Responses to portforward: connections to ports of a pod, each a pair of streams or channels."""
 
 from __future__ import annotations
 
@@ -22,25 +22,26 @@ TUNNELLED = f"{SPDY}+{PROTOCOL}"
 _CHANNELLED = (V4, V4_BASE64, BINARY, BASE64)
 _PIECE = 32 << 10
 _LAST_PORT = 1 << 16
-_PAIR_SECONDS = 30.0  # within which the second stream of a pair has to follow the first
+_PAIR_SECONDS = 30.0  # seconds within which the second stream of a pair has to follow the first
 
 
 class Forwarding(NamedTuple):
-    """How ports of a pod are reached."""
+    """Access to the ports of a pod."""
 
     connect: Callable[[int, Duplex], Awaitable[None]]
-    pod: str  # as failures name it
+    pod: str  # names in error messages
     uid: str
-    close: Callable[[], None] = lambda: None  # when the client has no more use for it
+    close: Callable[[], None] = lambda: None  # called when the client has ended
 
     def failure(self, port: int, error: Exception) -> bytes:
+        """Return the error message for the client; a node's message is passed on unchanged."""
         if isinstance(error, ToldByNode):
             return str(error).encode()
         return f"error forwarding port {port} to pod {self.pod}, uid {self.uid}: {error}".encode()
 
 
 def forward_response(request: Request, forwarding: Forwarding) -> Response:
-    """Open the connection of an upgrade request, and serve what is asked for on it."""
+    """Return the upgrade response, and serve the forwarded connections on it."""
     headers = request.headers
     if not wants_websocket(headers):
         protocol = spdy_protocol(headers, (PROTOCOL,))
@@ -56,7 +57,7 @@ def forward_response(request: Request, forwarding: Forwarding) -> Response:
 
 
 def ports_of(query: Query) -> list[int]:
-    """The ports that a request names; `ports` to the API server, `port` to a node."""
+    """Return the ports of a request: `ports` at the API server, `port` at a node."""
     texts = query.every("ports") or query.every("port")
     if not texts:
         raise errors.bad_request('query parameter "port" is required')
@@ -93,7 +94,7 @@ def _over_websocket(forwarding: Forwarding) -> TakeOver:
 
 
 class _Calls:
-    """Connections that are under way; all end with the client."""
+    """Running connections; all are cancelled with the client."""
 
     def __init__(self) -> None:
         self._running: set[asyncio.Future[None]] = set()
@@ -109,7 +110,7 @@ class _Calls:
 
 
 class _SpdySession:
-    """Each connection is two streams of the same request: one for data, one for what goes wrong."""
+    """SPDY session: each connection has two streams with the same request ID, for data and errors."""
 
     def __init__(self, forwarding: Forwarding, carrier: Carrier) -> None:
         self._forwarding = forwarding
@@ -128,7 +129,7 @@ class _SpdySession:
         kind, port = stream.headers.get("streamtype", ""), stream.headers.get("port", "")
         if kind not in ("data", "error") or not (port.isascii() and port.isdigit() and 0 < int(port) < _LAST_PORT):
             raise SpdyError("a stream needs its type and its port")
-        # Clients that don't number their requests open the stream for errors first, that for data right behind it.
+        # Clients without request IDs open the error stream first, and the data stream right after it.
         request = stream.headers.get("requestid") or str(stream.number - (2 if kind == "data" else 0))
         other, late = self._halves.pop(request, (None, None))
         if other is None or late is None:
@@ -148,7 +149,7 @@ class _SpdySession:
     async def _serve(self, port: int, data: SpdyStream, error: SpdyStream) -> None:
         try:
             await self._forwarding.connect(port, data)
-        except Exception as failure:  # told to the one who waits at the other end
+        except Exception as failure:  # reported to the client
             await error.write(self._forwarding.failure(port, failure))
             error.finish()
             data.reset()
@@ -159,7 +160,7 @@ class _SpdySession:
 
 
 class _ChannelSession:
-    """Two channels a port, for data and for what goes wrong; each begins with the port's number."""
+    """Channel session: two channels per port, for data and errors; each begins with the port number."""
 
     def __init__(self, forwarding: Forwarding, protocol: str, ports: list[int]) -> None:
         self._forwarding = forwarding
@@ -193,12 +194,12 @@ class _ChannelSession:
     async def _serve(self, number: int, port: int) -> None:
         try:
             await self._forwarding.connect(port, _ChannelDuplex(self._channels, 2 * number, self._pipes[number]))
-        except Exception as failure:  # told to the one who waits at the other end
+        except Exception as failure:  # reported to the client
             await self._channels.send(2 * number + 1, self._forwarding.failure(port, failure))
 
 
 class _ChannelDuplex:
-    """A channel as a connection."""
+    """Channel as a duplex connection."""
 
     def __init__(self, channels: Channels, number: int, pipe: Pipe) -> None:
         self._channels = channels

@@ -1,4 +1,4 @@
-"""A kubelet's paths, wherever they are asked for: at a node's own port, or through the API server's proxy."""
+"""A kubelet's HTTP paths, served at its own port or through the API server's proxy."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from kubeloop.apiserver.streaming.pods import Stream as PodStream
 from kubeloop.http import Request, Response, Stream, StreamResponse, frame
 
 FindPod = Callable[[str, str], Any]  # by namespace and name
-_STREAMS = {"exec": 3, "attach": 3, "portForward": 2}  # how many words follow, a uid apart
+_STREAMS = {"exec": 3, "attach": 3, "portForward": 2}  # number of path segments that follow, without a UID
 _TEXT = "text/plain; charset=utf-8"
 
 
 async def kubelet_response(request: Request, path: str, node: str, nodes: NodeDialer, find: FindPod) -> Response:
-    """What a node answers to a request for one of its paths."""
+    """Return the response of a node to a request for one of its paths."""
     first, *rest = path.strip("/").split("/")
     if first in _STREAMS:
         return await _connected(request, first, rest, node, nodes, find)
@@ -51,7 +51,7 @@ def _response(answer: NodeAnswer) -> Response:
 
 
 class _Pieces(StreamResponse):
-    """A page that comes in pieces."""
+    """Streamed page of a node."""
 
     __slots__ = ("_pieces",)
 

@@ -1,4 +1,4 @@
-"""The handshake of an upgrade to SPDY: which protocol is spoken on the streams."""
+"""SPDY upgrade handshake: negotiates the stream protocol."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _VERSION = "X-Stream-Protocol-Version"
 
 
 def spdy_protocol(headers: Mapping[str, str], known: tuple[str, ...]) -> str:
-    """The first of the client's protocols that is known; raises what upstream answers if there is none."""
+    """Return the client's first protocol that is known; raises BadRequest or Forbidden as upstream does."""
     if SPDY.lower() not in headers.get("upgrade", "").lower():
         raise errors.bad_request("unable to upgrade: missing upgrade headers in request")
     if _VERSION.lower() not in headers:
@@ -28,5 +28,5 @@ def spdy_protocol(headers: Mapping[str, str], known: tuple[str, ...]) -> str:
 
 
 def spdy_headers(protocol: str) -> tuple[tuple[str, str], ...]:
-    """The headers of the answer that begins SPDY."""
+    """Return the headers of the response that starts SPDY."""
     return ("Connection", "Upgrade"), ("Upgrade", SPDY), (_VERSION, protocol)

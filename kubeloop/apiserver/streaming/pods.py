@@ -1,4 +1,4 @@
-"""A client connected to a pod: exec, attach or portforward, with a node at the other end."""
+"""exec, attach and portforward of a client to a pod, with its node on the other side."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FAILURES = {"exec": "error executing command in container", "attach": "error at
 
 
 class Stream(NamedTuple):
-    """What a client wants to be connected to."""
+    """Target of a streaming request: dialer, pod, container and kind of connection."""
 
     nodes: PodDialer
     pod: Pod
@@ -30,7 +30,7 @@ class Stream(NamedTuple):
 async def stream_response(
     request: Request, stream: Stream, query: Query, names: tuple[str, str, str] = _OF_API_SERVER
 ) -> Response:
-    """The upgrade, or why there is none; `names` are those of the options for input, output and errors."""
+    """Return the upgrade response; `names` are the query options for stdin, stdout and stderr."""
     if not request.upgrade:
         raise errors.bad_request("Upgrade request required")
     nodes, pod, container, how = stream
@@ -65,5 +65,5 @@ def _forwarding(connections: PodConnections, pod: Pod) -> Forwarding:
     async def connect(port: int, connection: Duplex) -> None:
         await connections.forward(pod, port, connection)
 
-    # As with a container runtime's own server: the pod is named by its sandbox, and its uid left out.
+    # As a container runtime's own server: the pod is named by its sandbox, and its UID is left out.
     return Forwarding(connect, pod.metadata.uid, "", connections.close)

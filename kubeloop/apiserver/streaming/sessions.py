@@ -1,4 +1,4 @@
-"""What all sessions with a command share: which streams there are, the terminal's size, and how it ended."""
+"""Common part of command sessions: streams, terminal size and exit status."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from kubeloop.api.node_calls import CommandFailed, Streams, TerminalSize
 from kubeloop.apiserver.request.query import Query
 from kubeloop.http.byte_pipe import Pipe
 
-# Runs what the client is connected to; an exit code, or None for what has none.
+# Runs the remote side; returns an exit code, or None if there is none.
 Run = Callable[[Streams], Awaitable[int | None]]
 _LARGEST_RESIZE = 1024
 
 
 class StreamOptions(NamedTuple):
-    """Which streams a client asks for."""
+    """Streams that a client requests."""
 
     stdin: bool
     stdout: bool
@@ -27,7 +27,7 @@ class StreamOptions(NamedTuple):
 
 
 def options_of(query: Query, names: tuple[str, str, str] = ("stdin", "stdout", "stderr")) -> StreamOptions:
-    """What a request asks for; a node's own port has other names for the first three."""
+    """Return the requested streams; a node's port has other names for the first three. Raises BadRequest."""
     stdin, stdout, stderr = (query.flag(name) for name in names)
     tty = query.flag("tty")
     if not (stdin or stdout or stderr):
@@ -36,7 +36,7 @@ def options_of(query: Query, names: tuple[str, str, str] = ("stdin", "stdout", "
 
 
 class Session:
-    """One client and one command; a protocol's session says how bytes go."""
+    """Session of one client and one command; subclasses implement the protocol."""
 
     def __init__(self, options: StreamOptions) -> None:
         self.options = options
@@ -49,20 +49,23 @@ class Session:
         self._running: asyncio.Future[None] | None = None
 
     async def read(self) -> bytes:
+        """Return the next input; empty at its end."""
         return await self.input.read() if self.stdin and self.input is not None else b""
 
     async def write(self, data: bytes) -> None:
+        """Send output to the client, if it requested stdout."""
         if self.options.stdout and data:
             await self.send_output(data)
 
     async def write_error(self, data: bytes) -> None:
+        """Send error output to the client; with a terminal it goes to stdout."""
         if self.tty:
             await self.write(data)
         elif self.options.stderr and data:
             await self.send_error(data)
 
     def resize(self, data: bytes) -> None:
-        """Take what came on the channel for sizes, which is one JSON text after the other."""
+        """Process data of the resize channel: a sequence of JSON texts."""
         self._resizes = (self._resizes + data.decode("utf-8", "replace")).lstrip()[-_LARGEST_RESIZE:]
         while self._resizes:
             try:
@@ -78,11 +81,11 @@ class Session:
                         self.on_resize(self.size)
 
     def begin(self, run: Run, failure: str) -> None:
-        """Run it; what goes wrong is told with these words in front."""
+        """Start the command; errors are prefixed with `failure`."""
         self._running = asyncio.ensure_future(self._run(run, failure))
 
     def abandon(self) -> None:
-        """The client is gone."""
+        """End the input and cancel the command, because the client has left."""
         if self.input is not None:
             self.input.end()
         if self._running is not None:
@@ -93,27 +96,29 @@ class Session:
             code = await run(self)
         except CommandFailed as told:
             status = told.status
-        except Exception as error:  # told to the one who waits at the other end
+        except Exception as error:  # reported to the client
             status = internal_error(f"{failure}: {error}")
         else:
             status = end_of(code or 0)
         await self.send_status(status)
 
-    # A protocol's own.
+    # Implemented by the protocol.
 
     async def send_output(self, data: bytes) -> None:
+        """Send stdout data by the protocol."""
         raise NotImplementedError
 
     async def send_error(self, data: bytes) -> None:
+        """Send stderr data by the protocol."""
         raise NotImplementedError
 
     async def send_status(self, status: dict[str, Any]) -> None:
-        """The last word; the connection ends with it."""
+        """Send the final Status and end the connection."""
         raise NotImplementedError
 
 
 def end_of(exit_code: int) -> dict[str, Any]:
-    """How a command ended, as a Status."""
+    """Return the Status for a command's exit code."""
     if exit_code == 0:
         return {"metadata": {}, "status": "Success"}
     return {
@@ -126,6 +131,7 @@ def end_of(exit_code: int) -> dict[str, Any]:
 
 
 def internal_error(message: str) -> dict[str, Any]:
+    """Return the Status of an internal error."""
     return {
         "metadata": {},
         "status": "Failure",
@@ -137,5 +143,5 @@ def internal_error(message: str) -> dict[str, Any]:
 
 
 def old_status(status: dict[str, Any]) -> bytes:
-    """How versions before the fourth are told: by a message, if anything went wrong."""
+    """Return the error text for protocol versions before v4; empty for success."""
     return b"" if status["status"] == "Success" else str(status["message"]).encode()

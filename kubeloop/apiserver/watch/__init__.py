@@ -1,1 +1,4 @@
-"""TODO: watch."""
+"""Watches: delivers store events to watchers.
+
+store ── events ──▶ hub.Hub (one per stored resource) ──▶ watchers: HTTP streams, or in-process informers
+"""

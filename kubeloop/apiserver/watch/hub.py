@@ -1,6 +1,6 @@
-"""Watches: every change of a resource, framed once and shared by all who watch it.
+"""Watch hub: encodes each change of a resource once and delivers it to all watchers.
 
-store ── batch of events ──▶ Hub (one a resource) ── by namespace ──▶ watchers ──▶ their streams
+store ── batch of events ──▶ Hub (one per stored resource) ── by namespace ──▶ watchers ──▶ their streams
 """
 
 from __future__ import annotations
@@ -13,25 +13,27 @@ from kubeloop.apiserver.registry.selector_fields import Memory, Selection
 from kubeloop.http import frame
 from kubeloop.store import Event, Record, Store, Subscription
 
-# Encrypting and sending to one watcher takes some 20 µs, and waking its client as long again: deliveries shall take no
-# more than a fifth of the time. With 100 watchers this delivers half as much again a second as a third did.
+# Encrypting and sending to one watcher takes about 20 µs, and waking its client as long again: deliveries shall use
+# at most a fifth of the time. With 100 watchers this delivers half as much again per second as a third did.
 _SECONDS_A_WATCHER = 100e-6
 _SHORTEST_PAUSE = 0.0005
 _LONGEST_PAUSE = 0.01
 
 
 class Sink(Protocol):
-    """Where a watcher's frames go: an HTTP stream, or a test's list."""
+    """Receiver of a watcher's frames: an HTTP stream, or a test's list."""
 
     closed: bool
 
-    def write(self, data: bytes) -> None: ...
+    def write(self, data: bytes) -> None:
+        """Write encoded frames."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """End the stream."""
 
 
 class Change:
-    """One event as clients see it; its plain frame is made once, when first asked for."""
+    """Store event as clients see it; its encoded frames are cached by format."""
 
     __slots__ = ("event", "frames", "namespace")
 
@@ -41,7 +43,7 @@ class Change:
         self.frames: dict[object, bytes] = {}
 
     def frame(self, kind: bytes, record: Record, present: Presenter) -> bytes:
-        """The event as one chunk. What a watcher sees deleted carries the deletion's revision."""
+        """Return the event as one chunk. A deleted object carries the revision of the deletion."""
         token = (kind, present.token)
         found = self.frames.get(token)
         if found is None:
@@ -51,21 +53,23 @@ class Change:
 
 
 class Presenter(Protocol):
-    """Turns stored bytes into the form a watcher asked for; equal tokens mean equal forms."""
+    """Encodes stored bytes in the format that a watcher requested; equal tokens mean equal formats."""
 
     token: object
 
-    def event_object(self, value: bytes, revision: int) -> bytes: ...
+    def event_object(self, value: bytes, revision: int) -> bytes:
+        """Return the encoded object of an event."""
 
-    def bookmark(self, revision: int, initial_events_end: bool) -> bytes: ...
+    def bookmark(self, revision: int, initial_events_end: bool) -> bytes:
+        """Return the encoded object of a BOOKMARK event."""
 
     def event(self, kind: bytes, body: bytes) -> bytes:
-        """What is sent of an event: its kind (`ADDED`, …) and its object."""
+        """Return the encoded event: its type (`ADDED`, …) and its object."""
         ...
 
 
 class Watcher:
-    """Somebody who is told of changes; subclasses say how."""
+    """Receiver of one resource's changes; subclasses implement the delivery."""
 
     __slots__ = ("namespace", "selection")
 
@@ -74,15 +78,15 @@ class Watcher:
         self.selection = selection
 
     def tell(self, changes: Sequence[Change], shared: dict[object, bytes]) -> None:
-        """Pass on those changes that matter here; `shared` holds what watchers alike can share in this round."""
+        """Deliver the matching changes; `shared` caches encoded batches for equal watchers of this round."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """The server ends the watch."""
+        """End the watch from the server's side."""
         raise NotImplementedError
 
     def seen(self, change: Change) -> tuple[bytes, Record | None]:
-        """What a change looks like through the selector, and of which record; None when it doesn't matter."""
+        """Return event type and record of a change as filtered by the selector; the record is None if filtered out."""
         event = change.event
         if self.namespace and change.namespace != self.namespace:
             return b"", None
@@ -94,12 +98,12 @@ class Watcher:
             now = record is not None and selection.matches(record)
         if now:
             return b"MODIFIED" if was else b"ADDED", record
-        # An object that a selector no longer matches is gone for its watcher, in its last matching form.
+        # An object that the selector no longer matches is deleted for its watcher, in its last matching form.
         return b"DELETED", previous if was else None
 
 
 class StreamWatcher(Watcher):
-    """A watcher at the other end of a stream, with the form in which it wants its objects."""
+    """Watcher that writes frames to a stream in its requested format."""
 
     __slots__ = ("present", "sink")
 
@@ -109,9 +113,10 @@ class StreamWatcher(Watcher):
         self.present = present
 
     def tell(self, changes: Sequence[Change], shared: dict[object, bytes]) -> None:
+        """Write the matching changes to the stream."""
         if self.sink.closed:
             return
-        # Watchers of everything, of one namespace, in one form, get the very same bytes.
+        # Watchers without selector, of one namespace and in one format, share the same bytes.
         token = (self.namespace, self.present.token) if self.selection.everything else None
         joined = shared.get(token)
         if joined is None:
@@ -122,6 +127,7 @@ class StreamWatcher(Watcher):
             self.sink.write(joined)
 
     def close(self) -> None:
+        """Close the stream."""
         self.sink.close()
 
     def _frame(self, change: Change) -> bytes:
@@ -129,15 +135,16 @@ class StreamWatcher(Watcher):
         return b"" if record is None else change.frame(kind, record, self.present)
 
     def bookmark(self, revision: int, initial_events_end: bool = False) -> None:
+        """Write a BOOKMARK event with this revision."""
         body = self.present.bookmark(revision, initial_events_end)
         self.sink.write(frame(self.present.event(b"BOOKMARK", body)))
 
 
 class Hub:
-    """All watchers of one resource's storage, whatever version they watch it in.
+    """Watchers of one resource's storage, in all served versions.
 
-    Telling many watchers takes time that writers need too. So a round of deliveries to many is followed by a short
-    pause, in which changes gather: they are delivered together, which costs hardly more than one of them alone.
+    Delivery to many watchers takes time that writers need, too. Therefore a round of deliveries to many is followed by
+    a short pause in which changes are collected: delivering them together costs hardly more than delivering one.
     """
 
     def __init__(self, store: Store, prefix: str, namespaced: bool, memory: Memory) -> None:
@@ -145,17 +152,18 @@ class Hub:
         self._prefix = prefix
         self._namespaced = namespaced
         self._memory = memory
-        self._watchers: dict[Watcher, None] = {}  # in the order of their arrival, so that a seeded run repeats exactly
+        self._watchers: dict[Watcher, None] = {}  # in order of arrival, so that a seeded run repeats exactly
         self._subscription: Subscription | None = None
         self._gathered: list[Event] = []
         self._pause: asyncio.TimerHandle | None = None
 
     @property
     def watchers(self) -> int:
+        """Number of watchers."""
         return len(self._watchers)
 
     def replay(self, after: int) -> list[Change]:
-        """Everything that happened after a revision; raises `Compacted`."""
+        """Return all changes after a revision; raises `Compacted`."""
         changes: list[Change] = []
         subscription = self._store.subscribe(
             self._prefix, after, lambda events: changes.extend(map(self.change, events))
@@ -164,18 +172,19 @@ class Hub:
         return changes
 
     def add(self, watcher: Watcher) -> None:
-        """From now on a watcher is told of every change."""
-        self._deliver()  # what has gathered is past for the new one
+        """Register a watcher for all changes from now on."""
+        self._deliver()  # the collected changes precede the new watcher
         if self._subscription is None:
             self._subscription = self._store.subscribe(self._prefix, self._store.revision, self._publish)
         self._watchers[watcher] = None
 
     def settle(self) -> int:
-        """Deliver what has gathered; the revision that every watcher has then been told of."""
+        """Deliver the collected changes; return the revision up to which every watcher is served."""
         self._deliver()
         return self._store.revision
 
     def remove(self, watcher: Watcher) -> None:
+        """Unregister a watcher; the last one ends the store subscription."""
         self._watchers.pop(watcher, None)
         if not self._watchers and self._subscription is not None:
             self._subscription.cancel()
@@ -188,6 +197,7 @@ class Hub:
             watcher.close()
 
     def change(self, event: Event) -> Change:
+        """Return the store event as a Change with its namespace."""
         if not self._namespaced:
             return Change(event, "")
         start = len(self._prefix)
@@ -221,7 +231,7 @@ class Hub:
 
 
 class Timers:
-    """A watch's end and its bookmarks, on the event loop's clock."""
+    """Timers of one watch: its timeout and its bookmarks, on the event loop's clock."""
 
     __slots__ = ("_once", "_repeating")
 
@@ -230,11 +240,11 @@ class Timers:
         self._repeating: asyncio.TimerHandle | None = None
 
     def after(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call once."""
+        """Call once after this many seconds."""
         self._once.append(asyncio.get_running_loop().call_later(seconds, call))
 
     def every(self, seconds: float, call: Callable[[], None]) -> None:
-        """Call again and again; one thing at a time."""
+        """Call repeatedly at this interval in seconds; only one repeating call is supported."""
 
         def again() -> None:
             call()
@@ -243,6 +253,7 @@ class Timers:
         self._repeating = asyncio.get_running_loop().call_later(seconds, again)
 
     def cancel(self) -> None:
+        """Cancel all timers."""
         for handle in self._once:
             handle.cancel()
         if self._repeating is not None:

@@ -1,6 +1,6 @@
-"""Requests that this server makes of others: webhooks that are asked about a write, or to convert an object.
+"""Client of admission and conversion webhooks.
 
-client config ─▶ callee: where, trusting whom, under which name ─▶ outgoing: kept connections ─▶ one whole answer
+client_config: address, CA bundle, server name ─▶ client.Outgoing: pooled connections ─▶ one complete response
 
-Every request has a deadline, every answer a largest size; nothing here knows what is asked.
+Every request has a timeout, every response a maximum size; the content is the caller's.
 """

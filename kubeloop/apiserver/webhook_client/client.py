@@ -1,4 +1,4 @@
-"""One server that is asked again and again: its connections are kept, each answer is read whole, all within a time."""
+"""HTTP client of one server: pooled connections, complete responses, one timeout for everything."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kubeloop.apiserver.aggregator.connection import Connection, Head, Unreachab
 from kubeloop.apiserver.aggregator.endpoints import Address, NowhereToGo
 from kubeloop.apiserver.aggregator.idle_connections import IdleConnections
 
-# Several times what a request to this server may hold.
+# Maximum response size: several times that of a request to this server.
 _LARGEST_ANSWER: Final = 16 << 20
 _LATE: Final = "context deadline exceeded"
 
@@ -19,7 +19,7 @@ Headers = Iterable[tuple[str, str]]
 
 
 class Answer(NamedTuple):
-    """What came back."""
+    """Response: status, headers and body."""
 
     status: int
     headers: tuple[tuple[str, str], ...]
@@ -27,12 +27,12 @@ class Answer(NamedTuple):
 
 
 class Outgoing:
-    """`address` says where to connect this time, and raises `NowhereToGo`; `trust` is asked for once."""
+    """Client of one server; `address` resolves it per request (raises `NowhereToGo`), `trust` is called once."""
 
     def __init__(
         self, host: str, address: Callable[[], Address], trust: Callable[[], ssl.SSLContext], server_name: str
     ) -> None:
-        self.host = host  # with the port, as the Host header has it
+        self.host = host  # with the port, as in the Host header
         self._address = address
         self._trust = trust
         self._server_name = server_name
@@ -40,7 +40,10 @@ class Outgoing:
         self._idle = IdleConnections()
 
     async def request(self, method: str, target: str, headers: Headers, body: bytes, seconds: float) -> Answer:
-        """Raises `Unreachable`, in the words of Go's clients, when there is no whole answer in time."""
+        """Send a request and return the complete response.
+
+        Raises `Unreachable`, with the message of Go's client, if there is none within `seconds`.
+        """
         sent = _request_bytes(method, target, (("Host", self.host), *headers), body)
         if asyncio.current_task() is None:
             await asyncio.sleep(0)  # a handler has no task until it first waits, and a timeout needs one
@@ -53,6 +56,7 @@ class Outgoing:
             raise Unreachable(str(error)) from None
 
     def close(self) -> None:
+        """Close the idle connections."""
         self._idle.close()
 
     async def _exchange(self, sent: bytes, seconds: float) -> Answer:
@@ -62,7 +66,7 @@ class Outgoing:
             try:
                 return await self._ask(address, reused, sent)
             except Unreachable as error:
-                # It hung up before it had heard anything; what it never saw may be sent again.
+                # It closed the idle connection before it received anything; the request may be sent again.
                 if str(error) != "EOF":
                     raise
         connection = await dial(*address, self._verified(), self._server_name, seconds)

@@ -1,4 +1,4 @@
-"""Whom a webhook's client config means: an address, or a Service and whoever is behind it."""
+"""Resolves a webhook's client config: a URL, or a Service and its endpoints."""
 
 from __future__ import annotations
 
@@ -20,18 +20,23 @@ _SERVICE_NAME: Final = "kubernetes.io/service-name"
 
 
 class ClientConfig(Protocol):
-    """A webhook's, or a custom resource definition's."""
+    """Client config of an admission webhook or CRD."""
 
     @property
-    def ca_bundle(self) -> bytes: ...
+    def ca_bundle(self) -> bytes:
+        """CA certificates in PEM; empty for the system's."""
+
     @property
-    def service(self) -> Any: ...
+    def service(self) -> Any:
+        """Service reference, or None."""
+
     @property
-    def url(self) -> str | None: ...
+    def url(self) -> str | None:
+        """URL, or None."""
 
 
 class Callee(NamedTuple):
-    """Where requests go: `url` without a query, for messages, and the same as a path."""
+    """Resolved target: HTTP client, `url` without query for messages, and path."""
 
     outgoing: Outgoing
     url: str
@@ -39,7 +44,7 @@ class Callee(NamedTuple):
 
 
 class Callees:
-    """One pool of connections for each client config, however many webhooks share it."""
+    """Pool of HTTP clients, one per client config, shared by all webhooks with that config."""
 
     def __init__(self, lookup: Lookup, chance: Random) -> None:
         self._lookup = lookup
@@ -47,6 +52,7 @@ class Callees:
         self._known: dict[tuple[object, ...], Callee] = {}
 
     def of(self, config: ClientConfig) -> Callee:
+        """Return the target of a client config, from the pool or new."""
         service = config.service
         key = (config.url, config.ca_bundle, service and (service.namespace, service.name, service.path, service.port))
         found = self._known.get(key)
@@ -57,6 +63,7 @@ class Callees:
         return found
 
     def close(self) -> None:
+        """Close all clients."""
         for callee in self._known.values():
             callee.outgoing.close()
         self._known.clear()
@@ -79,7 +86,7 @@ class Callees:
         return Callee(outgoing, f"https://{server_name}:{port}{path}", path)
 
     def _address(self, namespace: str, name: str, port: int) -> Address:
-        """An endpoint, as nobody need lead a cluster address anywhere here; that address where none is told."""
+        """Return the address of an endpoint, as cluster IPs may not be routed here; the cluster IP if there is none."""
         service = self._lookup.find("services", namespace, name)
         if service is None:
             raise NowhereToGo(f'service "{name}" not found')
@@ -94,7 +101,7 @@ class Callees:
 
 
 def _clean(path: str) -> str:
-    """As Go joins paths: no dots, no double slashes, none at the end."""
+    """Return a path as Go joins it: no dots, no double slashes, none at the end."""
     return "/" + posixpath.normpath(path).strip("/") if path.strip("/") else "/"
 
 

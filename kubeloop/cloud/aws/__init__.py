@@ -1,6 +1,6 @@
-"""Amazon's cloud: nodes are EC2 instances, load balancers ELBv2's network ones, routes those of a VPC's table.
+"""AWS provider: nodes are EC2 instances, load balancers are NLBs, routes are entries of a VPC route table.
 
-Needs boto3, which the extra `kubeloop[aws]` installs. Credentials come the way boto3 finds them.
+Needs boto3, which the extra `kubeloop[aws]` installs. Credentials are found by boto3.
 """
 
 from __future__ import annotations
@@ -17,17 +17,19 @@ from kubeloop.cloud.provider_registry import Surroundings
 
 @dataclass(frozen=True, slots=True)
 class AwsCloud:
+    """Provider for AWS."""
+
     instances: AwsInstances
     load_balancers: AwsBalancers
     routes: AwsRoutes
     name: str = "aws"
 
     async def close(self) -> None:
-        """Everything is Amazon's; nothing is held here."""
+        """Do nothing, since no resources are held here."""
 
 
 def make(around: Surroundings) -> AwsCloud:
-    """Raises `UnusableProvider` without boto3, or for a file that says nothing usable."""
+    """Build the provider. Raises `UnusableProvider` without boto3, or for an invalid configuration file."""
     said = read(around.config_file)
     aws = Aws(said)
     return AwsCloud(AwsInstances(aws), AwsBalancers(aws, said), AwsRoutes(aws, said, around.informers))

@@ -1,4 +1,4 @@
-"""Calls of Amazon's services: boto3 blocks, so each call has a thread to wait in."""
+"""Asynchronous calls of AWS APIs; boto3 blocks, so each call runs in a thread."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from kubeloop.cloud.aws.file import AwsSettings
 from kubeloop.cloud.provider import CloudError
 from kubeloop.cloud.provider_registry import UnusableProvider
 
-SECONDS = 20.0  # for one try of one call
+SECONDS = 20.0  # timeout of one attempt
 
 
 class AwsError(CloudError):
-    """What Amazon refused; the code says why."""
+    """Error response of AWS, with its error code."""
 
     def __init__(self, message: str, code: str) -> None:
         super().__init__(message)
@@ -22,7 +22,7 @@ class AwsError(CloudError):
 
 
 class Aws:
-    """The services that are used."""
+    """AWS services in use."""
 
     def __init__(self, said: AwsSettings) -> None:
         try:
@@ -43,16 +43,19 @@ class Aws:
             raise UnusableProvider(str(error)) from None
 
     async def ec2(self, operation: str, **arguments: Any) -> dict[str, Any]:
+        """Call an EC2 operation."""
         return await self._call(self._ec2, operation, arguments)
 
     async def elb(self, operation: str, **arguments: Any) -> dict[str, Any]:
+        """Call an ELBv2 operation."""
         return await self._call(self._elb, operation, arguments)
 
     async def all_ec2(self, operation: str, key: str, **arguments: Any) -> list[Any]:
-        """What is told on all pages."""
+        """Call an EC2 operation and return the items of all pages."""
         return await asyncio.to_thread(self._pages, self._ec2, operation, key, arguments)
 
     async def all_elb(self, operation: str, key: str, **arguments: Any) -> list[Any]:
+        """Call an ELBv2 operation and return the items of all pages."""
         return await asyncio.to_thread(self._pages, self._elb, operation, key, arguments)
 
     async def _call(self, client: Any, operation: str, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What `--cloud-config` says about Amazon's cloud."""
+"""Reads `--cloud-config` for AWS."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from kubeloop.cloud.provider_registry import UnusableProvider
 
 
 class AwsSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """Empty texts are for boto3, or the tags of the cluster, to decide."""
+    """Settings; empty values are resolved by boto3 or by the cluster's tags."""
 
     region: str = ""
     endpoint_url: str = msgspec.field(default="", name="endpointURL")
-    vpc: str = ""  # where load balancers are made; needed for them
-    subnets: tuple[str, ...] = ()  # theirs; those of the VPC if none is named
-    route_table: str = ""  # the one that is tagged kubernetes.io/cluster/<name> if none is named
+    vpc: str = ""  # VPC of load balancers; required for them
+    subnets: tuple[str, ...] = ()  # subnets of load balancers; all of the VPC if empty
+    route_table: str = ""  # if empty, the one tagged kubernetes.io/cluster/<name>
 
 
 def read(path: str) -> AwsSettings:
-    """Raises `UnusableProvider`."""
+    """Read the file; raises `UnusableProvider`."""
     if not path:
         return AwsSettings()
     import yaml

@@ -1,4 +1,4 @@
-"""Nodes as EC2 instances: found by the id in `aws:///zone/id`, else by the private name that nodes are called by."""
+"""Maps nodes to EC2 instances, by the ID in `aws:///zone/id` or by the private DNS name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kubeloop.cloud.provider import InstanceMetadata, InstanceNotFound
 
 _NOT_FOUND = ("InvalidInstanceID.NotFound", "InvalidInstanceID.Malformed")
 _THERE = ("pending", "running", "stopping", "stopped", "shutting-down")
-# What Amazon tells of an instance, and what that is to a node.
+# Fields of an instance and the types of node addresses.
 _ADDRESSES = (
     ("PrivateIpAddress", "InternalIP"),
     ("PublicIpAddress", "ExternalIP"),
@@ -21,11 +21,12 @@ _ADDRESSES = (
 
 
 def instance_id_of(provider_id: str) -> str:
-    """The instance of a node's provider id; empty if it is none of ours."""
+    """Return the instance ID of a provider ID; empty if it is not an AWS one."""
     return provider_id.rpartition("/")[2] if provider_id.startswith("aws://") else ""
 
 
 def metadata_of(instance: Any) -> InstanceMetadata:
+    """Build the metadata of an instance."""
     zone = str(instance["Placement"]["AvailabilityZone"])
     return InstanceMetadata(
         provider_id=f"aws:///{zone}/{instance['InstanceId']}",
@@ -39,16 +40,21 @@ def metadata_of(instance: Any) -> InstanceMetadata:
 
 
 class AwsInstances:
+    """Instances of nodes on EC2."""
+
     def __init__(self, aws: Aws) -> None:
         self._aws = aws
 
     async def exists(self, node: Node) -> bool:
+        """Return True if the node's instance exists."""
         return await self._find(node) is not None
 
     async def is_shut_down(self, node: Node) -> bool:
+        """Return True if the node's instance is stopped."""
         return str((await self._get(node))["State"]["Name"]) == "stopped"
 
     async def metadata(self, node: Node) -> InstanceMetadata:
+        """Return the metadata of the node's instance; raises InstanceNotFound."""
         return metadata_of(await self._get(node))
 
     async def _get(self, node: Node) -> Any:
@@ -58,7 +64,7 @@ class AwsInstances:
         return found
 
     async def _find(self, node: Node) -> Any | None:
-        """One that is terminated is gone, though Amazon speaks of it for another hour."""
+        """Return the instance, or None; a terminated one counts as gone, though AWS lists it for another hour."""
         try:
             rows = await self._aws.all_ec2("describe_instances", "Reservations", **_selection(node))
         except AwsError as error:

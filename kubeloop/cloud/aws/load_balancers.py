@@ -1,6 +1,7 @@
-"""A network load balancer for each service: a listener and a group of targets for each of its ports.
+"""Network load balancer for each Service, with a listener and a target group for each port.
 
-Every step finds out what is there and changes the difference, so that one that broke off is simply done again.
+Every step compares the current with the desired state and changes the difference, so that an interrupted one is simply
+repeated.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from kubeloop.cloud.provider import CloudError
 
 
 class AwsBalancers:
+    """Load balancers of Services on AWS."""
+
     def __init__(self, aws: Aws, said: AwsSettings) -> None:
         self._aws = aws
         self._vpc = said.vpc
@@ -26,16 +29,18 @@ class AwsBalancers:
         self._targets = TargetGroups(aws, said.vpc)
 
     async def status(self, cluster: str, service: Service) -> LoadBalancerStatus | None:
+        """Return the status of the Service's load balancer, or None."""
         found = await self._find(name_of(service))
         return None if found is None else _status(found)
 
     async def ensure(self, cluster: str, service: Service, nodes: Sequence[Node]) -> LoadBalancerStatus:
+        """Create or update the load balancer; a changed scheme requires a new one."""
         if not self._vpc:
             raise CloudError("--cloud-config names no vpc, which load balancers need")
         ports, name, tags = ports_of(service), name_of(service), _tags(cluster, service)
         security = await self._security.ensure(name, tags, permissions(service))
         found = await self._find(name)
-        if found is not None and found["Scheme"] != scheme(service):  # the one thing that Amazon can't change
+        if found is not None and found["Scheme"] != scheme(service):  # the only property that AWS cannot change
             await self._remove(name, found)
             found = None
         if found is None:
@@ -48,6 +53,7 @@ class AwsBalancers:
         return _status(found)
 
     async def update_hosts(self, cluster: str, service: Service, nodes: Sequence[Node]) -> None:
+        """Update the registered nodes."""
         name, wanted = name_of(service), targets_of(nodes)
         present = await self._targets.of(name)
         for one in ports_of(service):
@@ -56,13 +62,14 @@ class AwsBalancers:
             await self._targets.direct(present[one.group], wanted)
 
     async def delete(self, cluster: str, service: Service) -> None:
+        """Delete the load balancer with its target groups and security group."""
         name = name_of(service)
         found = await self._find(name)
         await self._remove(name, found)
         await self._security.delete(name)
 
     async def _remove(self, name: str, found: Any | None) -> None:
-        """With its listeners; then nothing uses the targets."""
+        """Delete the load balancer with its listeners, then its target groups."""
         if found is not None:
             await self._aws.elb("delete_load_balancer", LoadBalancerArn=found["LoadBalancerArn"])
         await self._targets.delete_of(name)
@@ -88,7 +95,7 @@ class AwsBalancers:
         return made["LoadBalancers"][0]
 
     async def _all_subnets(self) -> list[str]:
-        """One of each zone, as Amazon wants it."""
+        """Return one subnet of each zone, as AWS requires."""
         filters = [{"Name": "vpc-id", "Values": [self._vpc]}]
         found = await self._aws.all_ec2("describe_subnets", "Subnets", Filters=filters)
         by_zone = {one["AvailabilityZone"]: one["SubnetId"] for one in sorted(found, key=lambda one: one["SubnetId"])}

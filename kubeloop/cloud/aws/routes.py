@@ -1,4 +1,4 @@
-"""Routes of a VPC's table, each to a node's instance."""
+"""Routes of a VPC route table to the instances of nodes."""
 
 from __future__ import annotations
 
@@ -15,22 +15,26 @@ from kubeloop.runtime.informer.informer import Informers
 
 
 class AwsRoutes:
+    """Routes of a cluster on AWS."""
+
     def __init__(self, aws: Aws, said: AwsSettings, informers: Informers) -> None:
         self._aws = aws
         self._table = said.route_table
         self._nodes = informers.of(resource_of_class(Node))
 
     async def list(self, cluster: str) -> Sequence[Route]:
+        """List the routes to instances."""
         table = await self._found_table(cluster)
         names = {instance_id_of(one.spec.provider_id): one.metadata.name for one in self._nodes.list()}
         return [route for row in table["Routes"] if (route := route_of(row, names)) is not None]
 
     async def create(self, cluster: str, hint: str, route: Route) -> None:
+        """Create or replace a route to a node's instance."""
         node: Node | None = self._nodes.get("", route.target_node)
         instance = instance_id_of(node.spec.provider_id) if node is not None else ""
         if not instance:
             raise CloudError(f"node {route.target_node} has no instance")
-        # Without this Amazon drops whatever is not from or to the instance itself, as pods' packets are.
+        # Otherwise AWS drops packets that are not from or to the instance itself, such as those of pods.
         await self._aws.ec2("modify_instance_attribute", InstanceId=instance, SourceDestCheck={"Value": False})
         table = (await self._found_table(cluster))["RouteTableId"]
         about = {"RouteTableId": table, "InstanceId": instance, **_destination(route)}
@@ -42,6 +46,7 @@ class AwsRoutes:
             await self._aws.ec2("replace_route", **about)
 
     async def delete(self, cluster: str, route: Route) -> None:
+        """Delete a route."""
         table = (await self._found_table(cluster))["RouteTableId"]
         await self._aws.ec2("delete_route", RouteTableId=table, **_destination(route))
 
@@ -56,7 +61,7 @@ class AwsRoutes:
 
 
 def route_of(row: Any, names: dict[str, str]) -> Route | None:
-    """A route of the table; None for those that lead to no instance, and so are none of ours."""
+    """Convert a row of the table; None for routes that lead to no instance, and so are not ours."""
     destination = str(row.get("DestinationCidrBlock") or row.get("DestinationIpv6CidrBlock") or "")
     blackhole = row.get("State") == "blackhole"
     instance = str(row.get("InstanceId") or "")

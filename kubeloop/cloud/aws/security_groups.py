@@ -1,4 +1,4 @@
-"""Who may reach a load balancer: a security group of its own, that allows exactly the wanted ranges."""
+"""Security group of each load balancer, which allows exactly the desired source ranges."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from kubeloop.cloud.provider import RetryAfter
 
 Permission = tuple[str, int, str]  # protocol, port, range
 _STILL_USED = "DependencyViolation"
-_RETRY_SECONDS = 10.0  # a balancer's interfaces go a while after it
+_RETRY_SECONDS = 10.0  # a load balancer's interfaces are removed some time after it
 
 
 class SecurityGroups:
+    """Security groups of load balancers."""
+
     def __init__(self, aws: Aws, vpc: str) -> None:
         self._aws = aws
         self._vpc = vpc
 
     async def ensure(self, name: str, tags: list[dict[str, str]], wanted: frozenset[Permission]) -> str:
-        """The id of the group, which allows what is wanted and nothing else."""
+        """Ensure a group with exactly these permissions, and return its ID."""
         found = await self._find(name)
         if found is None:
             made = await self._aws.ec2(
@@ -38,6 +40,7 @@ class SecurityGroups:
         return group
 
     async def delete(self, name: str) -> None:
+        """Delete the group; raises RetryAfter while it is in use."""
         found = await self._find(name)
         if found is None:
             return
@@ -55,6 +58,7 @@ class SecurityGroups:
 
 
 def permissions_in(rows: Iterable[Any]) -> frozenset[Permission]:
+    """Parse the permissions of a group."""
     found: set[Permission] = set()
     for row in rows:
         ranges = [one["CidrIp"] for one in row.get("IpRanges", ())]
@@ -64,6 +68,7 @@ def permissions_in(rows: Iterable[Any]) -> frozenset[Permission]:
 
 
 def written(permissions: Iterable[Permission]) -> list[dict[str, Any]]:
+    """Format permissions for AWS."""
     rows = []
     for protocol, port, cidr in sorted(permissions):
         ranges = {"Ipv6Ranges": [{"CidrIpv6": cidr}]} if ":" in cidr else {"IpRanges": [{"CidrIp": cidr}]}

@@ -1,4 +1,4 @@
-"""The groups of instances that a load balancer's listeners lead to."""
+"""Target groups of load balancers."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from kubeloop.cloud.aws.wanted import Port, group_prefix, health_check, stickine
 
 
 class TargetGroups:
+    """Target groups of load balancers."""
+
     def __init__(self, aws: Aws, vpc: str) -> None:
         self._aws = aws
         self._vpc = vpc
 
     async def of(self, balancer: str) -> dict[str, str]:
-        """The groups of a balancer by name, in use or not."""
+        """Return all target groups of a load balancer, by name."""
         prefix = group_prefix(balancer)
         found = await self._aws.all_elb("describe_target_groups", "TargetGroups")
         return {
@@ -21,7 +23,7 @@ class TargetGroups:
         }
 
     async def ensure(self, port: Port, service: Service, tags: list[dict[str, str]]) -> str:
-        """The group of a port, with the service's health checks and affinity."""
+        """Ensure the target group of a port, with the Service's health check and stickiness; returns its ARN."""
         arn = await self._find(port.group)
         if arn is None:
             made = await self._aws.elb(
@@ -41,7 +43,7 @@ class TargetGroups:
         return arn
 
     async def direct(self, arn: str, wanted: frozenset[str]) -> None:
-        """Let a group consist of these instances."""
+        """Register exactly these instances with a target group."""
         told = await self._aws.elb("describe_target_health", TargetGroupArn=arn)
         present = {
             str(one["Target"]["Id"])
@@ -54,7 +56,7 @@ class TargetGroups:
             await self._aws.elb("deregister_targets", TargetGroupArn=arn, Targets=[{"Id": one} for one in extra])
 
     async def delete_of(self, balancer: str, keep: frozenset[str] = frozenset()) -> None:
-        """Delete a balancer's groups that nothing leads to any longer."""
+        """Delete a load balancer's unused target groups."""
         for name, arn in (await self.of(balancer)).items():
             if name not in keep:
                 await self._aws.elb("delete_target_group", TargetGroupArn=arn)

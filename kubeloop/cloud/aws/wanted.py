@@ -1,4 +1,4 @@
-"""From a service to what Amazon has to have for it: names, targets, listeners and who may come. Pure."""
+"""Derives names, targets, listeners and permissions from a Service. Pure."""
 
 from __future__ import annotations
 
@@ -12,31 +12,32 @@ from kubeloop.cloud.provider import CloudError
 from kubeloop.cloud.source_ranges import source_ranges
 
 INTERNAL: Final = "service.beta.kubernetes.io/aws-load-balancer-internal"
-LONGEST_NAME: Final = 32  # Amazon's bound
-_PREFIX: Final = 20  # of a balancer's name in those of its target groups
+LONGEST_NAME: Final = 32  # limit of AWS
+_PREFIX: Final = 20  # length of a load balancer's name within those of its target groups
 
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """One listener, and the target group that it leads to."""
+    """A listener and its target group."""
 
     port: int
     node_port: int
     protocol: str
-    group: str  # a target group's port never changes, so its name holds it
+    group: str  # contains the node port, since a target group's port is immutable
 
 
 def name_of(service: Service) -> str:
-    """Upstream's name for a balancer: from the uid, so that it is never another service's."""
+    """Return upstream's name of a load balancer, derived from the UID and so unique to the Service."""
     return f"a{service.metadata.uid}".replace("-", "")[:LONGEST_NAME]
 
 
 def group_prefix(name: str) -> str:
+    """Return the prefix of the names of target groups."""
     return f"{name[:_PREFIX]}-"
 
 
 def ports_of(service: Service) -> tuple[Port, ...]:
-    """Raises `CloudError` for a port that nodes do not have."""
+    """Return the ports of a Service; raises `CloudError` for an unsupported one."""
     name, found = name_of(service), []
     for one in service.spec.ports:
         protocol = one.protocol or "TCP"
@@ -50,12 +51,12 @@ def ports_of(service: Service) -> tuple[Port, ...]:
 
 
 def targets_of(nodes: Sequence[Node]) -> frozenset[str]:
-    """The nodes' instances."""
+    """Return the instance IDs of the nodes."""
     return frozenset(filter(None, (instance_id_of(one.spec.provider_id) for one in nodes)))
 
 
 def health_check(service: Service) -> dict[str, Any]:
-    """How Amazon finds out whether a node can serve: where only those with endpoints can, they tell by HTTP."""
+    """Build the health check: by HTTP if only nodes with endpoints can serve, else by TCP."""
     spec = service.spec
     if spec.external_traffic_policy == "Local" and spec.health_check_node_port:
         return {
@@ -67,17 +68,18 @@ def health_check(service: Service) -> dict[str, Any]:
 
 
 def stickiness(service: Service) -> list[dict[str, str]]:
-    """Attributes of a target group; Amazon knows no timeout for it."""
+    """Build the stickiness attributes of a target group; AWS has no timeout for it."""
     sticky = "true" if service.spec.session_affinity == "ClientIP" else "false"
     return [{"Key": "stickiness.enabled", "Value": sticky}, {"Key": "stickiness.type", "Value": "source_ip"}]
 
 
 def scheme(service: Service) -> str:
+    """Return the scheme: internal or internet-facing."""
     said = service.metadata.annotations.get(INTERNAL, "")
     return "internet-facing" if said in ("", "false") else "internal"
 
 
 def permissions(service: Service) -> frozenset[tuple[str, int, str]]:
-    """Who may come: protocol, port and range."""
+    """Return the allowed protocols, ports and source ranges."""
     ranges = source_ranges(service)
     return frozenset(((one.protocol or "TCP").lower(), one.port, cidr) for one in service.spec.ports for cidr in ranges)

@@ -1,7 +1,7 @@
-"""The cloud of one machine: load balancers are listeners on loopback addresses, nodes are told by a file.
+"""Local provider: load balancers are listeners on loopback addresses, nodes are listed in a file.
 
-service ─▶ balancers: an address, a listener a port ─▶ forwarding ─▶ endpoints, read from EndpointSlices
-file ─▶ nodes                    routes ─▶ the kernel's table, where a file asks for it
+service ─▶ balancers: an address, a listener per port ─▶ forwarding ─▶ endpoints, read from EndpointSlices
+file ─▶ nodes                    routes ─▶ the kernel's table, if the file enables it
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kubeloop.cloud.provider_registry import Surroundings
 
 @dataclass(frozen=True, slots=True)
 class LocalCloud:
-    """Offers instances and routes only where its file speaks of them: a node that no file knows must not be deleted."""
+    """Provider that offers instances and routes only if its file has them, so that unlisted nodes are not deleted."""
 
     load_balancers: LocalBalancers
     instances: LocalInstances | None
@@ -25,11 +25,12 @@ class LocalCloud:
     name: str = "local"
 
     async def close(self) -> None:
+        """Close all listeners."""
         await self.load_balancers.close()
 
 
 def make(around: Surroundings) -> LocalCloud:
-    """Raises `UnusableProvider` for a file that says nothing usable."""
+    """Build the provider. Raises `UnusableProvider` for an invalid configuration file."""
     file = LocalFile(around.config_file)
     said = file.read()
     return LocalCloud(

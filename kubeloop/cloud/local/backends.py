@@ -1,4 +1,4 @@
-"""Where a connection goes: the endpoints of a service, and which of them a client is sent to."""
+"""Finds the endpoints of a Service, and selects one for a client."""
 
 from __future__ import annotations
 
@@ -14,22 +14,24 @@ from kubeloop.runtime.informer.informer import Informers
 SERVICE_NAME: Final = "kubernetes.io/service-name"
 INDEX: Final = "service"
 AFFINITY_SECONDS: Final = 10800  # the API's default
-CLIENTS_REMEMBERED: Final = 4096  # a balancer; who was quiet longest is forgotten first
+CLIENTS_REMEMBERED: Final = 4096  # per load balancer; the least recently active one is dropped first
 
 
 class Backend(NamedTuple):
+    """Host and port of an endpoint."""
+
     host: str
     port: int
 
 
 def service_of(slice: Any) -> tuple[str, ...]:
-    """Index slices by the service that they are of."""
+    """Index slices by their Service."""
     name = slice.metadata.labels.get(SERVICE_NAME, "")
     return (f"{slice.metadata.namespace}/{name}",) if name else ()
 
 
 def backends_of(slices: Iterable[EndpointSlice], port: ServicePort) -> tuple[Backend, ...]:
-    """The ready endpoints behind one port of a service, each once, in an order of their own."""
+    """Return the ready endpoints of a Service port, each once, in a stable order."""
     found: set[Backend] = set()
     for slice in slices:
         numbers = [
@@ -45,34 +47,36 @@ def backends_of(slices: Iterable[EndpointSlice], port: ServicePort) -> tuple[Bac
 
 
 def _reached_by(address: str) -> str:
-    """A name under localhost is this machine's (RFC 6761), whatever resolvers say: the API takes no loopback addresses,
-    so it is how an endpoint outside of all pods is named.
+    """Resolve names under localhost to this machine (RFC 6761), regardless of resolvers.
+
+    The API accepts no loopback addresses, so such a name identifies an endpoint outside of all pods.
     """
     name = address.rstrip(".").lower()
     return "127.0.0.1" if name == "localhost" or name.endswith(".localhost") else address
 
 
 class Endpoints:
-    """The endpoints of all services, as the API server tells them."""
+    """Endpoints of all Services, from EndpointSlices."""
 
     def __init__(self, informers: Informers) -> None:
         self._slices = informers.of(resource_of_class(EndpointSlice))
         self._slices.add_indexer(INDEX, service_of)
 
     def of(self, service: Service, port: ServicePort) -> tuple[Backend, ...]:
+        """Return the endpoints of a Service port."""
         key = f"{service.metadata.namespace}/{service.metadata.name}"
         return backends_of(self._slices.by_index(INDEX, key), port)
 
 
 class Affinity:
-    """Whom clients were sent to, for as long as a service wants them to be sent there again."""
+    """Session affinity of clients."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._last: dict[tuple[str, str], tuple[float, Backend]] = {}  # by client and port; who was heard last is last
+        self._last: dict[tuple[str, str], tuple[float, Backend]] = {}  # by client and port; the most recent last
 
     def order(self, client: str, port: str, backends: Sequence[Backend], seconds: float | None) -> list[Backend]:
-        """The backends in the order to try them; by chance, but the same one first for a client that is known."""
+        """Return the backends in random order, but the remembered one of a known client first."""
         found = list(backends)
         self._clock.random().shuffle(found)
         remembered = self._last.get((client, port)) if seconds is not None else None
@@ -84,7 +88,7 @@ class Affinity:
         return found
 
     def note(self, client: str, port: str, backend: Backend) -> None:
-        """A client was sent to a backend."""
+        """Record the backend of a client."""
         self._last.pop((client, port), None)
         self._last[client, port] = (self._clock.monotonic(), backend)
         if len(self._last) > CLIENTS_REMEMBERED:
@@ -92,7 +96,7 @@ class Affinity:
 
 
 def affinity_seconds(service: Service) -> float | None:
-    """How long a client stays with its endpoint; None if it does not matter."""
+    """Return the duration of the session affinity; None without affinity."""
     if service.spec.session_affinity != "ClientIP":
         return None
     config = service.spec.session_affinity_config

@@ -1,7 +1,7 @@
-"""Load balancers as real listeners on loopback addresses, each handing connections to its service's endpoints.
+"""Load balancers as listeners on loopback addresses, which forward connections to endpoints.
 
-They live as long as the process: after a restart the loop asks for all of them again, and each gets the address that
-its service already tells.
+They live as long as the process: after a restart the controller ensures all of them again, and each gets the address
+that is in its Service's status.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ UNSUPPORTED = "UnsupportedProtocol"
 
 
 class LocalBalancer:
-    """One service's listeners."""
+    """Listeners of one Service."""
 
     def __init__(self, address: str, endpoints: Endpoints, clock: Clock) -> None:
         self.address = address
@@ -42,7 +42,7 @@ class LocalBalancer:
         self._ranges: tuple[IPv4Network | IPv6Network, ...] = ()
 
     async def follow(self, service: Service) -> None:
-        """Listen on the service's ports, and do with connections as it says from now on."""
+        """Listen on the Service's ports, and apply its current settings to new connections."""
         self._ranges = tuple(ip_network(one, strict=False) for one in source_ranges(service))
         self._service = service
         wanted = {one.port: one for one in service.spec.ports if is_supported(one)}
@@ -58,11 +58,13 @@ class LocalBalancer:
                 self._open[number] = forwarder
 
     async def close(self) -> None:
+        """Close all listeners."""
         for one in self._open.values():
             await one.close()
         self._open.clear()
 
     def status(self) -> LoadBalancerStatus:
+        """Return the status with the address; unsupported ports have an error."""
         ports = self._service.spec.ports
         told: tuple[PortStatus, ...] = ()
         if not all(map(is_supported, ports)):
@@ -82,20 +84,22 @@ class LocalBalancer:
 
 
 class LocalBalancers:
-    """All of them; nodes do not matter to them, because they know endpoints."""
+    """Load balancers of all Services; they don't depend on nodes, since they use endpoints."""
 
     def __init__(self, informers: Informers, clock: Clock, network: str) -> None:
         self._clock = clock
         self._network = IPv4Network(network)
         self._endpoints = Endpoints(informers)
         self._services = informers.of(resource_of_class(Service))
-        self._balancers: dict[str, LocalBalancer] = {}  # by the service's uid
+        self._balancers: dict[str, LocalBalancer] = {}  # by the Service's UID
 
     async def status(self, cluster: str, service: Service) -> LoadBalancerStatus | None:
+        """Return the status of the Service's load balancer, or None."""
         found = self._balancers.get(service.metadata.uid)
         return None if found is None else found.status()
 
     async def ensure(self, cluster: str, service: Service, nodes: Sequence[Node]) -> LoadBalancerStatus:
+        """Open or update the listeners; raises CloudError if no port is supported."""
         if not any(map(is_supported, service.spec.ports)):
             raise CloudError("only TCP ports can be balanced")
         uid, wanted = service.metadata.uid, service.spec.load_balancer_ip
@@ -108,12 +112,14 @@ class LocalBalancers:
         return found.status()
 
     async def update_hosts(self, cluster: str, service: Service, nodes: Sequence[Node]) -> None:
-        """Endpoints are looked up for each connection."""
+        """Do nothing, since endpoints are looked up for each connection."""
 
     async def delete(self, cluster: str, service: Service) -> None:
+        """Close the Service's listeners."""
         await self._remove(service.metadata.uid)
 
     async def close(self) -> None:
+        """Close all listeners."""
         for uid in list(self._balancers):
             await self._remove(uid)
 
@@ -123,11 +129,12 @@ class LocalBalancers:
             await found.close()
 
     def _taken_by_others(self, uid: str) -> set[str]:
-        """Addresses that have a listener, or that a service tells and will get again."""
+        """Return the addresses that have a listener, or that are in the status of another Service."""
         ours = {one.address for other, one in self._balancers.items() if other != uid}
         told = (addresses_told(one) for one in self._services.list() if one.metadata.uid != uid)
         return ours.union(*told)
 
 
 def is_supported(port: ServicePort) -> bool:
+    """Return True if the protocol is TCP."""
     return port.protocol in ("", "TCP")

@@ -1,4 +1,4 @@
-"""What `--cloud-config` says to the local cloud, read anew when the file changes."""
+"""Reads `--cloud-config` for the local provider, again whenever the file changes."""
 
 from __future__ import annotations
 
@@ -20,14 +20,20 @@ class _Said(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_un
 
 
 class LoadBalancing(_Said, frozen=True, kw_only=True):
+    """Settings of load balancers."""
+
     network: str = NETWORK
 
 
 class Routing(_Said, frozen=True, kw_only=True):
+    """Settings of routes."""
+
     namespace: str = ""  # the network namespace whose table is used; empty for our own
 
 
 class LocalNode(_Said, frozen=True, kw_only=True):
+    """A node in the file."""
+
     name: str
     provider_id: str = msgspec.field(default="", name="providerID")
     instance_type: str = ""
@@ -39,13 +45,15 @@ class LocalNode(_Said, frozen=True, kw_only=True):
 
 
 class Document(_Said, frozen=True, kw_only=True):
+    """Content of the file."""
+
     load_balancers: LoadBalancing = LoadBalancing()
-    nodes: tuple[LocalNode, ...] | None = None  # None: nodes are none of this cloud's business
-    routes: Routing | None = None  # None: the kernel's table is left alone
+    nodes: tuple[LocalNode, ...] | None = None  # None: this provider does not manage nodes
+    routes: Routing | None = None  # None: the kernel's table is not changed
 
 
 class LocalFile:
-    """The file, or nothing where no name is given."""
+    """The configuration file; defaults apply without a path."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path) if path else None
@@ -53,7 +61,7 @@ class LocalFile:
         self._document = Document()
 
     def read(self) -> Document:
-        """Raises `UnusableProvider`; what the file said before is then not believed any longer either."""
+        """Return the current content. Raises `UnusableProvider`; then the former content is no longer valid either."""
         if self._path is None:
             return self._document
         try:

@@ -1,4 +1,4 @@
-"""A listener that hands its connections on: bytes go both ways until each side has said all."""
+"""Forwards TCP connections in both directions until each side has closed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from kubeloop.cloud.local.backends import Backend
 
-CONNECTIONS = 1024  # of one listener at a time; who comes then is turned away
+CONNECTIONS = 1024  # limit of concurrent connections per listener; further ones are closed
 CONNECT_SECONDS = 5.0
 PIECE = 65536
 
@@ -18,10 +18,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a balancer decides about a client."""
+    """Decision about a client."""
 
-    backends: Sequence[Backend]  # to be tried in this order; none if nobody may or can serve it
-    chosen: Callable[[Backend], None]  # is told which one it was
+    backends: Sequence[Backend]  # to be tried in this order; empty if the client is refused or no backend exists
+    chosen: Callable[[Backend], None]  # called with the chosen backend
 
 
 class Forwarder:
@@ -33,10 +33,11 @@ class Forwarder:
         self._connections: set[asyncio.Task[None]] = set()
 
     async def open(self, host: str, port: int) -> None:
+        """Open the listener."""
         self._server = await asyncio.start_server(self._accept, host, port)
 
     async def close(self) -> None:
-        """Take no more connections, and end those that there are."""
+        """Accept no more connections, and cancel the existing ones."""
         if self._server is not None:
             self._server.close()
         tasks = list(self._connections)

@@ -1,6 +1,6 @@
-"""Routes in the kernel's own table, through the system's `ip`: to a node's pods by way of the node's address.
+"""Routes in the kernel's table, through the command `ip`: to a node's pods via the node's address.
 
-Ours are told apart by their protocol number, so that nobody else's route is ever listed, let alone removed.
+Our routes have a protocol number of their own, so that others are never listed or removed.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.cloud.provider import CloudError, Route
 from kubeloop.runtime.informer.informer import Informers
 
-PROTOCOL: Final = "171"  # one that the kernel's list of routing daemons leaves free
+PROTOCOL: Final = "171"  # not assigned to a routing daemon in the kernel's list
 SECONDS: Final = 10.0
 _FAMILIES: Final = {4: "-4", 6: "-6"}
 
 
 class KernelRoutes:
-    """Of our network namespace, or of one that is named."""
+    """Routes of our network namespace, or of a named one."""
 
     def __init__(self, informers: Informers, namespace: str = "") -> None:
         self._nodes = informers.of(resource_of_class(Node))
         self._within = ("-n", namespace) if namespace else ()
 
     async def list(self, cluster: str) -> Sequence[Route]:
+        """List our routes."""
         names = {one.address: node.metadata.name for node in self._nodes.list() for one in node.status.addresses}
         found: list[Route] = []
         for family in _FAMILIES.values():
@@ -39,10 +40,12 @@ class KernelRoutes:
         return found
 
     async def create(self, cluster: str, hint: str, route: Route) -> None:
+        """Create or replace a route."""
         family, gateway = self._gateway(route)
         await self._ip(family, "route", "replace", route.destination, "via", gateway, "proto", PROTOCOL)
 
     async def delete(self, cluster: str, route: Route) -> None:
+        """Delete a route."""
         family = "-6" if ":" in route.destination else "-4"
         await self._ip(family, "route", "del", route.destination, "proto", PROTOCOL)
 
@@ -73,7 +76,7 @@ class KernelRoutes:
 
 
 def _route_of(row: dict[str, Any], names: dict[str, str]) -> Route:
-    """A route by way of an address that no node has leads nowhere."""
+    """Convert a row; a route via an address that no node has is a blackhole."""
     destination = str(row["dst"])
     if "/" not in destination:
         destination += "/128" if ":" in destination else "/32"

@@ -1,4 +1,4 @@
-"""Instances of the local cloud: what a file tells of nodes."""
+"""Instances of the local provider, from its file."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ from kubeloop.cloud.provider import InstanceMetadata, InstanceNotFound
 
 
 class LocalInstances:
-    """Found by provider id if the node has one, else by name. A file that can't be read is an error, not an answer."""
+    """Finds instances by provider ID, or else by name; an unreadable file is an error, not an absence."""
 
     def __init__(self, file: LocalFile) -> None:
         self._file = file
 
     async def exists(self, node: Node) -> bool:
+        """Return True if the file lists the node."""
         return self._find(node) is not None
 
     async def is_shut_down(self, node: Node) -> bool:
+        """Return True if the file marks the node as shut down."""
         return self._get(node).shut_down
 
     async def metadata(self, node: Node) -> InstanceMetadata:
+        """Return the metadata of the node; raises InstanceNotFound."""
         found = self._get(node)
         return InstanceMetadata(
             provider_id=_id_of(found),

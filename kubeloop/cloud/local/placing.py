@@ -1,4 +1,4 @@
-"""Which address a service's load balancer gets. Pure."""
+"""Chooses the address of a Service's load balancer. Pure."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from kubeloop.cloud.provider import CloudError
 
 
 def addresses_told(service: Service) -> tuple[str, ...]:
+    """Return the addresses in the Service's status."""
     return tuple(one.ip for one in service.status.load_balancer.ingress if one.ip)
 
 
 def address_for(service: Service, taken: Collection[str], network: IPv4Network) -> str:
-    """The address that the service asks for, else the one that it has, else a free one that its uid decides.
+    """Return the requested address, else the existing one, else a free one derived from the UID.
 
-    Raises `CloudError` if it asks for one that it can't have, or if none is left.
+    Raises `CloudError` if the requested address is not available, or if none is left.
     """
     wanted = service.spec.load_balancer_ip
     if wanted:

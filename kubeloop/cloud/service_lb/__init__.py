@@ -1,12 +1,12 @@
-"""A service of type LoadBalancer has a balancer in the cloud that leads to the cluster's nodes, and says where it is.
+"""Maintains a cloud load balancer for each Service of type LoadBalancer, and reports its address.
 
 Watches: services, nodes.
 Owns: the cloud's load balancers; the finalizer service.kubernetes.io/load-balancer-cleanup; status.loadBalancer.
 Writes: patches of services' status and, by it, of their finalizers; events.
-Wakes itself: after failures, from 5 seconds to 5 minutes; when the cloud says so; every 30 s for what has to go.
-Differs from upstream: changes of a service and of nodes never reach the cloud for one balancer at the same time; a
-balancer whose service was deleted without its finalizer is removed too; a service that is being deleted and has lost
-our finalizer gets no balancer; a service whose balancer is not there yet does not try earlier because nodes change.
+Wakes itself: after failures, from 5 seconds to 5 minutes; when the cloud says so; every 30 s for pending deletions.
+Differs from upstream: changes of a service and of nodes are never applied to one load balancer concurrently; a load
+balancer whose service was deleted without its finalizer is removed too; a service that is being deleted without our
+finalizer gets no load balancer; node changes don't shorten the backoff of a service without a load balancer.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ from kubeloop.runtime.queue.rate_limits import ItemExponential
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "service-lb-controller"
-QUEUE = "service"  # upstream's, as dashboards know it
+QUEUE = "service"  # upstream's queue name, as dashboards know it
 COMPONENT = "service-controller"
-FIRST_DELAY, LONGEST_DELAY = 5.0, 300.0  # seconds between tries; clouds take their time
+FIRST_DELAY, LONGEST_DELAY = 5.0, 300.0  # seconds between attempts; clouds are slow
 RESYNC = 30.0
 
 
 def wire(context: Context) -> Controller[ObjectKey]:
+    """Build the controller and register its event handlers; raises NotOffered."""
     balancers = context.provider.load_balancers
     if balancers is None:
         raise NotOffered("the cloud provider does not support external load balancers")

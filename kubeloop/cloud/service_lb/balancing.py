@@ -1,4 +1,4 @@
-"""One service's load balancer: made, changed, directed to other nodes, and removed, with the events that tell of it."""
+"""Creates, updates and deletes one Service's load balancer, and records events."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from kubeloop.runtime.events.recorder import EventRecorder
 
 Outcome = Literal["done", "failed"]
 NO_NODES = "There are no available nodes for LoadBalancer"
-_WRITING = (ApiError, ClientError)  # how a write to the API server fails
+_WRITING = (ApiError, ClientError)  # errors of writes to the API server
 
 log = logging.getLogger(__name__)
 
 
 class Balancing:
-    """Acts for one cluster; raises when something has to be tried again."""
+    """Load balancer operations of one cluster; raises if a retry is needed."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Balancing:
         self._instruments = instruments
 
     async def ensure(self, service: Service, nodes: Sequence[Node]) -> None:
-        """Make the balancer what the service says."""
+        """Create or update the load balancer."""
         self._tell(service, "EnsuringLoadBalancer", "Ensuring load balancer")
         try:
             await self._writer.add_finalizer(service)
@@ -60,7 +60,7 @@ class Balancing:
         await self._write_status(service, status)
 
     async def clean_up(self, service: Service) -> None:
-        """A service that no longer wants its balancer is let go when nothing is left of it."""
+        """Delete a load balancer that is no longer wanted, then remove the finalizer."""
         try:
             exists = await self._balancers.status(self._cluster, service) is not None
         except Exception as error:
@@ -81,7 +81,7 @@ class Balancing:
         await self._write_status(service, LoadBalancerStatus())
 
     async def delete(self, service: Service) -> None:
-        """The balancer of a service that is gone already."""
+        """Delete the load balancer of a Service that is already gone."""
         self._tell(service, "DeletingLoadBalancer", "Deleting load balancer")
         try:
             await self._balancers.delete(self._cluster, service)
@@ -91,7 +91,7 @@ class Balancing:
         self._tell(service, "DeletedLoadBalancer", "Deleted load balancer")
 
     async def update_hosts(self, service: Service, nodes: Sequence[Node]) -> Outcome:
-        """Direct the balancer to other nodes; where that fails it has to be made anew."""
+        """Update the nodes; after a failure the load balancer must be ensured again."""
         try:
             with self._instruments.updating():
                 await self._balancers.update_hosts(self._cluster, service, nodes)
@@ -108,7 +108,7 @@ class Balancing:
     async def _not_updated(self, service: Service, nodes: Sequence[Node], error: Exception) -> Outcome:
         try:
             if await self._balancers.status(self._cluster, service) is None:
-                return "done"  # there is nothing to direct
+                return "done"  # there is no load balancer to update
         except Exception as unknown:
             log.warning("failed to check if load balancer exists for %s: %s", service.metadata.name, unknown)
         told = (
@@ -126,6 +126,7 @@ class Balancing:
             raise CloudError(f"failed to update load balancer status: {error}") from error
 
     def not_synced(self, service: Service, error: Exception) -> None:
+        """Record an event about a failed sync."""
         self._warn(service, "SyncLoadBalancerFailed", f"Error syncing load balancer: {error}")
 
     def _tell(self, service: Service, reason: str, message: str) -> None:

@@ -1,4 +1,4 @@
-"""The nodes that load balancers lead to, found once for all services after a change of any node."""
+"""Nodes that load balancers use, computed once for all Services after each node change."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kubeloop.runtime.informer.informer import Informer
 
 
 class HostSet:
-    """A handler of nodes' changes; whoever wants to hear of new hosts sets `tell`."""
+    """Node event handler; calls `tell` when the hosts change."""
 
     def __init__(self, nodes: Informer) -> None:
         self._nodes = nodes
@@ -20,24 +20,29 @@ class HostSet:
         self.tell: Callable[[], None] = lambda: None
 
     def nodes(self) -> tuple[Node, ...]:
+        """Return the nodes."""
         if self._found is None:
             self._found = tuple(one for one in self._nodes.list() if is_host(one))
             self._hosts = hosts_of(self._found)
         return self._found
 
     def hosts(self) -> Hosts:
+        """Return the identities of the nodes."""
         self.nodes()
         return self._hosts
 
     def on_add(self, _: Any) -> None:
+        """Report a new node."""
         self._found = None
         self.tell()
 
     def on_update(self, old: Any, new: Any) -> None:
+        """Report a changed node if it affects the hosts."""
         self._found = None
         if matters(old, new):
             self.tell()
 
     def on_delete(self, _: Any) -> None:
+        """Report a deleted node."""
         self._found = None
         self.tell()

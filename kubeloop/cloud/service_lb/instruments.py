@@ -1,4 +1,4 @@
-"""How often load balancers are directed to other nodes, and how long that takes, under upstream's names."""
+"""Metrics of host updates of load balancers, under upstream's names."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from kubeloop.runtime.metrics import Registry, exponential_bounds
 
 
 class Instruments:
+    """Metrics of host updates."""
+
     def __init__(self, clock: Clock, registry: Registry) -> None:
         self._clock = clock
         self._updates = registry.counter(
@@ -24,6 +26,7 @@ class Instruments:
 
     @contextmanager
     def updating(self) -> Iterator[None]:
+        """Count and measure an update."""
         self._updates.value += 1
         began = self._clock.monotonic()
         try:
@@ -32,4 +35,5 @@ class Instruments:
             self._seconds.observe(self._clock.monotonic() - began)
 
     def failed(self) -> None:
+        """Count a failed update."""
         self._failures.value += 1

@@ -1,4 +1,4 @@
-"""When a service wants a load balancer, when a change matters to it, and which nodes it leads to. Pure."""
+"""Decides if a Service needs a load balancer, which changes matter, and which nodes are used. Pure."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from kubeloop.api.generated.core_v1 import Node, Service
 FINALIZER: Final = "service.kubernetes.io/load-balancer-cleanup"
 EXCLUDED: Final = "node.kubernetes.io/exclude-from-external-load-balancers"
 TO_BE_DELETED: Final = "ToBeDeletedByClusterAutoscaler"
-NAMES_TOLD: Final = 20  # of nodes, in one event
-# How Go spells a boolean; whatever else a label says, the node is left out.
+NAMES_TOLD: Final = 20  # node names per event
+# Go's spellings of false; with any other value the node is excluded.
 _FALSE: Final = ("0", "f", "F", "false", "FALSE", "False")
 
-# What makes two sets of hosts different: a node's name, and its instance.
+# Identity of hosts: name and instance of each node.
 Hosts = frozenset[tuple[str, str]]
 
 
 def wants(service: Service) -> bool:
-    """Whether a load balancer of ours is asked for; one of a class is somebody else's."""
+    """Return True if the Service needs our load balancer; one with a class belongs to another controller."""
     return service.spec.type == "LoadBalancer" and service.spec.load_balancer_class is None
 
 
 def needs_cleanup(service: Service) -> bool:
-    """Whether there may be a balancer that has to go."""
+    """Return True if there may be a load balancer to delete."""
     if FINALIZER not in service.metadata.finalizers:
         return False
     return service.metadata.deletion_timestamp is not None or service.spec.type != "LoadBalancer"
 
 
 def needs_update(old: Service, new: Service) -> bool:
-    """Whether a change of a service is one of its load balancer."""
+    """Return True if a change of a Service affects its load balancer."""
     if not wants(old) and not wants(new):
         return False
     return wants(old) != wants(new) or _said(old) != _said(new)
 
 
 def _said(service: Service) -> tuple[Any, ...]:
-    """All that a balancer is made by."""
+    """Return all properties that define a load balancer."""
     spec = service.spec
     return (
         service.metadata.uid,
@@ -56,28 +56,29 @@ def _said(service: Service) -> tuple[Any, ...]:
 
 
 def is_included(node: Node) -> bool:
-    """Whether the node's label allows load balancers to lead to it."""
+    """Return True if the node's label does not exclude it from load balancers."""
     said = node.metadata.labels.get(EXCLUDED)
     return said is None or said in _FALSE
 
 
 def is_host(node: Node) -> bool:
-    """Whether load balancers lead to a node. One that is not ready stays: the cloud's own health checks see to that."""
+    """Return True if load balancers use the node; unready nodes stay, since the cloud has health checks."""
     is_going = any(one.key == TO_BE_DELETED for one in node.spec.taints)
     return node.metadata.deletion_timestamp is None and is_included(node) and not is_going
 
 
 def matters(old: Node, new: Node) -> bool:
-    """Whether a change of a node is one of the hosts."""
+    """Return True if a change of a node affects the hosts."""
     return is_included(old) != is_included(new) or old.spec.provider_id != new.spec.provider_id
 
 
 def hosts_of(nodes: Iterable[Node]) -> Hosts:
+    """Return the identities of the nodes."""
     return frozenset((one.metadata.name, one.spec.provider_id) for one in nodes)
 
 
 def told_names(nodes: Sequence[Node]) -> str:
-    """Names as Go prints a list, of not too many."""
+    """Format node names as Go prints a list, up to a limit."""
     names = sorted(one.metadata.name for one in nodes[:NAMES_TOLD])
     if len(nodes) > NAMES_TOLD:
         names.append(f"<{len(nodes) - NAMES_TOLD} more>")

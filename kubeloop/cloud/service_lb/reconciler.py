@@ -1,4 +1,4 @@
-"""Which services need something of the cloud, and for each: what it is."""
+"""Syncs Services with their load balancers."""
 
 from __future__ import annotations
 
@@ -20,30 +20,34 @@ from kubeloop.runtime.queue.workqueue import NORMAL, WorkQueue
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What was last asked of the cloud for a service."""
+    """Last state requested from the cloud for a Service."""
 
     service: Service
-    hosts: Hosts | None = None  # None while it has not been done
+    hosts: Hosts | None = None  # None until done
 
 
 class Reconciler:
+    """Reconciles Services by key."""
+
     def __init__(self, services: Informer, hosts: HostSet, balancing: Balancing) -> None:
         self._services = services
         self._hosts = hosts
         self._balancing = balancing
-        self._known: dict[ObjectKey, _Known] = {}  # services that have, or may have, a balancer
+        self._known: dict[ObjectKey, _Known] = {}  # Services that have, or may have, a load balancer
 
     def knows(self, key: ObjectKey) -> bool:
+        """Return True if the Service has or may have a load balancer."""
         return key in self._known
 
     def keys_of_other_hosts(self) -> Iterator[ObjectKey]:
-        """The services whose balancers lead to other nodes than they should."""
+        """Return the Services whose load balancers use outdated nodes."""
         if not self._known:
-            return iter(())  # as while the nodes of a large cluster come in
+            return iter(())  # for example while the nodes of a large cluster are added
         wanted = self._hosts.hosts()
         return (key for key, known in self._known.items() if known.hosts is not None and known.hosts != wanted)
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
+        """Sync the load balancer of one Service."""
         service: Service | None = self._services.get(*key)
         known = self._known.get(key)
         if known is not None and (service is None or service.metadata.uid != known.service.metadata.uid):
@@ -61,7 +65,7 @@ class Reconciler:
         return Result(requeue_after=0.0) if self._is_behind(key) else None
 
     def _is_behind(self, key: ObjectKey) -> bool:
-        """Whether nodes have changed while the cloud was at work."""
+        """Return True if the nodes have changed during the sync."""
         known = self._known.get(key)
         return known is not None and known.hosts != self._hosts.hosts()
 
@@ -76,7 +80,7 @@ class Reconciler:
             await self._balancing.clean_up(service)
             self._known.pop(key, None)
         elif service.metadata.deletion_timestamp is not None and FINALIZER not in service.metadata.finalizers:
-            return  # it was cleaned up, and waits for others
+            return  # cleaned up, and waiting for other finalizers
         elif known is None or known.hosts is None or needs_update(known.service, service):
             await self._ensure(key, service)
         elif known.hosts != self._hosts.hosts():
@@ -97,26 +101,29 @@ class Reconciler:
 
 
 class ServiceHandler:
-    """From changes of services and hosts to keys."""
+    """Maps events of Services and hosts to keys."""
 
     def __init__(self, queue: WorkQueue[ObjectKey], reconciler: Reconciler) -> None:
         self._queue = queue
         self._reconciler = reconciler
 
     def on_add(self, service: Any) -> None:
+        """Enqueue a new Service that needs a load balancer or its cleanup."""
         if wants(service) or needs_cleanup(service):
             self._put(service, "ADDED")
 
     def on_update(self, old: Any, new: Any) -> None:
-        """A resync is one too: it wakes only what has to be removed, as failures have their own delays."""
+        """Enqueue a changed Service; a resync only repeats cleanups, since failures have their own backoff."""
         if needs_update(old, new) or needs_cleanup(new):
             self._put(new, "resync" if old is new else "MODIFIED")
 
     def on_delete(self, service: Any) -> None:
+        """Enqueue a deleted Service that may have a load balancer."""
         if self._reconciler.knows(key_of(service)):
             self._put(service, "DELETED")
 
     def hosts_changed(self) -> None:
+        """Enqueue the Services with outdated nodes."""
         for key in tuple(self._reconciler.keys_of_other_hosts()):
             self._queue.add(key)
 

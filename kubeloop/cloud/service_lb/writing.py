@@ -1,4 +1,4 @@
-"""What is written to a service for its load balancer: through its status, which is all that the account may patch."""
+"""Writes a Service's status and finalizer through its status subresource, which is all that the account may patch."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ from kubeloop.cloud.service_lb.policy import FINALIZER
 
 
 class ServiceWriter:
-    """Every patch demands the uid: a service that was made anew under the name is another."""
+    """Writer of Services; every patch requires the UID, so that a recreated Service is not changed."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
     async def add_finalizer(self, service: Service) -> None:
+        """Add the finalizer."""
         if FINALIZER not in service.metadata.finalizers:
             await self._patch(service, {"metadata": {"finalizers": [FINALIZER]}})
 
     async def remove_finalizer(self, service: Service) -> None:
+        """Remove the finalizer."""
         if FINALIZER in service.metadata.finalizers:
             try:
                 await self._patch(service, {"metadata": {"$deleteFromPrimitiveList/finalizers": [FINALIZER]}})
@@ -30,7 +32,7 @@ class ServiceWriter:
                 return
 
     async def write_status(self, service: Service, status: LoadBalancerStatus) -> None:
-        """A service that is gone needs none."""
+        """Write the status if it has changed; a deleted Service is ignored."""
         if service.status.load_balancer == status:
             return
         ingress = [codec.to_plain(one) for one in status.ingress] or None

@@ -1,4 +1,4 @@
-"""From the names of loops to loops that run: wires each with its surroundings, and keeps them by a manager."""
+"""Builds the selected controllers with their dependencies and runs them under a manager."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from kubeloop.runtime.informer.informer import Informers
 from kubeloop.runtime.manager import Incident, Loop, Manager
 
 COMPONENT = "kube-controller-manager"
-_GLANCE = 0.01  # seconds between two looks at whether the first work is done
+_GLANCE = 0.01  # seconds between two checks of the work queues
 
-# Given a service account of kube-system, who writes in its name; without one, in the manager's.
+# Returns the client for a service account in kube-system; for an empty name, the manager's own client.
 Clients = Callable[[str], Client]
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What all loops of a process share."""
+    """Dependencies that all controllers of a process share."""
 
-    client: Client  # the manager's own: it fills the caches and writes events
-    clients: Clients  # what loops write by
+    client: Client  # the manager's own client: fills the caches and writes events
+    clients: Clients  # the clients that controllers write with
     recorder: EventRecorder  # run by `Hosted.run`
     clock: Clock
     config: ManagerConfig = field(default_factory=ManagerConfig)
@@ -40,7 +40,7 @@ class Surroundings:
 
 
 class Hosted:
-    """Loops, ready to run; made by `host`."""
+    """Wired controllers that are ready to run; built by `host`."""
 
     def __init__(self, manager: Manager, informers: Informers, recorder: EventRecorder) -> None:
         self.manager = manager
@@ -48,7 +48,7 @@ class Hosted:
         self._recorder = recorder
 
     async def run(self, grace: Callable[[], float]) -> None:
-        """Fill the caches and keep the loops running, until cancelled; then drain them."""
+        """Fill the caches and keep the controllers running until cancelled; then drain them."""
         recording = asyncio.create_task(self._recorder.run(), name="event recorder")
         self._informers.start()
         try:
@@ -60,18 +60,18 @@ class Hosted:
             await asyncio.wait((recording,))
 
     async def first_work_done(self, within: float) -> None:
-        """Return when the loops have seen to all that was there when they started, or after so many seconds."""
+        """Wait until the controllers have processed all initial objects, or until `within` seconds have passed."""
         try:
             async with asyncio.timeout(within):
                 await self._informers.wait_synced(within)
-                while any(one.depth or one.active for one in self.manager.status()):  # noqa: ASYNC110  # nobody tells
+                while any(one.depth or one.active for one in self.manager.status()):  # noqa: ASYNC110  # there is no event
                     await asyncio.sleep(_GLANCE)
         except TimeoutError:
             return
 
 
 def host(choice: Choice, around: Surroundings) -> Hosted:
-    """The chosen loops and those to be loaded. Raises `UnusableChoice` for one that can't be had."""
+    """Build the selected and the loaded controllers. Raises `UnusableChoice` for one that cannot be built."""
     config, client, recorder = around.config, around.client, around.recorder
     informers = Informers(client, around.clock)
     alike = Context(client, informers, around.clock, recorder, config, around.telemetry, around.root_ca)
@@ -84,7 +84,7 @@ def host(choice: Choice, around: Surroundings) -> Hosted:
 
 
 def _reporter(recorder: EventRecorder, config: ManagerConfig) -> Callable[[Incident], None]:
-    """Incidents as events about the lease: it is what there is of the manager in the cluster."""
+    """Report incidents as events on the lease, the only object in the cluster that represents the manager."""
     lease = ObjectReference(
         api_version="coordination.k8s.io/v1",
         kind="Lease",
@@ -99,7 +99,7 @@ def _reporter(recorder: EventRecorder, config: ManagerConfig) -> Callable[[Incid
 
 
 def _loaded(what: str, context: Context) -> Loop:
-    """Somebody's own loop, as `module:name`; the name is that of a function from a `Context` to a loop."""
+    """Load a user's controller from `module:name`, where name is a function that takes a `Context`."""
     module, _, name = what.partition(":")
     if not module or not name:
         raise UnusableChoice(f"--load {what}: write it as module:name")

@@ -1,7 +1,7 @@
-"""Everything that the manager's flags can say: kube-controller-manager's names, types and defaults, and our own two.
+"""Configuration of the manager: kube-controller-manager's flags with their types and defaults, and kubeloop's own.
 
-One field a flag: `concurrent_gc_syncs` is `--concurrent-gc-syncs`. The command line and /configz are made from this
-table, so a flag exists exactly once. Flags of loops that do not exist yet are kept for them.
+Each field is one flag: `concurrent_gc_syncs` is `--concurrent-gc-syncs`. The command line and /configz are generated
+from this table, so that each flag is defined exactly once. Flags of missing controllers are kept for later.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Strings = tuple[str, ...]
 
 
 class ManagerConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What a manager is told; times in seconds, an empty text for what isn't given."""
+    """Values of all flags; durations are in seconds, an empty string means that the flag is not set."""
 
     # -- debugging
     contention_profiling: bool = False
@@ -23,7 +23,7 @@ class ManagerConfig(msgspec.Struct, frozen=True, kw_only=True):
     # -- leader migration
     enable_leader_migration: bool = False
     leader_migration_config: str = ""
-    # -- all loops
+    # -- all controllers
     allocate_node_cidrs: bool = False
     cidr_allocator_type: str = "RangeAllocator"
     cloud_config: str = ""
@@ -51,7 +51,7 @@ class ManagerConfig(msgspec.Struct, frozen=True, kw_only=True):
     min_resync_period: Duration = Duration(43200.0)
     route_reconciliation_period: Duration = Duration(10.0)
     use_service_account_credentials: bool = False
-    # -- the port
+    # -- secure port
     bind_address: str = "0.0.0.0"
     cert_dir: str = ""
     disable_http2_serving: bool = False
@@ -65,7 +65,7 @@ class ManagerConfig(msgspec.Struct, frozen=True, kw_only=True):
     tls_min_version: str = ""
     tls_private_key_file: str = ""
     tls_sni_cert_key: Strings = ()
-    # -- who may ask at the port
+    # -- authentication and authorization
     authentication_kubeconfig: str = ""
     authentication_skip_lookup: bool = False
     authentication_token_webhook_cache_ttl: Duration = Duration(10.0)
@@ -81,11 +81,11 @@ class ManagerConfig(msgspec.Struct, frozen=True, kw_only=True):
     authorization_kubeconfig: str = ""
     authorization_webhook_cache_authorized_ttl: Duration = Duration(10.0)
     authorization_webhook_cache_unauthorized_ttl: Duration = Duration(10.0)
-    # -- attaching volumes
+    # -- attach/detach
     attach_detach_reconcile_sync_period: Duration = Duration(60.0)
     disable_attach_detach_reconcile_sync: bool = False
     disable_force_detach_on_timeout: bool = False
-    # -- signing certificates
+    # -- certificate signing
     cluster_signing_cert_file: str = ""
     cluster_signing_duration: Duration = Duration(31536000.0)
     cluster_signing_key_file: str = ""
@@ -113,7 +113,7 @@ class ManagerConfig(msgspec.Struct, frozen=True, kw_only=True):
     mirroring_endpointslice_updates_batch_period: Duration = Duration(0.0)
     mirroring_max_endpoints_per_subset: int = 1000
     concurrent_ephemeralvolume_syncs: int = 5
-    # -- garbage
+    # -- garbage collection
     concurrent_gc_syncs: int = 20
     enable_garbage_collector: bool = True
     # -- autoscaling
@@ -165,7 +165,7 @@ class ManagerConfig(msgspec.Struct, frozen=True, kw_only=True):
     concurrent_serviceaccount_token_syncs: int = 5
     root_ca_file: str = ""
     service_account_private_key_file: str = ""
-    # -- the rest
+    # -- others
     concurrent_ttl_after_finished_syncs: int = 5
     concurrent_validating_admission_policy_status_syncs: int = 5
     # -- metrics
@@ -182,14 +182,14 @@ class ManagerConfig(msgspec.Struct, frozen=True, kw_only=True):
     logging_format: str = "text"
     v: int = 0
     vmodule: str = ""
-    # -- the server
+    # -- API server
     kubeconfig: str = ""
     master: str = ""
-    # -- ours
-    load: Strings = ()  # controllers of one's own, as module:name
+    # -- kubeloop's own
+    load: Strings = ()  # user-defined controllers, as module:name
 
 
 def defaults() -> dict[str, Any]:
-    """The value of each field that nothing is said about, in the order of the table."""
+    """Return the default of each field, in the order of the table."""
     untold = ManagerConfig()
     return {name: getattr(untold, name) for name in ManagerConfig.__struct_fields__}

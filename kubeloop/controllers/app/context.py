@@ -1,4 +1,4 @@
-"""What a loop is made of: handed to the function that wires it, by whoever runs the manager."""
+"""Dependencies of one controller, passed to its `wire` function by the program that runs the manager."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from kubeloop.runtime.manager import Loop
 
 
 class Defined(Protocol):
-    """A kind that a server can be made to serve; a `CustomKind`."""
+    """Custom kind that an API server can be made to serve; implemented by `CustomKind`."""
 
     @property
-    def resource(self) -> Resource: ...
+    def resource(self) -> Resource:
+        """Resource of the kind."""
 
     async def ensure(self, client: Client) -> None:
-        """Return when the server serves it."""
+        """Return when the server serves the kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A loop's surroundings. Its writes go through `client`, which may be its own; reads come from shared caches."""
+    """Dependencies of a controller: it writes through `client`, which may be its own, and reads from shared caches."""
 
     client: Client
     informers: Informers
@@ -36,22 +37,22 @@ class Context:
     recorder: EventRecorder
     config: ManagerConfig = field(default_factory=ManagerConfig)
     telemetry: Telemetry = field(default_factory=Telemetry)
-    root_ca: str = ""  # PEM: who signed the API server's certificate
-    kinds: list[Defined] = field(default_factory=list)  # what the loop has declared
+    root_ca: str = ""  # PEM bundle of the CA that signed the API server's certificate
+    kinds: list[Defined] = field(default_factory=list)  # kinds that the controller has declared
 
     def defines(self, kind: Defined) -> Resource:
-        """Declare a kind of the loop's own: whoever runs the loop sees to it that the server knows the kind."""
+        """Declare a custom kind of the controller; the program that runs it ensures that the server serves the kind."""
         self.kinds.append(kind)
         return kind.resource
 
     def for_another(self) -> Context:
-        """The same surroundings for a loop that declares its own kinds."""
+        """Return a copy with an empty list of kinds, for another controller."""
         return replace(self, kinds=[])
 
     def resync_period(self) -> float:
-        """How often a loop looks at everything anew: once to twice the shortest period, as chance has it."""
+        """Return the resync period: min_resync_period times a random factor between 1 and 2."""
         return self.config.min_resync_period * (1 + self.clock.random().random())
 
 
-# Every module of a loop has such a function named `wire`; one's own may have any name.
+# Every controller module has such a function named `wire`; in user-defined controllers any name is allowed.
 Wire = Callable[[Context], Loop]

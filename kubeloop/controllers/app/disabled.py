@@ -1,4 +1,4 @@
-"""A loop that flags turn off: it is there and well, and does nothing."""
+"""Placeholder for a controller that flags disable: it is healthy and does nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kubeloop.runtime.controller import Health, Phase, Status
 
 
 class Idle:
-    """Waits for its end."""
+    """Controller without work; runs until it is drained."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -16,6 +16,7 @@ class Idle:
         self._ended = asyncio.Event()
 
     async def run(self) -> None:
+        """Wait until the controller is drained."""
         self._phase = "running"
         try:
             await self._ended.wait()
@@ -23,13 +24,16 @@ class Idle:
             self._phase = "ended"
 
     async def drain(self, grace: float) -> bool:
+        """Stop the controller; always succeeds."""
         self._ended.set()
         return True
 
     def health(self) -> Health:
+        """Return the health, which is always good."""
         return Health(True)
 
     def status(self) -> Status:
+        """Return a status without workers and without work."""
         return Status(
             name=self.name,
             phase=self._phase,

@@ -1,4 +1,4 @@
-"""A loop with a kind of its own: whenever it starts, the server is made to serve that kind first."""
+"""Wraps a controller that declares custom kinds: on every start the server must serve these kinds first."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kubeloop.runtime.manager import Loop
 
 
 class Defining:
-    """The loop, whose start fails, and is tried again by its keeper, while its kinds can't be had."""
+    """Ensures the custom kinds before the controller starts; while that fails, the supervisor retries the start."""
 
     def __init__(self, loop: Loop, kinds: Sequence[Defined], client: Client) -> None:
         self._loop = loop
@@ -20,25 +20,30 @@ class Defining:
 
     @property
     def name(self) -> str:
+        """Name of the wrapped controller."""
         return self._loop.name
 
     async def run(self) -> None:
+        """Ensure all kinds, then run the wrapped controller."""
         for kind in self._kinds:
             await kind.ensure(self._client)
         await self._loop.run()
 
     async def drain(self, grace: float) -> bool:
+        """Drain the wrapped controller."""
         return await self._loop.drain(grace)
 
     def health(self) -> Health:
+        """Return the health of the wrapped controller."""
         return self._loop.health()
 
     def status(self) -> Status:
+        """Return the status of the wrapped controller."""
         return self._loop.status()
 
 
 def wired(wire: Wire, context: Context) -> Loop:
-    """A loop that sees to the kinds that it declares."""
+    """Wire a controller and wrap it if it declares custom kinds."""
     own = context.for_another()
     loop = wire(own)
     return Defining(loop, own.kinds, own.client) if own.kinds else loop

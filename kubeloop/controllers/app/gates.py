@@ -1,4 +1,4 @@
-"""Feature gates that a loop asks about, as `--feature-gates` says them."""
+"""Reads single feature gates from `--feature-gates`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from collections.abc import Sequence
 
 
 def is_on(gates: Sequence[str], name: str, default: bool) -> bool:
-    """Whether a gate is on; the last word about it counts."""
+    """Return True if the gate is enabled; the last entry for a gate wins."""
     said = dict(gate.partition("=")[::2] for gate in gates)
     return said.get(name, str(default)).lower() == "true"

@@ -1,4 +1,4 @@
-"""Loops of one's own as a program of their own: against the cluster that the kubeconfig, or the pod, says.
+"""Runs user-defined controllers as a standalone program, against the cluster of the kubeconfig or of the pod.
 
 if __name__ == "__main__":
     run(wire, lease="default/my-controller")
@@ -30,16 +30,16 @@ from kubeloop.runtime.manager import Manager
 
 
 def run(*wires: Wire, lease: str = "", component: str = "kubeloop") -> None:
-    """Keep loops running until Ctrl-C or SIGTERM, then let them finish what they have begun.
+    """Run controllers until Ctrl-C or SIGTERM, then let them finish the work in progress.
 
-    With a lease, as `namespace/name`, of several such programs one works and the others wait.
+    With a lease (`namespace/name`), one of several such programs is active while the others wait.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     asyncio.run(_until_signal(run_alone(wires, load_config(), lease, component)))
 
 
 async def run_alone(wires: tuple[Wire, ...], server: ServerConfig, lease: str, component: str) -> None:
-    """The same within a loop that runs already, until cancelled."""
+    """Run controllers within an event loop that already runs, until cancelled."""
     clock = SystemClock()
     async with AsyncExitStack() as parts:
         transport = HttpTransport(server, clock)

@@ -1,16 +1,16 @@
-"""Volumes are attached to the nodes where pods need them, and detached when no pod there does.
+"""Attaches volumes to the nodes where pods need them, and detaches them when no pod there does.
 
-pods, claims, volumes, drivers ──▶ attaching.py: one volume ──▶ VolumeAttachments, which drivers carry out
-VolumeAttachments, nodes ────────▶ reporting.py: one node ────▶ status.volumesAttached, which nodes wait for
+pods, claims, volumes, drivers ──▶ attaching.py: one volume ──▶ VolumeAttachments, which drivers execute
+VolumeAttachments, nodes ────────▶ reporting.py: one node ────▶ status.volumesAttached, which kubelets wait for
 
 Watches: pods, claims, volumes, CSI drivers, nodes, volume attachments.
 Owns: VolumeAttachments of persistent volumes; `volumesAttached` in the status of nodes.
 Writes: creates and deletes VolumeAttachments; the status of nodes.
-Wakes itself: when a driver takes too long, when a node that isn't well has kept a volume for six minutes, and every
-    `--attach-detach-reconcile-sync-period` for what is attached.
-Differs from upstream: VolumeAttachments are the state, not a copy of them in memory; each change wakes only the volumes
-    that it concerns. Only volumes with a CSI source are attached: iSCSI and Fibre Channel, which upstream only lists in
-    the node's status, and disks of old that have become drivers are left to those who still use them.
+Wakes itself: when a driver takes too long, when an unhealthy node has kept a volume for six minutes, and every
+  `--attach-detach-reconcile-sync-period` for attached volumes.
+Differs from upstream: VolumeAttachments are the state, without a copy in memory; each change enqueues only the volumes
+  that it affects. Only volumes with a CSI source are attached: iSCSI and Fibre Channel, which upstream only lists in
+  the node's status, and in-tree disks that were migrated to CSI are not handled.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ from kubeloop.runtime.informer.store import NODE, node_name_of
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME: Final = "persistentvolume-attach-detach-controller"
-COMPONENT: Final = "attachdetach-controller"  # whom upstream's events name
+COMPONENT: Final = "attachdetach-controller"  # source component of upstream's events
 WORKERS: Final = 10
 
 
 class Key(NamedTuple):
-    """What is looked at."""
+    """Queue key: a volume or a node."""
 
     kind: Literal["volume", "node"]
     name: str
@@ -63,6 +63,7 @@ class Key(NamedTuple):
 
 
 def wire(context: Context) -> Controller[Key]:
+    """Build the controller and register its event handlers."""
     kinds = (Pod, PersistentVolumeClaim, PersistentVolume, VolumeAttachment, Node, CSIDriver)
     caches = Caches(*(context.informers.of(resource_of_class(kind)) for kind in kinds))
     caches.pods.add_indexer(PODS_BY_CLAIM, claim_keys_of)
@@ -110,11 +111,14 @@ def _watch(controller: Controller[Key], context: Context, caches: Caches, world:
 
 
 class Reconciler:
+    """Dispatches keys of volumes and nodes."""
+
     def __init__(self, attaching: Attaching, reporting: Reporting) -> None:
         self._attaching = attaching
         self._reporting = reporting
 
     async def reconcile(self, key: Key) -> Result | None:
+        """Sync one volume or the status of one node."""
         if key.kind == "node":
             await self._reporting.reconcile(key.name)
             return None
@@ -123,6 +127,7 @@ class Reconciler:
 
 
 def keys_of_attachment(attachment: VolumeAttachment) -> list[Key]:
+    """Return the keys of an attachment's volume and node."""
     return [*_volumes(volume_of(attachment)), Key("node", attachment.spec.node_name)]
 
 
@@ -131,7 +136,7 @@ def _volumes(names: Iterable[str]) -> list[Key]:
 
 
 def node_matters(old: Any, new: Any) -> bool:
-    """Of the many changes of a node those that this loop goes by."""
+    """Return True if a change of a node affects this controller."""
     return old is None or new is None or _looked_at(old) != _looked_at(new)
 
 
@@ -141,7 +146,7 @@ def _looked_at(node: Node) -> tuple[Any, ...]:
 
 
 def _pod_moves(old: Any, new: Any) -> bool:
-    """A pod begins or ceases to need its volumes on a node."""
+    """Return True if a pod begins or ceases to need its volumes on a node."""
     before = old is not None and needs_volumes(old)
     return before != (new is not None and needs_volumes(new))
 

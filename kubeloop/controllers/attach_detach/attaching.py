@@ -1,4 +1,4 @@
-"""One volume: attached to the nodes whose pods need it, and detached from all others as soon as that is safe."""
+"""Attaches one volume to the nodes whose pods need it, and detaches it from others as soon as that is safe."""
 
 from __future__ import annotations
 
@@ -24,17 +24,19 @@ from kubeloop.controllers.attach_detach.names import (
 from kubeloop.controllers.attach_detach.telling import Telling
 from kubeloop.controllers.attach_detach.world import World
 
-# How long a node that is not well may keep a volume that it says is mounted, in seconds; upstream's.
+# Seconds for which an unhealthy node may keep a volume that it reports as mounted; as upstream.
 LONGEST_UNMOUNT: Final = 360.0
-# How long a driver may take before pods are told; upstream's.
+# Seconds that a driver may take before an event is recorded on the pods; as upstream.
 LONGEST_ATTACH: Final = 120.0
-# When a node still uses what it was told to let go of; upstream looks ten times a second.
+# Seconds between checks while a node still uses a volume to be detached; upstream checks ten times a second.
 LOOK_AGAIN: Final = 1.0
 
 WakeNode = Callable[[str], None]
 
 
 class Attaching:
+    """Attaches and detaches volumes by name."""
+
     def __init__(
         self, client: Client, world: World, clock: Clock, telling: Telling, *, forces: bool, wake_node: WakeNode
     ) -> None:
@@ -47,7 +49,7 @@ class Attaching:
         self.memory = Memory()
 
     async def reconcile(self, name: str) -> float | None:
-        """One step for each node; in how many seconds to look again, if nothing happens before."""
+        """Advance each node's attachment by one step; returns the seconds until the next sync, if any."""
         volume = self._world.volume(name)
         wanted = self._world.wanted(volume)
         attachments = list(self._world.attachments_of(name))
@@ -62,10 +64,10 @@ class Attaching:
         return min((one for one in waits if one is not None), default=None)
 
     def _is_to_go(self, volume: str, attachment: VolumeAttachment, wanted: Container[str]) -> bool:
-        """Return whether to detach.
+        """Return True if the attachment is to be deleted.
 
-        A deletion that was requested is completed even if a pod needs the volume again: a failed request may have been
-        carried out, and then the cache shows an attachment that no longer exists.
+        A requested deletion is completed even if a pod needs the volume again: a failed request may have been executed,
+        and then the cache shows an attachment that no longer exists.
         """
         node = attachment.spec.node_name
         return node not in wanted or self.memory.is_deleted(volume, node, attachment.metadata.uid)
@@ -73,7 +75,7 @@ class Attaching:
     # Attaching
 
     async def _unseen(self, volume: str, shown: set[str]) -> set[str]:
-        """Nodes with a VolumeAttachment that exists but is not in the cache: created a moment ago, or answer lost."""
+        """Return the nodes with a VolumeAttachment that exists but is not in the cache, as after a lost response."""
         found = set()
         for node, name in self.memory.uncertain(volume).items():
             if node in shown:
@@ -84,7 +86,7 @@ class Attaching:
         return found
 
     async def _attach(self, volume: PersistentVolume, node: str, pods: list[Pod], there: set[str]) -> float | None:
-        """Attach to one node. `there` are the nodes with an attachment, and gets this one once it is asked for."""
+        """Attach to one node. `there` are the nodes with an attachment; this node is added once requested."""
         stay = self.memory.stay(volume.metadata.name, node)
         stay.unneeded_since = None
         if volume.spec.csi is None:
@@ -107,10 +109,10 @@ class Attaching:
             self._tell_blocked(volume, stay, pods, others)
             return (
                 None if others <= self._shown_on(volume.metadata.name) else LOOK_AGAIN
-            )  # a shown one wakes the volume
+            )  # one that the cache shows enqueues the volume
         if node not in there and volume.spec.csi is not None:
             name = attachment_name(volume.spec.csi, node)
-            stay.asked_at, stay.attachment = self._clock.monotonic(), name  # before the request: its answer may be lost
+            stay.asked_at, stay.attachment = self._clock.monotonic(), name  # before the request: a response may be lost
             there.add(node)
             await self._ask(volume, node, name)
         return LONGEST_ATTACH
@@ -161,7 +163,7 @@ class Attaching:
     # Detaching
 
     async def _detach(self, volume: str, attachment: VolumeAttachment) -> float | None:
-        """Step by step: nobody needs it, nobody has it mounted, the node is no longer told of it, it is deleted."""
+        """Detach in steps: no longer needed, not mounted, removed from the node's status, deleted."""
         unique = self._world.unique_name(volume)
         if unique is None or attachment.metadata.deletion_timestamp is not None:
             return None
@@ -176,13 +178,13 @@ class Attaching:
         left = stay.unneeded_since + LONGEST_UNMOUNT - now
         is_late = left <= 0 and self._forces
         if is_mounted(node, unique) and not (is_late and not is_ready(node)) and not is_out_of_service(node):
-            return left if left > 0 else None  # a change of the node wakes the volume
+            return left if left > 0 else None  # a change of the node enqueues the volume
         stay.leaving = True
         if node is not None and unique in reported_on(node):
-            self._wake_node(name)  # and its new status wakes the volume
+            self._wake_node(name)  # and its new status enqueues the volume
             return LOOK_AGAIN
         if self.memory.is_being_written(name):
-            return LOOK_AGAIN  # a report that still names the volume may be on its way
+            return LOOK_AGAIN  # a report that still lists the volume may be in flight
         is_forced = is_late or is_out_of_service(node)
         if not is_forced and await self._may_be_mounted(name, unique, stay):
             return LOOK_AGAIN
@@ -192,13 +194,13 @@ class Attaching:
         return None
 
     async def _delete(self, stay: Stay, attachment: VolumeAttachment) -> None:
-        stay.deleted = attachment.metadata.uid  # before the request: its answer may be lost
+        stay.deleted = attachment.metadata.uid  # before the request: the response may be lost
         this_one = Preconditions(uid=attachment.metadata.uid)
         with suppress(NotFound):
             await self._client.delete(VolumeAttachment, attachment.metadata.name, preconditions=this_one)
 
     async def _may_be_mounted(self, name: str, unique: str, stay: Stay) -> bool:
-        """Ask the server, not the cache: the node may use the volume, or be about to as its status still names it."""
+        """Return True if the server, not the cache, says that the node uses the volume or may still mount it."""
         try:
             fresh = await self._client.get(Node, name)
         except NotFound:
@@ -211,12 +213,12 @@ class Attaching:
 
 
 def is_mounted(node: Node | None, unique: str) -> bool:
-    """Of a node that is gone nobody knows what it still has mounted."""
+    """Return True if the volume may be mounted; the mounts of a missing node are unknown."""
     return node is None or unique in node.status.volumes_in_use
 
 
 def failure_of(attachment: VolumeAttachment) -> str:
-    """Why the volume is not attached, with the moment, so that the same failure later is another one."""
+    """Return the reason of a failed attachment with its time, so that a later repetition differs."""
     if attachment.metadata.deletion_timestamp is not None:
         return "volume attachment is being deleted"
     error = attachment.status.attach_error

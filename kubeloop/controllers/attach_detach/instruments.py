@@ -1,4 +1,4 @@
-"""How many volumes are attached, are to be, and are used on each node; by upstream's names."""
+"""Metrics of attached, desired and used volumes by node, under upstream's names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Counts = Counter[tuple[str, ...]]
 
 
 def count_attachments(registry: Registry, caches: Caches, world: World) -> None:
-    """Counted when somebody asks."""
+    """Register gauges that are computed on each scrape."""
 
     def states() -> Counts:
         volumes: list[PersistentVolume] = list(caches.volumes.list())

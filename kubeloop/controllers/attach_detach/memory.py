@@ -1,6 +1,6 @@
 """State of the attach/detach controller that its caches do not show; lost when the process ends.
 
-A new process lists everything anew, so that its caches show all that its predecessor wrote.
+A new process lists all objects, so that its caches show everything that its predecessor wrote.
 """
 
 from __future__ import annotations
@@ -13,43 +13,45 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Stay:
-    """One volume on one node. Moments are of the monotonic clock."""
+    """State of one volume on one node; times are of the monotonic clock."""
 
     unneeded_since: float | None = None  # since when no pod needs it there
-    asked_at: float | None = None  # when it was asked to be attached, or last complained of
+    asked_at: float | None = None  # time of the attach request, or of the last event about its delay
     attachment: str = ""  # name of the VolumeAttachment that was created and may not be in the cache yet
-    leaving: bool = False  # the node is no longer told that it may mount it
+    leaving: bool = False  # removed from the node's volumesAttached
     deleted: str = ""  # UID of the VolumeAttachment whose deletion was requested, whatever the answer was
-    announced: bool = False  # pods were told that it is attached
-    blocked_told: bool = False  # pods were told that another node has it
-    failure_told: str = ""  # what was last told to be wrong
+    announced: bool = False  # the success event was recorded
+    blocked_told: bool = False  # the event that another node holds the volume was recorded
+    failure_told: str = ""  # last recorded failure
 
 
 @dataclass(slots=True)
 class Memory:
-    """All stays, by volume and node, and the node statuses that are being written."""
+    """States by volume and node, and the node statuses that are being written."""
 
     _stays: dict[str, dict[str, Stay]] = field(default_factory=dict)
     _writes: Counter[str] = field(default_factory=Counter)  # status patches in flight, by node
 
     def stay(self, volume: str, node: str) -> Stay:
+        """Return the state of a volume on a node, created if missing."""
         return self._stays.setdefault(volume, {}).setdefault(node, Stay())
 
     def is_leaving(self, volume: str, node: str) -> bool:
+        """Return True if the volume is no longer reported as attached to the node."""
         stay = self._stays.get(volume, {}).get(node)
         return stay is not None and stay.leaving
 
     def is_deleted(self, volume: str, node: str, uid: str) -> bool:
-        """Return whether the deletion of this VolumeAttachment was requested."""
+        """Return True if the deletion of this VolumeAttachment was requested."""
         stay = self._stays.get(volume, {}).get(node)
         return stay is not None and stay.deleted == uid
 
     def uncertain(self, volume: str) -> Mapping[str, str]:
-        """Names of the VolumeAttachments that were created and not seen to be attached, by node."""
+        """Return the names of created VolumeAttachments that are not known to be attached, by node."""
         return {node: stay.attachment for node, stay in self._stays.get(volume, {}).items() if stay.attachment}
 
     def keep_only(self, volume: str, nodes: set[str]) -> None:
-        """Forget the stays on other nodes."""
+        """Drop the states of other nodes."""
         stays = self._stays.get(volume, {})
         for node in set(stays) - nodes:
             del stays[node]
@@ -68,4 +70,5 @@ class Memory:
                 del self._writes[node]
 
     def is_being_written(self, node: str) -> bool:
+        """Return True if the status of the node is being written."""
         return node in self._writes

@@ -1,4 +1,4 @@
-"""How attachments and attached volumes are called, and what may be attached where. Pure."""
+"""Names of attachments and attached volumes, and checks of nodes and volumes. Pure."""
 
 from __future__ import annotations
 
@@ -14,34 +14,38 @@ _SHARED: Final = ("ReadWriteMany", "ReadOnlyMany")
 
 
 def attachment_name(source: CSIPersistentVolumeSource, node: str) -> str:
-    """The same for everybody who looks, drivers and nodes among them."""
+    """Compute the name of an attachment, on which drivers and kubelets agree."""
     return "csi-" + hashlib.sha256(f"{source.volume_handle}{source.driver}{node}".encode()).hexdigest()
 
 
 def is_shareable(volume: PersistentVolume) -> bool:
-    """Whether a volume may be attached to several nodes; where it says nothing, its driver decides."""
+    """Return True if a volume may be attached to several nodes; without access modes its driver decides."""
     modes = volume.spec.access_modes
     return not modes or any(mode in _SHARED for mode in modes)
 
 
 def is_managed(node: Node | None) -> bool:
-    """Whether the node leaves attaching to this loop."""
+    """Return True if the node delegates attaching to this controller."""
     return node is not None and CONTROLLER_ATTACHES in node.metadata.annotations
 
 
 def is_ready(node: Node | None) -> bool:
+    """Return True if the node is ready."""
     if node is None:
         return False
     return any(one.type == "Ready" and one.status == "True" for one in node.status.conditions)
 
 
 def is_out_of_service(node: Node | None) -> bool:
+    """Return True if the node has the out-of-service taint."""
     return node is not None and any(taint.key == OUT_OF_SERVICE for taint in node.spec.taints)
 
 
 def reported_on(node: Node) -> frozenset[str]:
+    """Return the volumes in the node's volumesAttached."""
     return frozenset(one.name for one in node.status.volumes_attached)
 
 
 def is_attached(attachment: VolumeAttachment) -> bool:
+    """Return True if the attachment is done."""
     return bool(attachment.status.attached)

@@ -1,4 +1,4 @@
-"""One node: its status names the volumes that it may mount, attached to it and not about to leave."""
+"""Reports in a node's status the volumes that it may mount: attached and not about to be detached."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from kubeloop.controllers.attach_detach.world import World, volume_of
 
 
 class Reporting:
+    """Writes volumesAttached of nodes by name."""
+
     def __init__(self, client: Client, world: World, memory: Memory) -> None:
         self._client = client
         self._world = world
         self._memory = memory
 
     async def reconcile(self, name: str) -> None:
+        """Update volumesAttached of one node if it has changed."""
         node = self._world.node(name)
         if node is None or not is_managed(node):
             return
@@ -30,7 +33,7 @@ class Reporting:
             await self._client.patch(Node, name, patch, subresource="status")
 
     def _report(self, node: Node) -> list[dict[str, Any]]:
-        """Volumes of other kinds than we attach stay as they were."""
+        """Return the volumes to report; volumes of other kinds are kept."""
         name = node.metadata.name
         names = {
             unique

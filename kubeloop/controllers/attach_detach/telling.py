@@ -1,4 +1,4 @@
-"""What pods are told about their volumes, and what is counted."""
+"""Events on pods about their volumes, and metrics of forced detachments."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ _EXCLUSIVE: Final = (
 
 
 class Telling:
+    """Records events of attaching and counts forced detachments."""
+
     def __init__(self, recorder: EventRecorder, registry: Registry) -> None:
         self._recorder = recorder
         self._forced = registry.counter(
@@ -27,32 +29,36 @@ class Telling:
         )
 
     def attached(self, volume: PersistentVolume, pods: Sequence[Pod]) -> None:
+        """Record that the volume is attached."""
         for pod in pods:
             message = _about("AttachVolume.Attach succeeded", volume, "")
             self._recorder.event(pod, "Normal", "SuccessfulAttachVolume", message)
 
     def failed(self, volume: PersistentVolume, pods: Sequence[Pod], why: str) -> None:
+        """Record that attaching failed."""
         for pod in pods:
             self._recorder.event(pod, "Warning", FAILED, _about("AttachVolume.Attach failed", volume, f": {why}"))
 
     def late(self, volume: PersistentVolume, pods: Sequence[Pod]) -> None:
+        """Record that the driver has timed out."""
         source = volume.spec.csi
         if source is not None:
             who = f"external-attacher of {source.driver} CSI driver"
             self.failed(volume, pods, f"timed out waiting for {who} to attach volume {source.volume_handle}")
 
     def blocked(self, volume: PersistentVolume, pods: Sequence[Pod], users: Sequence[Pod]) -> None:
-        """Nobody hears the names of pods in other namespaces."""
+        """Record that other pods use the volume; pods in other namespaces are not named."""
         for pod in pods:
             message = _about(_WAITING, volume, in_the_way(pod.metadata.namespace, users))
             self._recorder.event(pod, "Warning", FAILED, message)
 
     def forced(self, reason: str) -> None:
+        """Count a forced detachment."""
         self._forced.of(reason).value += 1
 
 
 def in_the_way(namespace: str, users: Sequence[Pod]) -> str:
-    """Who keeps a volume from being attached, as far as a namespace may know."""
+    """Describe the pods that block a volume, as far as the namespace may know them."""
     if not users:
         return _EXCLUSIVE
     names = [pod.metadata.name for pod in users if pod.metadata.namespace == namespace]

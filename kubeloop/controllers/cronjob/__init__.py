@@ -1,16 +1,16 @@
-"""Jobs are made at the times of a CronJob's schedule, each once, and finished ones are deleted when there are enough.
+"""Creates jobs at the times of a CronJob's schedule, each once, and deletes finished ones above the history limits.
 
-cron job, job ──▶ queue ──▶ reconciler: which jobs ended? which are too old? is one due?
-                               │            cron: the schedule · due: which time · jobs: their names and making
-                               └──▶ creates and deletes jobs, and one patch of the status
+cron job, job ──▶ queue ──▶ reconciler: finished jobs, old jobs, due time
+                                │            cron: schedules · due: the due time · jobs: names and creation
+                                └──▶ creates and deletes jobs, and one patch of the status
 
 Watches: cron jobs; jobs.
 Owns: jobs named after the CronJob and the minute that they were due.
 Writes: creates and deletes jobs; patches the status of cron jobs.
 Wakes itself: a tenth of a second after the next scheduled time.
-Differs from upstream: a schedule without a time zone is in UTC, not in the zone of the machine; a job that the loop
-made and could not take note of counts as active again, and its time as started before it is deleted; one that is
-already being deleted is not deleted again; a time that has passed is not found as the next one where a clock is changed
+Differs from upstream: a schedule without a time zone is in UTC, not in the zone of the machine; a job that the
+controller created without recording it counts as active again, and its time as started before it is deleted; a job
+that is already being deleted is not deleted again; a past time is never returned as the next one where a clock changes
 within an hour.
 """
 
@@ -38,12 +38,13 @@ from kubeloop.runtime.queue.enqueue import controller_key, own_key
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "cronjob-controller"
-QUEUE = "cronjob"  # upstream's, as dashboards know it
+QUEUE = "cronjob"  # upstream's queue name, as dashboards know it
 
 OnUpdate = Callable[[CronJob, CronJob], None]
 
 
 def wire(context: Context) -> Controller[ObjectKey]:
+    """Build the controller and register its event handlers."""
     cron_jobs, jobs = context.informers.of(CRON_JOBS), context.informers.of(resource_of_class(Job))
     jobs.add_indexer(CONTROLLER, controller_uid_of)
     registry = context.telemetry.registry
@@ -66,7 +67,7 @@ def wire(context: Context) -> Controller[ObjectKey]:
 
 
 def _rescheduling(queue: WorkQueue[ObjectKey], clock: Clock, recorder: EventRecorder) -> OnUpdate:
-    """A new schedule begins with its next time: what it would have had before is not made up for."""
+    """Return a handler that schedules a changed CronJob for its next time, without making up for earlier ones."""
 
     def on_update(old: CronJob, new: CronJob) -> None:
         if _keeps_schedule(old, new):

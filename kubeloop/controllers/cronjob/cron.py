@@ -1,9 +1,9 @@
-"""Cron schedules by the rules of robfig/cron v3, which are Kubernetes': fields, names, steps, `@every`, zones. Pure.
+"""Cron schedules by the rules of robfig/cron v3, as Kubernetes: fields, names, steps, `@every`, zones. Pure.
 
-Hours and minutes pass as they do on a real clock. So what is due in an hour that a change to summer time leaves out
-does not happen that day, and what is due in the hour that comes twice happens twice. Where a zone changes its clock
-by half an hour, a time in the first half of an hour can be missed on that day: the search steps in whole hours. Where
-it changes it within an hour, a time can be due an hour early: the search for a minute does not look at the hour again.
+Hours and minutes follow elapsed time. So a time within the hour that a change to daylight saving time skips does not
+occur that day, and a time within the repeated hour occurs twice. Where a zone changes its clock by half an hour, a time
+in the first half of an hour can be missed on that day: the search steps in whole hours. Where it changes its clock
+within an hour, a time can be due an hour early: the search for a minute does not check the hour again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 from kubeloop.api.scalars.duration import SECOND, parse_duration
 from kubeloop.api.validation.workloads.cron_format import ScheduleError, is_time_zone, schedule_problem
 
-_YEARS: Final = 5  # a schedule that is not due for longer never is
+_YEARS: Final = 5  # a schedule without a time for this many years never matches
 _MINUTE, _HOUR, _DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 _MONTH_NAMES: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTHS: Final = {name: number for number, name in enumerate(_MONTH_NAMES, 1)}
@@ -36,14 +36,14 @@ _EVERY: Final = "@every "
 
 
 class Schedule(Protocol):
-    """When something is due."""
+    """Schedule of recurring times."""
 
     def after(self, moment: datetime) -> datetime | None:
-        """The first time later than a moment; None if there is none for years."""
+        """Return the first time after a moment; None if there is none for years."""
 
 
 def parse(text: str) -> Schedule:
-    """A schedule from its text; raises `ScheduleError` with the text that upstream gives."""
+    """Parse a schedule; raises `ScheduleError` with upstream's message."""
     problem = schedule_problem(text) if text else "empty spec string"
     if problem:
         raise ScheduleError(problem)
@@ -70,7 +70,7 @@ def _parsed(text: str) -> Schedule:
 
 
 def zone_of(name: str) -> tzinfo:
-    """A time zone by its name; raises `ScheduleError` if there is none of that name."""
+    """Return a time zone by name; raises `ScheduleError` for an unknown one."""
     if not is_time_zone(name):
         raise ScheduleError(f"unknown time zone {name}")
     return UTC if name in ("", "UTC", "Local") else ZoneInfo(name)
@@ -78,17 +78,18 @@ def zone_of(name: str) -> tzinfo:
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """Again and again after the same time."""
+    """Schedule with a constant period."""
 
     period: timedelta
 
     def after(self, moment: datetime) -> datetime:
+        """Return the moment, in whole seconds, plus the period."""
         return moment.replace(microsecond=0) + self.period
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """The values of one field, and whether it is a star: it then leaves the decision about days to the other."""
+    """Values of one field; if it is a star, the other day field decides about days."""
 
     values: frozenset[int]
     is_star: bool
@@ -97,13 +98,13 @@ class Field:
         return value in self.values
 
     def steps_from(self, value: int, beyond: int) -> int:
-        """How far the next value is, or the end of the range."""
+        """Return the distance to the next value, or to the end of the range."""
         return min((one - value for one in self.values if one >= value), default=beyond - value)
 
 
 @dataclass(frozen=True, slots=True)
 class Calendar:
-    """At moments of the calendar of a time zone."""
+    """Schedule by calendar fields in a time zone."""
 
     minutes: Field
     hours: Field
@@ -113,11 +114,11 @@ class Calendar:
     zone: tzinfo
 
     def after(self, moment: datetime) -> datetime | None:
-        """The first time later than a moment; None if there is none for years.
+        """Return the first matching time after a moment; None if there is none for years.
 
-        The search first goes back to the beginning of an hour or a day. Where the clock is changed within an hour, the
-        time that it finds from there can have passed, and from the same beginning it would find nothing else: it
-        begins again later. Upstream's SpecSchedule.Next returns the passed time, and its callers loop forever.
+        The search goes back to the beginning of an hour or a day first. Where the clock changes within an hour, the
+        time found from there may be past; the search then begins again one minute later. Upstream's SpecSchedule.Next
+        returns the past time, and its callers loop forever.
         """
         begin = moment
         while (found := self._found_from(begin)) is not None and found <= moment:
@@ -132,7 +133,7 @@ class Calendar:
         return None
 
     def has_day(self, local: datetime) -> bool:
-        """Day of month and day of week: both have to fit if one of them is a star, else one is enough."""
+        """Match day of month and day of week: both if one of them is a star, else either."""
         by_month, by_week = local.day in self.days, local.isoweekday() % 7 in self.weekdays
         if self.days.is_star or self.weekdays.is_star:
             return by_month and by_week
@@ -140,14 +141,15 @@ class Calendar:
 
 
 class _Search:
-    """A moment that is moved on until it fits, from months down to seconds. What `to_…` returns false for has passed
-    the end of a larger unit, which has to be looked at again.
+    """Advances a time until it matches, from months down to seconds.
+
+    A `to_…` method returns False after passing the end of a larger unit, which must then be matched again.
     """
 
     def __init__(self, calendar: Calendar, begin: datetime) -> None:
         self._calendar = calendar
         self._zone = calendar.zone
-        self._aligned = False  # whether the smaller units are at their beginning
+        self._aligned = False  # True if the smaller units are reset
         self._set(begin.astimezone(UTC).replace(microsecond=0) + timedelta(seconds=1))
         self._last_year = self._local.year + _YEARS
 
@@ -170,7 +172,7 @@ class _Search:
             self._align(_naive(self._local).replace(hour=0, minute=0, second=0))
             self._set_local(_naive(self._local) + _DAY)
             hour = self._local.hour
-            if hour:  # midnight does not exist on the day of a change: go to the nearest hour
+            if hour:  # midnight does not exist on the day of an offset change: go to the nearest hour
                 self._set(self.moment + (24 - hour if hour > 12 else -hour) * _HOUR)
             if self._local.day == 1:
                 return False
@@ -195,7 +197,7 @@ class _Search:
         return True
 
     def to_second(self) -> bool:
-        """Everything is due at the beginning of a minute."""
+        """Advance to the beginning of a minute, since all times are whole minutes."""
         if self._local.second == 0:
             return True
         self._aligned = True
@@ -203,13 +205,13 @@ class _Search:
         return False
 
     def _align(self, local: datetime) -> None:
-        """Smaller units begin anew, the first time that a larger one has to change."""
+        """Reset the smaller units when a larger one changes for the first time."""
         if not self._aligned:
             self._aligned = True
             self._set_local(local)
 
     def _forward(self, unit: timedelta, count: int) -> None:
-        """Some units at once, if the clock isn't changed in between; else one, so that nothing is missed."""
+        """Advance by several units if the UTC offset stays the same; otherwise by one, so that no time is skipped."""
         offset = self._local.utcoffset()
         ahead = self.moment + count * unit
         self._set(ahead if ahead.astimezone(self._zone).utcoffset() == offset else self.moment + unit)
@@ -219,7 +221,7 @@ class _Search:
         self._local = moment.astimezone(self._zone)
 
     def _set_local(self, local: datetime) -> None:
-        """By what a clock on the wall shows; of a time that doesn't exist, what Go makes of it."""
+        """Set the local wall time; a time that does not exist is resolved as Go does."""
         as_utc = local.replace(tzinfo=UTC)
         guess = as_utc - _offset_at(as_utc, self._zone)
         self._set(as_utc - _offset_at(guess, self._zone))
@@ -234,7 +236,7 @@ def _naive(local: datetime) -> datetime:
 
 
 def _wall(year: int, month: int, local: datetime) -> datetime:
-    """The same day and time in another month; a day that it doesn't have runs over into the next."""
+    """Return the same day and time in another month; an excess day runs into the next month."""
     return datetime(year, month, 1, local.hour, local.minute, local.second) + timedelta(days=local.day - 1)
 
 

@@ -1,4 +1,4 @@
-"""Which scheduled time of a CronJob is due now, how many were missed, and when the next one is. Pure."""
+"""Finds the due time of a CronJob, the number of missed times, and the next time. Pure."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from kubeloop.api.generated.batch_v1 import CronJob
 from kubeloop.api.scalars.times import parse_time
 from kubeloop.controllers.cronjob.cron import Schedule
 
-MANY = 100  # missed times from which on somebody should look at the clock
-LATENESS = 0.1  # seconds after the scheduled time at which the loop wakes: clocks differ
+MANY = 100  # missed times above which clock skew is suspected
+LATENESS = 0.1  # seconds after the scheduled time at which the controller syncs: clocks differ
 
 Missed = Literal["none", "few", "many"]
 
 
 class NeverDue(ValueError):
-    """A schedule that can be read, and has no two times; the message is upstream's."""
+    """Raised for a valid schedule that has no two times; the message is upstream's."""
 
 
 class Due(NamedTuple):
     """The most recent scheduled time."""
 
-    since: datetime  # from when on times were looked for
-    moment: datetime | None  # None if there was none up to now
+    since: datetime  # start of the searched period
+    moment: datetime | None  # None if there was none so far
     missed: Missed
 
 
 def due(cron_job: CronJob, now: datetime, schedule: Schedule) -> Due:
-    """What is due, of all that is not yet too late to start."""
+    """Return the most recent time within the starting deadline."""
     deadline = cron_job.spec.starting_deadline_seconds
     begin = _last(cron_job)
     return _recent(begin if deadline is None else max(begin, now - timedelta(seconds=deadline)), now, schedule)
 
 
 def seconds_until_next(cron_job: CronJob, now: datetime, schedule: Schedule) -> float | None:
-    """When to look at the CronJob again; None if it never is due."""
+    """Return the seconds until the next sync; None if the CronJob is never due."""
     try:
         recent = _recent(_last(cron_job), now, schedule)
     except NeverDue:
@@ -47,9 +47,9 @@ def seconds_until_next(cron_job: CronJob, now: datetime, schedule: Schedule) -> 
 
 
 def _last(cron_job: CronJob) -> datetime:
-    """When the CronJob last was due, or else was made."""
+    """Return the last schedule time, or else the creation time."""
     stamp = cron_job.status.last_schedule_time or cron_job.metadata.creation_timestamp
-    assert stamp is not None  # the server sees to it
+    assert stamp is not None  # set by the server
     return parse_time(stamp)
 
 
@@ -63,7 +63,7 @@ def _recent(begin: datetime, now: datetime, schedule: Schedule) -> Due:
     period = round((second - first).total_seconds()) if first is not None and second is not None else 0
     if first is None or period < 1:
         raise NeverDue("time difference between two schedules is less than 1 second")
-    # An estimate, for schedules that are not regular: so the search begins a period too early.
+    # An estimate for irregular schedules: so the search begins one period earlier.
     missed = int((now - first).total_seconds()) // period + 1
     latest: datetime | None = None
     candidate = schedule.after(first + timedelta(seconds=(missed - 2) * period))

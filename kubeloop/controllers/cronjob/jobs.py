@@ -1,4 +1,4 @@
-"""The jobs of a CronJob: made from its template, known by their names, and which of them are too old to keep. Pure."""
+"""Jobs of a CronJob: creation from its template, names, and history limits. Pure."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ CRON_JOBS = resource_of_class(CronJob)
 
 
 def job_name(cron_job: CronJob, scheduled: datetime) -> str:
-    """The same for the same time, so that no job is made twice."""
+    """Build the name from the scheduled time, so that no job is created twice."""
     return f"{cron_job.metadata.name}-{int(scheduled.timestamp()) // 60}"
 
 
 def new_job(cron_job: CronJob, scheduled: datetime) -> Job:
+    """Build the job for a scheduled time."""
     template = cron_job.spec.job_template
     local = scheduled.astimezone(zone_of(cron_job.spec.time_zone or ""))
     stamp = local.replace(microsecond=0).isoformat()
@@ -37,7 +38,7 @@ def new_job(cron_job: CronJob, scheduled: datetime) -> Job:
 
 
 def scheduled_time(cron_job: CronJob, job: Job) -> datetime | None:
-    """The time for which the job was made by the loop itself, perhaps in an earlier life; None if somebody else did."""
+    """Return the scheduled time of a job that this controller created, also before a restart; else None."""
     try:
         scheduled = parse_time(job.metadata.annotations.get(SCHEDULED_AT, ""))
     except TimeError:
@@ -46,7 +47,7 @@ def scheduled_time(cron_job: CronJob, job: Job) -> datetime | None:
 
 
 def reference(job: Job) -> ObjectReference:
-    """How a CronJob's status names a job that runs."""
+    """Build the reference to an active job for the status."""
     meta = job.metadata
     return ObjectReference(
         api_version=job.api_version,
@@ -59,13 +60,13 @@ def reference(job: Job) -> ObjectReference:
 
 
 def outcome(job: Job) -> str:
-    """`Complete` or `Failed`; nothing for a job that isn't finished."""
+    """Return `Complete` or `Failed`, or an empty string for an unfinished job."""
     ends = (one.type for one in job.status.conditions if one.type in ("Complete", "Failed") and one.status == "True")
     return next(ends, "")
 
 
 def too_old(cron_job: CronJob, jobs: Sequence[Job]) -> list[Job]:
-    """Finished jobs beyond the number that is kept of each outcome, oldest first."""
+    """Return the finished jobs above the history limits, oldest first."""
     limits = {
         "Complete": cron_job.spec.successful_jobs_history_limit,
         "Failed": cron_job.spec.failed_jobs_history_limit,
@@ -83,6 +84,6 @@ def _age(job: Job) -> tuple[bool, str, str]:
 
 
 def latest_success(jobs: Iterable[Job]) -> str | None:
-    """When a job last was complete."""
+    """Return the completion time of the latest successful job."""
     times = (job.status.completion_time for job in jobs if outcome(job) == "Complete")
     return max((time for time in times if time is not None), default=None)

@@ -1,4 +1,4 @@
-"""One look at a CronJob: what became of its jobs, which of them to delete, and whether another is due."""
+"""Syncs one CronJob: evaluates its jobs, deletes old ones, and starts a due one."""
 
 from __future__ import annotations
 
@@ -45,6 +45,8 @@ _NORMAL, _WARNING = "Normal", "Warning"
 
 
 class Reconciler:
+    """Reconciles cron jobs by key."""
+
     def __init__(
         self, client: Client, caches: tuple[Informer, Informer], clock: Clock, recorder: EventRecorder, skew: Histogram
     ) -> None:
@@ -54,9 +56,10 @@ class Reconciler:
         self._recorder = recorder
         self._skew = skew
         self._statuses = StatusWriter(client, CRON_JOBS)
-        self._ahead: dict[ObjectKey, CronJob] = {}  # what we wrote or read, until the cache has caught up
+        self._ahead: dict[ObjectKey, CronJob] = {}  # objects that we wrote or read, until the cache has caught up
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
+        """Sync one CronJob and write its status once."""
         stored = self._newest(key)
         if stored is None:
             return None
@@ -66,13 +69,13 @@ class Reconciler:
         try:
             result = await self._look(visit)
         except Exception:
-            await self._write(visit)  # what was done is done
+            await self._write(visit)  # completed actions must be recorded
             raise
         await self._write(visit)
         return result
 
     def _newest(self, key: ObjectKey) -> CronJob | None:
-        """The CronJob as the cache has it, or as we know it to be by now."""
+        """Return the newest known form of the CronJob, from the cache or from own writes."""
         cached: CronJob | None = self._cron_jobs.get(*key)
         known = self._ahead.get(key)
         if known is None:
@@ -95,12 +98,12 @@ class Reconciler:
         seconds = seconds_until_next(visit.as_written(), now, schedule)
         return None if seconds is None else Result(requeue_after=seconds)
 
-    # -- its jobs
+    # -- jobs
 
     async def _delete_old(self, visit: _Visit) -> None:
         old = [job for job in too_old(visit.cron_job, visit.jobs) if job.metadata.deletion_timestamp is None]
         for job in old:
-            # If the status doesn't tell of it, only the job itself knows that its time has had one.
+            # Unless the status records it, only the job itself shows that its time was started.
             if (scheduled := scheduled_time(visit.cron_job, job)) is not None:
                 visit.came_due(scheduled)
         await self._write(visit)
@@ -108,7 +111,7 @@ class Reconciler:
             await self._delete(visit, job)
 
     async def _delete(self, visit: _Visit, job: Job) -> bool:
-        """Whether the job is deleted, with its pods."""
+        """Delete the job with its pods; returns True on success."""
         meta = job.metadata
         this_one = Preconditions(uid=meta.uid)
         try:
@@ -124,7 +127,7 @@ class Reconciler:
         return True
 
     async def _is_well_known(self, visit: _Visit) -> bool:
-        """Whether the status tells of all jobs that run; if it only seems not to, the cache is behind."""
+        """Return True if the status lists all running jobs; False if only the cached status is outdated."""
         known = {one.uid for one in visit.status.active}
         strangers = [job for job in visit.jobs if job.metadata.uid not in known and not outcome(job)]
         if not strangers:
@@ -156,16 +159,16 @@ class Reconciler:
         for one in visit.status.active:
             if one.uid in present:
                 continue
-            try:  # the cache may be behind
+            try:  # the cache may be outdated
                 await self._client.get(Job, one.name, one.namespace)
             except NotFound:
                 visit.forget(one.uid)
                 self._tell(visit.cron_job, _NORMAL, "MissingJob", f"Active job went missing: {one.name}")
 
-    # -- the next one
+    # -- starting the next job
 
     def _schedule(self, cron_job: CronJob) -> Schedule | None:
-        """When jobs are due; None for a CronJob that starts none."""
+        """Return the schedule; None for a CronJob that starts no jobs."""
         spec = cron_job.spec
         if cron_job.metadata.deletion_timestamp is not None:
             return None
@@ -221,12 +224,12 @@ class Reconciler:
         except ApiError as error:
             if not is_terminating(error):
                 raise
-            return  # whatever is made in a namespace that is ending is refused
+            return  # a terminating namespace refuses every creation
         if job is not None and not visit.knows(job.metadata.uid):
             visit.started(job, scheduled)
 
     async def _replace(self, visit: _Visit) -> None:
-        """End the jobs that still run."""
+        """Delete the jobs that still run."""
         for one in visit.status.active:
             try:
                 job: Job = await self._client.get(Job, one.name, one.namespace)
@@ -237,7 +240,7 @@ class Reconciler:
                 raise RuntimeError(f"could not replace job {one.namespace}/{one.name}")
 
     async def _create(self, cron_job: CronJob, scheduled: datetime) -> Job | None:
-        """The job for a scheduled time, also if it was made before and nobody took note; None if it is another's."""
+        """Create the job of a scheduled time or return the existing one; None if another owner has that name."""
         wanted = new_job(cron_job, scheduled)
         try:
             made: Job = await self._client.create(wanted)
@@ -253,10 +256,10 @@ class Reconciler:
         self._tell(cron_job, _NORMAL, "SuccessfulCreate", f"Created job {made.metadata.name}")
         return made
 
-    # -- telling
+    # -- reporting
 
     async def _write(self, visit: _Visit) -> None:
-        """One patch for all that has changed, if nobody else has changed the CronJob meanwhile."""
+        """Write all status changes in one patch, if the CronJob is unchanged otherwise."""
         patch, meta = visit.patch(), visit.cron_job.metadata
         if not patch:
             return
@@ -269,7 +272,7 @@ class Reconciler:
 
 
 class _Visit:
-    """A CronJob, its jobs, and its status as it becomes on the way."""
+    """A CronJob, its jobs, and the status that this sync builds."""
 
     def __init__(self, cron_job: CronJob, jobs: Sequence[Job]) -> None:
         self.cron_job = cron_job
@@ -283,7 +286,7 @@ class _Visit:
         self.status = replace(self.status, active=tuple(one for one in self.status.active if one.uid != uid))
 
     def succeeded(self, at: str | None) -> None:
-        """Later successes count, earlier ones are known."""
+        """Set the last successful time if it is later."""
         known = self.status.last_successful_time
         if at is not None and (known is None or at > known):
             self.status = replace(self.status, last_successful_time=Time(at))
@@ -293,7 +296,7 @@ class _Visit:
         self.came_due(scheduled)
 
     def came_due(self, scheduled: datetime) -> None:
-        """There is or was a job for this time."""
+        """Record that this time has or had a job."""
         stamp, known = Time(format_time(scheduled)), self.status.last_schedule_time
         self.status = replace(self.status, last_schedule_time=stamp if known is None else max(known, stamp))
 
@@ -308,12 +311,13 @@ class _Visit:
 
 
 def schedule_text(cron_job: CronJob) -> str:
-    """The schedule with its time zone, as the parser takes it."""
+    """Return the schedule with its time zone in the parser's syntax."""
     schedule, zone = cron_job.spec.schedule, cron_job.spec.time_zone
     return schedule if zone is None or "TZ" in schedule or not is_time_zone(zone) else f"TZ={zone} {schedule}"
 
 
 def unsupported(schedule: str) -> str:
+    """Return upstream's warning about a time zone within the schedule."""
     return (
         f"CRON_TZ or TZ used in schedule {quote(schedule)} is not officially supported, see "
         "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
@@ -321,7 +325,7 @@ def unsupported(schedule: str) -> str:
 
 
 def _is_started(cron_job: CronJob, scheduled: datetime) -> bool:
-    """Whether there was a job for this time already."""
+    """Return True if a job for this time was already started."""
     last = cron_job.status.last_schedule_time
     name = job_name(cron_job, scheduled)
     return (last is not None and parse_time(last) == scheduled) or any(

@@ -1,20 +1,20 @@
-"""Every node that a DaemonSet's template fits runs one pod of it, of the present template in the end.
+"""Runs one pod of a DaemonSet on every matching node, and updates them to the current template.
 
-set, pod, revision ──▶ queue ──▶ reconciler: claim pods and revisions ──▶ history: which revision is the template's?
-node ── concerned sets ──▲          │                                         manage: missing and surplus pods (nodes)
-pod ──▶ expectations ◀──────────────┤                                         rolling: old pods, once all have one
+set, pod, revision ──▶ queue ──▶ reconciler: claim pods and revisions ──▶ history: the template's revision
+node ── affected sets ───▲          │                                         manage: missing and surplus pods (nodes)
+pod ──▶ expectations ◀──────────────┤                                         rolling: outdated pods
                                     └── status ◀── creates, deletes ◀─────────┘
 
-Watches: daemon sets; their pods, and orphans; their revisions; nodes that come, go, or change labels or taints.
-Owns: pods and ControllerRevisions that match the selector; orphans are adopted, what no longer matches is released.
-Writes: creates and deletes pods, and relabels those of doubled revisions; creates, renumbers, labels and deletes
+Watches: daemon sets; their pods, and orphans; their revisions; nodes that are added, deleted, relabelled or tainted.
+Owns: pods and ControllerRevisions that match the selector; orphans are adopted, those that no longer match released.
+Writes: creates and deletes pods, and relabels those of duplicate revisions; creates, renumbers, labels and deletes
 revisions; patches the status of sets.
 Wakes itself: when a ready pod has been so for `minReadySeconds`, when a failed pod may be replaced, and when expected
 changes stay unseen.
-Differs from upstream: a node that goes wakes the sets that had or wanted a pod there; with several candidates for an
-update, the order of nodes decides instead of chance; revisions are equal if their templates are, however they are
-written; after a failed pod the loop looks again when its time has come, not after a whole period; a set of many
-pods is looked at once for all changes of its pods within some milliseconds.
+Differs from upstream: a deleted node enqueues the sets that had or needed a pod there; among several candidates for an
+update the order of nodes decides instead of chance; revisions are equal if their templates are, even if their bytes
+differ; after a failed pod the controller syncs again when the backoff ends, not after a whole period; for a set of
+many pods, changes of its pods within some milliseconds are handled in one sync.
 """
 
 from __future__ import annotations
@@ -40,14 +40,15 @@ from kubeloop.runtime.queue.expectations import Expectations
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "daemonset-controller"
-QUEUE = "daemonset"  # upstream's, as dashboards know it
-# A node and its pod take as long to look at as so many pods of other sets; see `pacing`.
+QUEUE = "daemonset"  # upstream's queue name, as dashboards know it
+# A node and its pod cost as much per sync as this many pods of other sets; see `batching`.
 LOOK_WEIGHT = 4
-# A status that changes is mostly what the loop itself has just written.
+# A status change is mostly the echo of the controller's own write.
 ECHO_SECONDS = 0.5
 
 
 def wire(context: Context) -> Controller[ObjectKey]:
+    """Build the controller and register its event handlers."""
     informers, telemetry = context.informers, context.telemetry
     sets, all_pods, nodes = informers.of(SETS), informers.of(PODS), informers.of(NODES)
     pods, revisions = Dependents(all_pods, sets), Dependents(informers.of(REVISIONS), sets)
@@ -59,7 +60,7 @@ def wire(context: Context) -> Controller[ObjectKey]:
         NAME, reconciler.reconcile, context.clock, workers=workers, queue=queue, telemetry=telemetry
     )
     sets.add_handler(Callbacks(on_delete=lambda one: expectations.forget(one.metadata.uid)))
-    all_pods.add_handler(SeenPods(expectations))  # before what wakes the sets
+    all_pods.add_handler(SeenPods(expectations))  # before the handlers that enqueue the sets
     controller.watches(sets, own_key, is_more_than_status, resync=context.resync_period())
     controller.watches(sets, own_key, is_status_alone, delay=ECHO_SECONDS)
     controller.listens_to(all_pods, Wakeups(queue, pods, sets, _weight))
@@ -73,5 +74,5 @@ def _weight(daemon_set: DaemonSet) -> int:
 
 
 def _is_not_our_creation(old: Any, new: Any) -> bool:
-    """A new revision that has its owner was made by the loop itself."""
+    """Ignore new revisions with an owner, which the controller itself created."""
     return concerns_owner(old, new) and not (old is None and new.metadata.owner_references)

@@ -1,4 +1,4 @@
-"""Patience with pods that fail again and again on the same node, as those that the node itself refuses do."""
+"""Backoff for pods that fail repeatedly on the same node, such as those that the kubelet rejects."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Final, NamedTuple
 
 from kubeloop.clock import Clock
 
-FIRST: Final = 1.0  # seconds between two replacements of failed pods…
-LONGEST: Final = 900.0  # …doubled each time, up to this
+FIRST: Final = 1.0  # seconds between two replacements of failed pods
+LONGEST: Final = 900.0  # limit of the doubled backoff
 FORGOTTEN_AFTER: Final = 2 * LONGEST
-SWEEP_EVERY: Final = 60.0  # so that many failures cost no more than few
+SWEEP_EVERY: Final = 60.0  # so that the cost does not grow with the number of failures
 
-Place = tuple[str, int, str]  # of which set, at which generation, on which node
+Place = tuple[str, int, str]  # UID of the set, its generation, and the node
 
 
 class _Wait(NamedTuple):
@@ -20,7 +20,7 @@ class _Wait(NamedTuple):
 
 
 class FailedPodsBackoff:
-    """When failed pods may be replaced, for each place."""
+    """Backoff of failed pods by set, generation and node."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -28,12 +28,12 @@ class FailedPodsBackoff:
         self._swept = clock.monotonic()
 
     def seconds_left(self, place: Place) -> float:
-        """How long a failed pod has to stay; nothing for the first one at a place."""
+        """Return the seconds before a failed pod may be replaced; 0 for the first one."""
         wait = self._waits.get(place)
         return 0.0 if wait is None else max(0.0, wait.since + wait.seconds - self._clock.monotonic())
 
     def replaced(self, place: Place) -> None:
-        """A failed pod is being replaced: the next one has to wait."""
+        """Record the replacement of a failed pod and extend the backoff."""
         now = self._clock.monotonic()
         self._sweep(now)
         before = self._waits.get(place)
@@ -43,7 +43,7 @@ class FailedPodsBackoff:
             self._waits[place] = _Wait(now, min(2 * before.seconds, LONGEST))
 
     def _sweep(self, now: float) -> None:
-        """Forget places where nothing has failed for long."""
+        """Drop entries without a recent failure."""
         if now - self._swept < SWEEP_EVERY:
             return
         self._swept = now

@@ -1,4 +1,4 @@
-"""The revisions of a DaemonSet: the one of its present template, and the older ones that it can go back to."""
+"""Finds or creates a DaemonSet's revisions: the one of its current template, and older ones for a rollback."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SETS = resource_of_class(DaemonSet)
 
 
 class HashCollision(Exception):
-    """The name for the template's revision is another template's."""
+    """Raised if the name of the template's revision is taken by another template."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +36,16 @@ class Past:
     """All revisions of a set."""
 
     current: ControllerRevision
-    older: Sequence[ControllerRevision]  # in their order
+    older: Sequence[ControllerRevision]  # in ascending order
 
     @property
     def hash(self) -> str:
+        """Hash label of the current revision."""
         return hash_of_revision(self.current)
 
 
 class History:
-    """Finds or makes the revisions of sets."""
+    """Finds or creates the revisions of sets."""
 
     def __init__(self, client: Client, revisions: Revisions) -> None:
         self._client = client
@@ -54,9 +55,9 @@ class History:
     async def past_of(
         self, daemon_set: DaemonSet, revisions: Iterable[ControllerRevision], pods: Sequence[Pod]
     ) -> Past:
-        """The set's revisions, given all that it owns; the one of its template becomes the newest.
+        """Return the set's revisions, given all that it owns; its template's revision becomes the newest.
 
-        Raises `HashCollision` if that one can't be made under its name.
+        Raises `HashCollision` if that revision cannot be created under its name.
         """
         data = data_of(daemon_set.spec.template)
         labelled = [await self._labelled(one) for one in in_order(revisions)]
@@ -72,12 +73,12 @@ class History:
         return Past(current, older)
 
     async def forget(self, daemon_set: DaemonSet, past: Past, pods: Iterable[Pod]) -> None:
-        """Delete the oldest revisions beyond the limit, but none that a pod still has."""
+        """Delete the oldest revisions above the limit, except those that a pod has."""
         for revision in beyond_limit(past.older, pods, daemon_set.spec.revision_history_limit):
             await self._revisions.delete(revision)
 
     async def _labelled(self, revision: ControllerRevision) -> ControllerRevision:
-        """A revision whose label tells it from others; its name does, if it has no hash."""
+        """Ensure that a revision has a hash label; without one, its name is used."""
         if POD_REVISION_LABEL in revision.metadata.labels:
             return revision
         return await self._revisions.label(revision, POD_REVISION_LABEL, revision.metadata.name)
@@ -98,7 +99,7 @@ class History:
     async def _merge(
         self, doubles: Sequence[ControllerRevision], kept: ControllerRevision, pods: Sequence[Pod]
     ) -> None:
-        """One revision a template: pods of its doubles become the kept one's, and the doubles go."""
+        """Keep one revision per template: relabel pods of the duplicates and delete these."""
         if not doubles:
             return
         patch = {"metadata": {"labels": {POD_REVISION_LABEL: hash_of_revision(kept)}}}
@@ -110,13 +111,14 @@ class History:
 
 
 def hash_of_revision(revision: ControllerRevision) -> str:
+    """Return the hash label of a revision."""
     return revision.metadata.labels.get(POD_REVISION_LABEL, "")
 
 
 def beyond_limit(
     older: Sequence[ControllerRevision], pods: Iterable[Pod], limit: int | None
 ) -> list[ControllerRevision]:
-    """The oldest revisions that no pod has, as many as there are too many of all."""
+    """Return the oldest unused revisions, as many as exceed the limit."""
     surplus = 0 if limit is None else len(older) - limit
     if surplus <= 0:
         return []

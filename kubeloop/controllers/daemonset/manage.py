@@ -1,4 +1,4 @@
-"""One pod on every node that wants one: which are missing, and which are too many. Pure."""
+"""Decides which daemon pods to create and which to delete, one per eligible node. Pure."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from kubeloop.controllers.shared.ownership.controller_revisions import POD_REVIS
 
 @dataclass(slots=True)
 class Changes:
-    """What is to be done for a set."""
+    """Changes to make for a set."""
 
     create_on: list[str] = field(default_factory=list)
     delete: list[Pod] = field(default_factory=list)
-    failed: list[tuple[str, Pod]] = field(default_factory=list)  # to be deleted too, with patience: (node, pod)
-    succeeded: list[tuple[str, Pod]] = field(default_factory=list)  # to be deleted too
+    failed: list[tuple[str, Pod]] = field(default_factory=list)  # to be deleted as well, with backoff: (node, pod)
+    succeeded: list[tuple[str, Pod]] = field(default_factory=list)  # to be deleted as well
 
 
 def decide(view: View) -> Changes:
-    """What is missing and what is too much."""
+    """Decide which pods are missing and which are surplus."""
     changes = Changes()
     surging = allows_surge(view.daemon_set)
     for name, verdict in view.nodes.items():
@@ -44,7 +44,7 @@ def decide(view: View) -> Changes:
 
 
 def _without_ended(node: str, pods: Sequence[Pod], changes: Changes) -> list[Pod]:
-    """The pods that stay; those that have ended are noted."""
+    """Return the pods that stay, and record the terminal ones in `changes`."""
     running = []
     for pod in pods:
         if pod.metadata.deletion_timestamp is not None:
@@ -59,7 +59,7 @@ def _without_ended(node: str, pods: Sequence[Pod], changes: Changes) -> list[Pod
 
 
 def _surplus_while_surging(view: View, running: Sequence[Pod]) -> list[Pod]:
-    """All but the oldest new pod, and the oldest old one as long as it serves and the new one doesn't yet."""
+    """Return all but the oldest new pod; also the oldest old pod once it is unready or the new one is available."""
     new = [pod for pod in running if pod.metadata.labels.get(POD_REVISION_LABEL) == view.hash]
     old = [pod for pod in running if pod not in new]
     surplus = new[1:] + old[1:]
@@ -69,13 +69,13 @@ def _surplus_while_surging(view: View, running: Sequence[Pod]) -> list[Pod]:
 
 
 def _meant_for_lost_nodes(view: View) -> list[Pod]:
-    """Pods that never came to a node, and never will because it is gone."""
+    """Return unscheduled pods whose target node is gone."""
     lost = (pods for node, pods in view.pods.items() if node not in view.nodes)
     return [pod for pods in lost for pod in pods if not pod.spec.node_name]
 
 
 def allows_surge(daemon_set: DaemonSet) -> bool:
-    """Whether an update may run two pods on a node for a while."""
+    """Return True if an update may temporarily run two pods on a node."""
     try:
         return surge_count(daemon_set, 1) > 0
     except IntOrStringError:
@@ -83,6 +83,7 @@ def allows_surge(daemon_set: DaemonSet) -> bool:
 
 
 def surge_count(daemon_set: DaemonSet, nodes: int) -> int:
+    """Return maxSurge, resolved for this number of nodes."""
     strategy = daemon_set.spec.update_strategy
     rolling = strategy.rolling_update
     if strategy.type != "RollingUpdate" or rolling is None or rolling.max_surge is None:

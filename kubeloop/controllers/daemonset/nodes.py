@@ -1,4 +1,4 @@
-"""Which nodes a DaemonSet's pods belong on, and which node a pod of it is for. Pure."""
+"""Decides on which nodes a DaemonSet's pods may run, and finds the target node of a pod. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kubeloop.api.pods.placement import first_untolerated, node_affinity_matches
 
 NODE_NAME_FIELD: Final = "metadata.name"
 
-# What every daemon pod stands, because it belongs to its node in good days and bad ones.
+# Tolerations that every daemon pod has, since it must run regardless of its node's condition.
 _ALWAYS: Final = (
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
@@ -38,7 +38,7 @@ _ON_HOST_NETWORK: Final = (("node.kubernetes.io/network-unavailable", "NoSchedul
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a node means for a set: whether a pod is wanted there, and whether one that is there may stay."""
+    """Result for one node: if a pod should run there, and if an existing one may continue."""
 
     wanted: bool
     may_stay: bool
@@ -46,17 +46,19 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Eligibility:
-    """A set's demands on nodes, worked out once for many of them."""
+    """Node requirements of a set, computed once for many nodes."""
 
     spec: PodSpec
     tolerations: Sequence[Toleration]
 
     @classmethod
     def of(cls, daemon_set: DaemonSet) -> Eligibility:
+        """Build the requirements of a set."""
         spec = daemon_set.spec.template.spec
         return cls(spec, tolerations_of(spec))
 
     def verdict(self, node: Node) -> Verdict:
+        """Evaluate one node."""
         if self.spec.node_name and self.spec.node_name != node.metadata.name:
             return Verdict(False, False)
         if not node_affinity_matches(self.spec, node):
@@ -68,7 +70,7 @@ class Eligibility:
 
 
 def tolerations_of(spec: PodSpec) -> tuple[Toleration, ...]:
-    """The template's tolerations and those that every daemon pod has."""
+    """Return the template's tolerations and those that every daemon pod has."""
     tolerations = spec.tolerations
     for key, effect in _ALWAYS + (_ON_HOST_NETWORK if spec.host_network else ()):
         tolerations = _with(tolerations, Toleration(key=key, operator="Exists", effect=effect))
@@ -76,7 +78,7 @@ def tolerations_of(spec: PodSpec) -> tuple[Toleration, ...]:
 
 
 def _with(tolerations: tuple[Toleration, ...], wanted: Toleration) -> tuple[Toleration, ...]:
-    """A toleration of the same taint takes the place of one that ends after some time; else it comes last."""
+    """Replace a toleration of the same taint that is limited in time; otherwise append."""
     known = [one for one in tolerations if replace(one, toleration_seconds=None) == wanted]
     if not known:
         return (*tolerations, wanted)
@@ -87,7 +89,7 @@ def _with(tolerations: tuple[Toleration, ...], wanted: Toleration) -> tuple[Tole
 
 
 def bound_to(affinity: Affinity | None, node: str) -> Affinity:
-    """An affinity that leaves the scheduler one node; what else it demands of nodes, that node has already."""
+    """Return an affinity that admits only this node; it already satisfies the other node requirements."""
     only = NodeSelectorRequirement(key=NODE_NAME_FIELD, operator="In", values=(node,))
     selector = NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=(only,)),))
     affinity = affinity or Affinity()
@@ -96,7 +98,7 @@ def bound_to(affinity: Affinity | None, node: str) -> Affinity:
 
 
 def target_node_of(pod: Pod) -> str:
-    """The node that a pod runs on or is meant for; empty for one that is meant for none in particular."""
+    """Return the node that a pod runs on or is restricted to; empty if there is none."""
     if pod.spec.node_name:
         return pod.spec.node_name
     nodes = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None

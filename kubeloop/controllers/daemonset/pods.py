@@ -1,4 +1,4 @@
-"""What a DaemonSet's pods look like: made for one node, and told apart by the template that they come from. Pure."""
+"""Builds and classifies the pods of a DaemonSet. Pure."""
 
 from __future__ import annotations
 
@@ -25,35 +25,38 @@ _SETS: Final = resource_of_class(DaemonSet)
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One look at a set: its nodes, and its pods on each of them."""
+    """State of a set in one sync: its nodes, and its pods by node."""
 
     daemon_set: DaemonSet
     nodes: dict[str, Verdict]
-    pods: dict[str, list[Pod]]  # by the node that they are on or meant for, the most established first
-    hash: str  # of the template's revision
-    generation: int | None  # of the template, as older pods have it instead
+    pods: dict[str, list[Pod]]  # by their target node, the scheduled and oldest first
+    hash: str  # of the current revision
+    generation: int | None  # of the template; pods created before hashes carry it instead
     now: datetime
 
     def is_wanted(self, node: str) -> bool:
-        """Whether a pod shall run on a node; a node that is gone wants none."""
+        """Return True if a pod should run on the node; False for a node that is gone."""
         verdict = self.nodes.get(node)
         return verdict is not None and verdict.wanted
 
     def is_available(self, pod: Pod) -> bool:
+        """Return True if the pod is available."""
         return is_available(pod, self.daemon_set.spec.min_ready_seconds, self.now)
 
     def is_updated(self, pod: Pod) -> bool:
+        """Return True if the pod is of the current template."""
         return is_updated(pod, self.hash, self.generation)
 
 
 def view_of(daemon_set: DaemonSet, nodes: Iterable[Node], pods: Iterable[Pod], hash: str, now: datetime) -> View:
+    """Build the view of a set from its nodes and pods."""
     eligibility = Eligibility.of(daemon_set)
     verdicts = {node.metadata.name: eligibility.verdict(node) for node in nodes}
     return View(daemon_set, verdicts, by_node(pods), hash, template_generation(daemon_set), now)
 
 
 def by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
-    """Pods by their nodes. Those that have ended and are being deleted are somebody else's to finish."""
+    """Group pods by target node, without those that have ended and are being deleted."""
     found: dict[str, list[Pod]] = {}
     for pod in pods:
         if is_terminal(pod) and pod.metadata.deletion_timestamp is not None:
@@ -67,12 +70,12 @@ def by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
 
 
 def establishment(pod: Pod) -> tuple[Any, ...]:
-    """Sorts those that are on their node before those that are not, then by age and name."""
+    """Return a sort key that puts scheduled pods first, then the older ones, then by name."""
     return (not pod.spec.node_name, str(pod.metadata.creation_timestamp or ""), pod.metadata.name)
 
 
 def new_pod(daemon_set: DaemonSet, node: str, hash: str) -> Pod:
-    """The pod of a node, which the scheduler can put nowhere else."""
+    """Build the pod for a node; its affinity lets the scheduler choose no other."""
     pod = pod_from_template(daemon_set.spec.template, daemon_set, _SETS)
     labels = {**pod.metadata.labels, POD_REVISION_LABEL: hash}
     generation = template_generation(daemon_set)
@@ -83,7 +86,7 @@ def new_pod(daemon_set: DaemonSet, node: str, hash: str) -> Pod:
 
 
 def template_generation(daemon_set: DaemonSet) -> int | None:
-    """The number that templates had before there were hashes; None if there is none, or none that can be read."""
+    """Return the deprecated template generation; None if it is missing or invalid."""
     said = daemon_set.metadata.annotations.get(GENERATION_ANNOTATION)
     try:
         return None if said is None else int(said)
@@ -92,7 +95,7 @@ def template_generation(daemon_set: DaemonSet) -> int | None:
 
 
 def is_updated(pod: Pod, hash: str, generation: int | None) -> bool:
-    """Whether a pod comes from the present template."""
+    """Return True if the pod is of the current template."""
     labels = pod.metadata.labels
     if hash and labels.get(POD_REVISION_LABEL) == hash:
         return True

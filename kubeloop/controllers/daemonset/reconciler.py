@@ -1,4 +1,4 @@
-"""One DaemonSet brought a step nearer to what it asks for."""
+"""Reconciles one DaemonSet by one step."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from kubeloop.runtime.queue.expectations import TIMEOUT, Expectations
 from kubeloop.runtime.queue.slow_start import slow_start
 
 COMPONENT: Final = "daemonset-controller"
-BURST: Final = 250  # pods that are made, and as many deleted, before the loop waits to see them
+BURST: Final = 250  # pods created, and as many deleted, before the controller waits to see them
 
 SETS: Final = resource_of_class(DaemonSet)
 PODS: Final = resource_of_class(Pod)
@@ -43,6 +43,8 @@ REVISIONS: Final = resource_of_class(ControllerRevision)
 
 
 class Reconciler:
+    """Reconciles daemon sets by key."""
+
     def __init__(
         self, context: Context, pods: Dependents, revisions: Dependents, expectations: Expectations[str]
     ) -> None:
@@ -62,11 +64,12 @@ class Reconciler:
         self._backoff = FailedPodsBackoff(context.clock)
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
+        """Sync one set: claim pods and revisions, create and delete pods, and report the status."""
         await self._writes.seen(key)
         daemon_set = self._sets.get(*key)
         if daemon_set is None or daemon_set.metadata.deletion_timestamp is not None or self._selects_all(daemon_set):
             return None
-        may_act = self._expectations.satisfied(daemon_set.metadata.uid)  # before looking at the pods it speaks of
+        may_act = self._expectations.satisfied(daemon_set.metadata.uid)  # before reading the pods that it refers to
         pods, revisions = await self._claimed(daemon_set)
         past = await self._past_of(daemon_set, revisions, pods)
         if past is None:
@@ -84,7 +87,7 @@ class Reconciler:
         self._recorder.event(daemon_set, "Warning", "SelectingAll", message)
         return True
 
-    # What belongs to it
+    # Claiming
 
     async def _claimed(self, daemon_set: DaemonSet) -> tuple[list[Pod], list[ControllerRevision]]:
         meta = daemon_set.metadata
@@ -101,7 +104,7 @@ class Reconciler:
     async def _past_of(
         self, daemon_set: DaemonSet, revisions: Sequence[ControllerRevision], pods: Sequence[Pod]
     ) -> Past | None:
-        """None if the set has to be looked at again, which the write that says so brings about."""
+        """Return the set's revisions; None after a hash collision, whose status write enqueues the set again."""
         try:
             past = await self._history.past_of(daemon_set, revisions, pods)
         except HashCollision:
@@ -112,10 +115,10 @@ class Reconciler:
         self._writes.note(key_of(daemon_set), REVISIONS.kind, past.current)
         return past
 
-    # What it does
+    # Acting
 
     async def _bring_about(self, view: View, past: Past, pods: Sequence[Pod]) -> Result | None:
-        """Do what is next; what was counted is reported even if that fails."""
+        """Execute the next changes and report the status even if some fail."""
         changes, wait = self._decide(view)
         failure = await self._carry_out(view, changes)
         if failure is None:
@@ -132,7 +135,7 @@ class Reconciler:
         return Result(requeue_after=min(waits)) if waits else None
 
     def _decide(self, view: View) -> tuple[Changes, float | None]:
-        """What to do, and when failed pods that stay for now may be replaced."""
+        """Decide the changes, and the seconds until failed pods in backoff may be replaced."""
         changes = manage.decide(view)
         wait = self._remove_ended(view.daemon_set, changes)
         if not changes.create_on and not changes.delete and view.daemon_set.spec.update_strategy.type != "OnDelete":
@@ -140,7 +143,7 @@ class Reconciler:
         return changes, wait
 
     def _remove_ended(self, daemon_set: DaemonSet, changes: Changes) -> float | None:
-        """Have pods that ended deleted, and tell of it; those that fail too often stay for some seconds."""
+        """Mark terminal pods for deletion, with events; returns the seconds for those still in backoff."""
         meta = daemon_set.metadata
         waits: list[float] = []
         for node, pod in changes.failed:
@@ -180,12 +183,12 @@ class Reconciler:
             except ApiError as error:
                 if not namespaces.is_terminating(error):
                     raise
-                # No pod will come, and none can be made: to go on waiting for it is as well as trying again.
+                # No pod can be created in this namespace: waiting for it to appear is as good as a retry.
             made += 1
 
         try:
             return (await slow_start(len(nodes), create))[1]
-        finally:  # also when this is being stopped: what was never answered is not waited for
+        finally:  # also on cancellation: requests without a response are not expected
             self._expectations.lower(daemon_set.metadata.uid, creations=len(nodes) - made)
 
     async def _delete(self, daemon_set: DaemonSet, pods: Sequence[Pod]) -> Exception | None:
@@ -206,10 +209,10 @@ class Reconciler:
                 group.create_task(delete(pod))
         return failures[0] if failures else None
 
-    # What it tells
+    # Reporting
 
     async def _report(self, view: View, *, processed: bool) -> float | None:
-        """Write the status if it has changed; in how many seconds it will without anything else happening."""
+        """Write the status if it has changed; returns the seconds until it changes by itself."""
         status = status_of(view, processed=processed)
         patch = status_patch(view.daemon_set, status)
         if patch is not None:

@@ -1,6 +1,6 @@
-"""Which pods of an older template go next, or get a newer one beside them, within the limits of the strategy. Pure.
+"""Chooses outdated pods to delete, or nodes for an additional new pod, within the strategy's limits. Pure.
 
-Nodes with more pods than they should have are left to `manage`, and count against the limits meanwhile.
+Nodes with surplus pods are left to `manage`, and count against the limits meanwhile.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from kubeloop.controllers.daemonset.pods import View
 
 
 class Pair(NamedTuple):
-    """What stays on one node: at most one pod of the present template, and one of an older."""
+    """The remaining pods of one node: at most one of the current template and one outdated."""
 
     new: Pod | None
     old: Pod | None
 
 
 def decide(view: View) -> Changes:
-    """What the update asks for at this moment; nothing once all pods are of the present template."""
+    """Decide the changes of the update; empty once all pods are of the current template."""
     if all(view.is_updated(pod) for pods in view.pods.values() for pod in pods):
         return Changes()
     wanted = [name for name in view.nodes if view.is_wanted(name)]
@@ -30,7 +30,7 @@ def decide(view: View) -> Changes:
     nodes = dict.fromkeys([*view.pods, *wanted])
     pairs = {name: _pair_on(view, name) for name in nodes}
     if surge == 0:
-        return _replacing(view, pairs, unavailable or min(1, len(wanted)))  # an update that may do nothing never ends
+        return _replacing(view, pairs, unavailable or min(1, len(wanted)))  # an update without a limit would never end
     return _surging(view, pairs, surge, len(wanted))
 
 
@@ -42,7 +42,7 @@ def _unavailable_count(view: View, nodes: int) -> int:
 
 
 def _pair_on(view: View, node: str) -> Pair | None:
-    """The pods that stay on a node; None if there are too many."""
+    """Return the remaining pods of a node; None if there are surplus ones."""
     staying = [pod for pod in view.pods.get(node, ()) if pod.metadata.deletion_timestamp is None]
     new = [pod for pod in staying if view.is_updated(pod)]
     old = [pod for pod in staying if not view.is_updated(pod)]
@@ -52,13 +52,13 @@ def _pair_on(view: View, node: str) -> Pair | None:
 
 
 def _replacing(view: View, pairs: dict[str, Pair | None], limit: int) -> Changes:
-    """Delete old pods: those that don't serve at once, others as long as few enough nodes are without a service."""
+    """Delete outdated pods: unavailable ones at once, others while few enough nodes are unavailable."""
     idle: list[Pod] = []
     serving: list[Pod] = []
     unavailable = 0
     for pair in pairs.values():
         if pair is None or (pair.new is None) is (pair.old is None):
-            unavailable += 1  # on its way already
+            unavailable += 1  # a change is already in progress
         elif pair.new is not None:
             unavailable += not view.is_available(pair.new)
         elif pair.old is not None and view.is_available(pair.old):
@@ -70,7 +70,7 @@ def _replacing(view: View, pairs: dict[str, Pair | None], limit: int) -> Changes
 
 
 def _surging(view: View, pairs: dict[str, Pair | None], limit: int, wanted: int) -> Changes:
-    """Make new pods beside old ones: at once where the old one doesn't serve, else as many as the limit lets."""
+    """Create new pods beside old ones: at once where the old one is unavailable, else up to the limit."""
     changes = Changes()
     candidates: list[str] = []
     misplaced: list[Pod] = []
@@ -86,14 +86,14 @@ def _surging(view: View, pairs: dict[str, Pair | None], limit: int, wanted: int)
         else:
             (candidates if serves else changes.create_on).append(name)
     available = sum(_serves(view, pair) for pair in pairs.values() if pair is not None)
-    # Whoever surges wants no gap: a pod on a node that it no longer belongs on stays until another one serves.
+    # A surging update avoids gaps: a pod on a node that is no longer eligible stays until another one is available.
     changes.delete += misplaced[: max(0, available - wanted)]
     changes.create_on += candidates[: max(0, limit - surged)]
     return changes
 
 
 def _with_old(pairs: dict[str, Pair | None]) -> Iterator[tuple[str, Pod | None, Pod]]:
-    """Nodes where an old pod stays: their names, new and old pods."""
+    """Return the nodes with an outdated pod: their names, new and old pods."""
     for name, pair in pairs.items():
         if pair is not None and pair.old is not None:
             yield name, pair.new, pair.old

@@ -1,4 +1,4 @@
-"""What a DaemonSet's status says of its nodes and pods. Pure."""
+"""Computes a DaemonSet's status from its nodes and pods. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kubeloop.controllers.daemonset.pods import View
 
 
 def status_of(view: View, *, processed: bool) -> DaemonSetStatus:
-    """The status after a look; its generation counts as observed only if it was acted upon."""
+    """Compute the status; the generation counts as observed only if it was acted upon."""
     wanted = [name for name in view.nodes if view.is_wanted(name)]
     scheduled = [name for name in view.nodes if view.pods.get(name)]
     firsts = [view.pods[name][0] for name in wanted if view.pods.get(name)]
@@ -34,7 +34,7 @@ def status_of(view: View, *, processed: bool) -> DaemonSetStatus:
 
 
 def status_patch(daemon_set: DaemonSet, status: DaemonSetStatus) -> dict[str, Any] | None:
-    """What has to be written; None if the set says all of it already. Nobody may have written in between."""
+    """Build the status patch with its resourceVersion; None if the status is unchanged."""
     if status == daemon_set.status:
         return None
     said: dict[str, Any] = codec.to_plain(status)
@@ -43,7 +43,7 @@ def status_patch(daemon_set: DaemonSet, status: DaemonSetStatus) -> dict[str, An
 
 
 def seconds_until_next_available(view: View, status: DaemonSetStatus) -> float | None:
-    """When to look again because a ready pod will have been so for long enough."""
+    """Return the seconds until the next ready pod becomes available, or None."""
     seconds = view.daemon_set.spec.min_ready_seconds
     if seconds <= 0 or status.number_ready == status.number_available:
         return None

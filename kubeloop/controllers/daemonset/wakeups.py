@@ -1,4 +1,4 @@
-"""What wakes a DaemonSet: its pods, which also tell of the writes that it waits to see, and nodes that concern it."""
+"""Maps pod and node events to DaemonSets, and records pods in the expectations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DAEMON_NODE: Final = "daemon node"
 
 
 def daemon_node_of(pod: Pod) -> tuple[str, ...]:
-    """Index the pods of daemon sets by the node that they are on or meant for."""
+    """Index the pods of daemon sets by their target node."""
     manager = controller_of(pod.metadata.owner_references)
     if manager is None or manager.kind != "DaemonSet":
         return ()
@@ -28,29 +28,32 @@ def daemon_node_of(pod: Pod) -> tuple[str, ...]:
 
 
 class SeenPods:
-    """A handler of pod events that keeps expectations, by the owner's UID, so that a namesake starts anew."""
+    """Pod event handler that updates expectations by the owner's UID, so that a recreated set starts afresh."""
 
     def __init__(self, expectations: Expectations[str]) -> None:
         self._expectations = expectations
 
     def on_add(self, pod: Pod) -> None:
-        if pod.metadata.deletion_timestamp is not None:  # first seen on its way out: nothing was created
+        """Record a created pod."""
+        if pod.metadata.deletion_timestamp is not None:  # first seen while terminating: no creation
             self.on_delete(pod)
         elif (manager := controller_of(pod.metadata.owner_references)) is not None:
             self._expectations.creation_observed(manager.uid)
 
     def on_update(self, old: Pod, new: Pod) -> None:
+        """Record a pod whose deletion has begun."""
         if new.metadata.deletion_timestamp is not None:
             self.on_delete(new)
 
     def on_delete(self, pod: Pod) -> None:
+        """Record a deleted pod."""
         manager = controller_of(pod.metadata.owner_references)
         if manager is not None:
             self._expectations.deletion_observed(manager.uid, pod.metadata.uid)
 
 
 class ConcernedByNode:
-    """Which sets a node's change concerns: not all of them, since nodes are many."""
+    """Maps a node's change to the sets that it affects, not to all sets, since there are many nodes."""
 
     def __init__(self, daemon_sets: Informer, pods: Informer, nodes: Informer) -> None:
         pods.add_indexer(DAEMON_NODE, daemon_node_of)
@@ -59,8 +62,9 @@ class ConcernedByNode:
         self._nodes = nodes
 
     def keys_of(self, node: Node) -> list[ObjectKey]:
-        """Sets that lack a pod on the node, have one that is out of place, or count some such; all that had or wanted
-        one, if the node is gone.
+        """Return the sets that lack a pod on the node, have a misplaced one, or count misscheduled ones.
+
+        If the node is gone, these are all sets that had or needed a pod there.
         """
         there = {
             manager.uid
@@ -73,6 +77,7 @@ class ConcernedByNode:
 
 
 def is_concerned(daemon_set: DaemonSet, node: Node, has_pod: bool, is_gone: bool) -> bool:
+    """Return True if a change of the node affects the set."""
     if not has_pod or not is_gone:
         is_wanted = Eligibility.of(daemon_set).verdict(node).wanted
         return is_wanted is not has_pod or (has_pod and daemon_set.status.number_misscheduled > 0)
@@ -80,25 +85,26 @@ def is_concerned(daemon_set: DaemonSet, node: Node, has_pod: bool, is_gone: bool
 
 
 def matters(old: Any, new: Any) -> bool:
-    """Predicate: what placement looks at has changed, or the node is new or gone."""
+    """Return True if labels or taints have changed, or the node is new or gone."""
     if old is None or new is None:
         return True
     return bool(old.metadata.labels != new.metadata.labels or old.spec.taints != new.spec.taints)
 
 
 def is_status_alone(old: Any, new: Any) -> bool:
-    """Predicate: a set says something else of its pods, and asks for nothing else."""
+    """Return True if only the status and irrelevant metadata of a set have changed."""
     if old is None or new is None or old.spec != new.spec:
         return False
-    if old.status.collision_count != new.status.collision_count:  # the loop's way to have itself look again
+    if old.status.collision_count != new.status.collision_count:  # written by the controller to trigger another sync
         return False
     return bool(_told(old.metadata) == _told(new.metadata))
 
 
 def is_more_than_status(old: Any, new: Any) -> bool:
+    """Return True if more than the status of a set has changed."""
     return not is_status_alone(old, new)
 
 
 def _told(meta: ObjectMeta) -> ObjectMeta:
-    """Metadata without what every write changes."""
+    """Return the metadata without the fields that every write changes."""
     return replace(meta, resource_version="", managed_fields=())

@@ -1,16 +1,16 @@
-"""A deployment's pods are of its present template, in the wanted number, and get there at a pace that it sets.
+"""Runs a deployment's pods from its current template, in the desired number, at the configured rollout pace.
 
-key ─▶ reconciler: whose replica sets? ─▶ scaling │ rolling │ recreate ─▶ writing: replica sets, then the status once
-                   (claims them)           which replica set shall have which size (pure)
-revisions: numbers, annotations, history    progress, status, conditions: what is told    rollback: an old annotation
+key ─▶ reconciler: claims replica sets ─▶ scaling │ rolling │ recreate ─▶ writing: replica sets, then the status once
+                                          size of each replica set (pure)
+revisions: numbers, annotations, history    progress, status, conditions: reported state    rollback: old annotation
 
 Watches: deployments, replica sets, pods.
 Owns: replica sets.
 Writes: creates, patches and deletes replica sets; updates the status and revision of deployments.
 Wakes itself: when a rollout's deadline has passed.
-Differs from upstream: one status write a step instead of up to three; its own writes are known before the cache shows
-them, so that no write comes too late because of another; growing and shrinking happen in one step; a change of size
-that asks for no change of any replica set doesn't hold up the rollout.
+Differs from upstream: writes the status once per sync instead of up to three times; reads its own writes before the
+cache shows them, so that none of them conflicts with another; scales up and down in one sync; a change of the size
+that requires no change of any replica set does not delay the rollout.
 """
 
 from __future__ import annotations
@@ -35,12 +35,13 @@ from kubeloop.runtime.queue.enqueue import controller_key, own_key
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "deployment-controller"
-QUEUE = "deployment"  # upstream's, as dashboards know it
+QUEUE = "deployment"  # upstream's queue name, as dashboards know it
 
 _owner_key = controller_key(resource_of_class(Deployment))
 
 
 def wire(context: Context) -> Controller[ObjectKey]:
+    """Build the controller and register its event handlers."""
     deployments, replica_sets, pods = (
         context.informers.of(resource_of_class(kind)) for kind in (Deployment, ReplicaSet, Pod)
     )
@@ -63,14 +64,14 @@ def wire(context: Context) -> Controller[ObjectKey]:
 
 
 class Waking:
-    """Whom a change concerns."""
+    """Maps events of replica sets and pods to keys of deployments."""
 
     def __init__(self, deployments: Informer, replica_sets: Informer) -> None:
         self._deployments = deployments
         self._replica_sets = replica_sets
 
     def by_replica_set(self, replica_set: ReplicaSet) -> Iterable[ObjectKey]:
-        """Its deployment; those that might adopt it if it has none."""
+        """Return the key of the replica set's deployment; for an orphan the keys of those that might adopt it."""
         meta = replica_set.metadata
         if controller_of(meta.owner_references) is not None:
             return _owner_key(replica_set)
@@ -79,7 +80,7 @@ class Waking:
         return [key_of(one) for one in self._deployments.list(meta.namespace) if _selects(one, replica_set)]
 
     def by_pod(self, pod: Pod) -> Iterable[ObjectKey]:
-        """Its deployment if that waits for old pods to be gone."""
+        """Return the key of the pod's deployment if its strategy is Recreate."""
         owner = controller_of(pod.metadata.owner_references)
         if owner is None or owner.kind != "ReplicaSet":
             return ()
@@ -102,7 +103,7 @@ def _selects(deployment: Deployment, replica_set: ReplicaSet) -> bool:
 
 
 def _matters(old: ReplicaSet | None, new: ReplicaSet | None) -> bool:
-    """What an orphan does is nobody's business, until its labels or its owners change."""
+    """Ignore changes of orphans, unless their labels or owners change."""
     if old is None or new is None:
         return True
     are_orphans = orphan_namespace_of(old) and orphan_namespace_of(new)

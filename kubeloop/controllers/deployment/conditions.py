@@ -1,4 +1,4 @@
-"""Conditions of deployments: their types, reasons and words, and how one takes the place of another. Pure."""
+"""Conditions of deployments: their types, reasons and messages, and the rules to replace them. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Conditions = tuple[DeploymentCondition, ...]
 
 
 def condition(type: str, status: str, reason: str, message: str, now: datetime) -> DeploymentCondition:
-    """A condition that is so from now on."""
+    """Build a condition whose times are now."""
     stamp = Time(format_time(now))
     return DeploymentCondition(
         type=type, status=status, reason=reason, message=message, last_update_time=stamp, last_transition_time=stamp
@@ -37,9 +37,9 @@ def condition(type: str, status: str, reason: str, message: str, now: datetime) 
 
 
 def with_condition(conditions: Conditions, new: DeploymentCondition) -> Conditions:
-    """The conditions with one put at their end, unless it has the same status and reason already.
+    """Append the condition in place of the old one, unless status and reason are unchanged.
 
-    While the status stays the same, so does the time of the transition.
+    While the status stays the same, so does the transition time.
     """
     old = find_condition(conditions, new.type)
     if old is not None and old.status == new.status:
@@ -50,7 +50,7 @@ def with_condition(conditions: Conditions, new: DeploymentCondition) -> Conditio
 
 
 def from_replica_set(one: ReplicaSetCondition) -> DeploymentCondition:
-    """A replica set's condition as the deployment's own."""
+    """Convert a replica set's condition to a deployment's condition."""
     return DeploymentCondition(
         type=one.type,
         status=one.status,

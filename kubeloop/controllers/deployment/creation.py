@@ -1,4 +1,4 @@
-"""The replica set that stands for a deployment's present template. Pure."""
+"""Builds the new replica set for a deployment's current template. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ replace = msgspec.structs.replace
 
 
 def new_replica_set(deployment: Deployment, family: Family, revision: int) -> ReplicaSet:
-    """Made of the template alone, so that making it twice makes the same; a label tells its pods from others'."""
+    """Build the replica set from the template alone, so that a retry builds the same; a hash label marks its pods."""
     spec, meta = deployment.spec, deployment.metadata
     digest = template_hash(spec.template, deployment.status.collision_count)
     of_template = spec.template.metadata or ObjectMeta()
@@ -49,5 +49,5 @@ def new_replica_set(deployment: Deployment, family: Family, revision: int) -> Re
 
 
 def name_for(deployment: str, digest: str) -> str:
-    """The deployment's name, cut off if need be, and the hash of the template."""
+    """Join the deployment's name, truncated if necessary, and the hash of the template."""
     return f"{deployment[: _MAX_NAME - 1 - len(digest)]}-{digest}"

@@ -1,4 +1,4 @@
-"""How far a rolling update may go beyond the wanted number of pods, and how far below it. Pure."""
+"""Computes maxSurge and maxUnavailable of a rolling update. Pure."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ RECREATE: Final = "Recreate"
 
 
 class Limits(NamedTuple):
-    """In pods."""
+    """Limits of a rolling update, in pods."""
 
     surge: int
     unavailable: int
 
 
 def limits_of(deployment: Deployment) -> Limits:
-    """Percentages are of the wanted number: surge is rounded up, unavailability down. Both zero means one unavailable,
-    because else nothing could ever move. Other strategies have no leeway.
+    """Resolve maxSurge and maxUnavailable; percentages are of the desired number.
+
+    Surge is rounded up, unavailability down. If both are zero, one pod may be unavailable, or else no rollout could
+    make progress. Strategies other than RollingUpdate have no limits, so both are zero.
     """
     strategy = deployment.spec.strategy
     if strategy.type != ROLLING:
@@ -36,10 +38,10 @@ def limits_of(deployment: Deployment) -> Limits:
 
 
 def most_pods(deployment: Deployment) -> int:
-    """How many pods there may be during a rollout."""
+    """Return the highest number of pods that may exist during a rollout."""
     return wanted_by(deployment) + limits_of(deployment).surge
 
 
 def fewest_available(deployment: Deployment) -> int:
-    """How many pods have to be available during a rollout."""
+    """Return the number of pods that must be available during a rollout."""
     return wanted_by(deployment) - limits_of(deployment).unavailable

@@ -1,4 +1,4 @@
-"""What there is of a deployment: itself, its replica sets and their pods, from caches and the loop's own writes."""
+"""Reads a deployment, its replica sets and their pods from the caches and the controller's own writes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
 
 class Caches(NamedTuple):
-    """What the loop reads from."""
+    """Informers that the controller reads from."""
 
     deployments: Informer
     replica_sets: Informer
@@ -28,7 +28,7 @@ class Caches(NamedTuple):
 
 
 class Observer:
-    """The newest that can be known without asking the server."""
+    """Returns the newest state that is known without a request to the server."""
 
     def __init__(self, client: Client, caches: Caches) -> None:
         self._client = client
@@ -37,6 +37,7 @@ class Observer:
         self.written_replica_sets: OwnWrites[ObjectKey] = OwnWrites(caches.replica_sets)  # by their deployment
 
     def deployment(self, key: ObjectKey) -> Deployment | None:
+        """Return the deployment in its newest known form; None if it is gone, which also drops its recorded writes."""
         cached = self._caches.deployments.get(*key)
         if cached is None:
             self.written_deployments.forget(key)
@@ -46,7 +47,7 @@ class Observer:
         return found[0]
 
     async def replica_sets(self, deployment: Deployment) -> list[ReplicaSet] | None:
-        """The deployment's replica sets. None if orphans became its own just now, which will wake it again."""
+        """Return the deployment's replica sets; None if it just adopted orphans, whose events will enqueue it again."""
         uid, namespace = deployment.metadata.uid, deployment.metadata.namespace
         cache = self._caches.replica_sets
         owned = self.written_replica_sets.over(key_of(deployment), cache.by_index(CONTROLLER, uid))
@@ -58,6 +59,7 @@ class Observer:
         return None if is_adopted else claimed
 
     def pods(self, replica_set: ReplicaSet) -> Iterable[Pod]:
+        """Return the pods of a replica set."""
         return self._caches.pods.by_index(CONTROLLER, replica_set.metadata.uid)
 
     async def _fresh(self, deployment: Deployment) -> Deployment:

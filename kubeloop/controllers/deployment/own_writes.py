@@ -1,7 +1,7 @@
-"""Objects as a loop itself has left them, for as long as its cache is older: so that it reads its own writes.
+"""Overlays a cache with the objects that a controller wrote itself, for as long as the cache is older.
 
-A reconcile that comes before the cache has caught up would else decide by a state that it has changed already: create
-twice, or write to a version that is gone. Versions are numbers that grow, as the API promises since 1.35.
+A sync before the cache has caught up would otherwise act on outdated state: create twice, or write to an outdated
+version. ResourceVersions are comparable as numbers, as the API guarantees since 1.35.
 """
 
 from __future__ import annotations
@@ -16,26 +16,27 @@ T = TypeVar("T")
 
 
 class Versioned(Protocol):
-    """A cache that says how far it has come."""
+    """Cache that reports its resourceVersion."""
 
     @property
-    def version(self) -> str: ...
+    def version(self) -> str:
+        """The resourceVersion that the cache has reached."""
 
 
 class OwnWrites(Generic[Group]):
-    """Answers to writes of one kind of object, in groups that are asked for together."""
+    """Objects returned by writes of one kind, in groups that are read together."""
 
     def __init__(self, cache: Versioned) -> None:
         self._cache = cache
-        self._of: dict[Group, dict[ObjectKey, Any]] = {}  # nothing but what the cache may not know; no group is empty
+        self._of: dict[Group, dict[ObjectKey, Any]] = {}  # only objects newer than the cache; no group is empty
 
     def note(self, group: Group, obj: Any) -> None:
-        """An object as a write was answered with it."""
+        """Record the object that a write returned."""
         if self._is_ahead(obj):
             self._of.setdefault(group, {})[key_of(obj)] = obj
 
     def over(self, group: Group, cached: Iterable[T]) -> list[T]:
-        """What the cache shows of a group, each object in its newest form, and what it doesn't show yet."""
+        """Merge a group's cached objects with newer recorded ones, including those that the cache does not show yet."""
         noted = self._of.get(group)
         if noted is None:
             return list(cached)
@@ -48,7 +49,7 @@ class OwnWrites(Generic[Group]):
         return [*shown, *ahead.values()]
 
     def forget(self, group: Group) -> None:
-        """The group is gone."""
+        """Drop the records of a deleted group."""
         self._of.pop(group, None)
 
     def _is_ahead(self, obj: Any) -> bool:

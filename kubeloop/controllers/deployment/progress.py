@@ -1,4 +1,4 @@
-"""How a rollout gets on: complete, progressing, or stuck for longer than its deadline. Pure."""
+"""Evaluates a rollout: complete, progressing, or stalled beyond its progress deadline. Pure."""
 
 from __future__ import annotations
 
@@ -28,19 +28,20 @@ from kubeloop.controllers.deployment.replica_sets import Family
 from kubeloop.controllers.deployment.status import is_complete, status_of
 
 _NO_DEADLINE: Final = 2**31 - 1
-_SKEW_SECONDS: Final = 1.0  # conditions tell whole seconds, so the deadline has surely passed one later
+_SKEW_SECONDS: Final = 1.0  # conditions have whole seconds, so one second later the deadline has surely passed
 
 replace = msgspec.structs.replace
 
 
 def has_deadline(deployment: Deployment) -> bool:
+    """Return True if the deployment has a progress deadline."""
     return deployment.spec.progress_deadline_seconds not in (None, _NO_DEADLINE)
 
 
 def with_pause(deployment: Deployment, now: datetime) -> Deployment:
-    """The deployment, which says so if it has just been paused or resumed: time spent in a pause doesn't count.
+    """Set the Progressing condition if the deployment was just paused or resumed, so that a pause does not count.
 
-    That the deadline was missed stays said.
+    A ProgressDeadlineExceeded condition stays.
     """
     if not has_deadline(deployment):
         return deployment
@@ -57,20 +58,20 @@ def with_pause(deployment: Deployment, now: datetime) -> Deployment:
 
 
 def with_told(deployment: Deployment, told: DeploymentCondition) -> Deployment:
-    """The deployment with a condition."""
+    """Return the deployment with this condition."""
     conditions = with_condition(deployment.status.conditions, told)
     return replace(deployment, status=replace(deployment.status, conditions=conditions))
 
 
 def rollout_status(deployment: Deployment, family: Family, now: datetime) -> DeploymentStatus:
-    """The status in a rollout. `deployment` carries what was said of its progress so far."""
+    """Compute the status during a rollout; `deployment` carries the conditions reported so far."""
     status = status_of(deployment, family, now)
     before = find_condition(deployment.status.conditions, PROGRESSING)
     conditions = status.conditions
     if not has_deadline(deployment):
         conditions = remove_condition(conditions, PROGRESSING)
     elif before is None or before.reason != COMPLETE or status.replicas != status.updated_replicas:
-        # Otherwise nothing is being rolled out: whatever happens to pods by now isn't progress.
+        # Otherwise no rollout is in progress, and changes of pods are not progress.
         conditions = _with_verdict(deployment, status, family, now)
     return replace(status, conditions=_with_failures(conditions, family))
 
@@ -94,7 +95,7 @@ def _with_verdict(deployment: Deployment, status: DeploymentStatus, family: Fami
 
 
 def _renewed(conditions: Conditions, new: DeploymentCondition) -> Conditions:
-    """Also with the same reason as before: it is the time of the last progress that matters."""
+    """Replace the condition even if its reason is unchanged, since its update time marks the last progress."""
     old = find_condition(conditions, new.type)
     if old is not None and old.status == new.status:
         new = replace(new, last_transition_time=old.last_transition_time)
@@ -102,7 +103,7 @@ def _renewed(conditions: Conditions, new: DeploymentCondition) -> Conditions:
 
 
 def is_progressing(before: DeploymentStatus, after: DeploymentStatus) -> bool:
-    """Whether there are more new pods, fewer old ones, more ready or more available ones."""
+    """Return True if there are more updated, fewer old, more ready or more available pods than before."""
     return (
         after.updated_replicas > before.updated_replicas
         or after.replicas - after.updated_replicas < before.replicas - before.updated_replicas
@@ -112,7 +113,7 @@ def is_progressing(before: DeploymentStatus, after: DeploymentStatus) -> bool:
 
 
 def is_overdue(deployment: Deployment, told: DeploymentCondition | None, now: datetime) -> bool:
-    """Whether the last progress is longer ago than the deadline; a complete rollout is never late."""
+    """Return True if the last progress is older than the deadline; a complete rollout is never overdue."""
     if told is None or told.reason == COMPLETE:
         return False
     if told.reason == TIMED_OUT:
@@ -122,7 +123,7 @@ def is_overdue(deployment: Deployment, told: DeploymentCondition | None, now: da
 
 
 def seconds_until_overdue(deployment: Deployment, status: DeploymentStatus, now: datetime) -> float | None:
-    """When to look again whether a rollout is stuck; None if it can't get stuck, or has been told to be."""
+    """Return the seconds until the deadline check; None if the rollout cannot stall or is already reported as such."""
     told = find_condition(status.conditions, PROGRESSING)
     if told is None or told.reason in (COMPLETE, TIMED_OUT) or is_complete(deployment, status):
         return None
@@ -139,7 +140,7 @@ def _deadline_of(deployment: Deployment, told: DeploymentCondition) -> datetime 
 
 
 def _with_failures(conditions: Conditions, family: Family) -> Conditions:
-    """A replica set that can't make its pods is the deployment's trouble too; the new one's comes first."""
+    """Copy a replica set's ReplicaFailure to the deployment; the new replica set takes precedence."""
     sets = family.old if family.new is None else (family.new, *family.old)
     for one in sets:
         failure = find_condition(one.status.conditions, REPLICA_FAILURE)

@@ -1,4 +1,4 @@
-"""One deployment brought a step closer to what it shall be: observe, decide, act, report."""
+"""Reconciles one deployment by one step: observe, decide, act, report."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ replace = msgspec.structs.replace
 
 
 class Reconciler:
-    """Deployments by key."""
+    """Reconciles deployments by key."""
 
     def __init__(self, client: Client, recorder: EventRecorder, clock: Clock, caches: Caches) -> None:
         self._clock = clock
@@ -49,6 +49,7 @@ class Reconciler:
         self._writer = Writer(client, recorder, clock, self._observer)
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
+        """Sync one deployment: adopt replica sets, scale them or advance the rollout, and report the status."""
         deployment = self._observer.deployment(key)
         if deployment is None:
             return None
@@ -62,7 +63,7 @@ class Reconciler:
             return await self._step(deployment, family_of(deployment, members))
         except ApiError as error:
             if is_terminating(error):
-                return None  # all creations fail from now on, and there is nothing that could be done
+                return None  # every creation fails from now on
             raise
 
     # Decide and act
@@ -102,7 +103,7 @@ class Reconciler:
         return Result(seconds_until_overdue(deployment, status, now))
 
     async def _aligned(self, deployment: Deployment, family: Family, now: datetime) -> tuple[Deployment, Family]:
-        """The new replica set, if there is one, gets the deployment's annotations, and the deployment its revision."""
+        """Copy the deployment's annotations to its new replica set, if any, and set the deployment's revision."""
         if family.new is None:
             return deployment, family
         changed = changed_annotations(deployment, family.new, max_revision(family.old) + 1)
@@ -114,7 +115,7 @@ class Reconciler:
         return deployment, Family(new, family.old)
 
     async def _rolled_out(self, deployment: Deployment, family: Family, now: datetime) -> tuple[Deployment, Family]:
-        """One more step towards the present template."""
+        """Advance the rollout by one step."""
         strategy = deployment.spec.strategy.type
         if strategy == ROLLING:
             deployment, family = await self._with_new(deployment, family, now)
@@ -130,7 +131,7 @@ class Reconciler:
         return deployment, await self._grown(deployment, family, wanted_by(deployment))
 
     async def _with_new(self, deployment: Deployment, family: Family, now: datetime) -> tuple[Deployment, Family]:
-        """Make the new replica set if there is none."""
+        """Create the new replica set if it is missing."""
         if family.new is not None:
             return deployment, family
         revision = max_revision(family.old) + 1

@@ -1,4 +1,4 @@
-"""Recreation: all old pods are gone before the first new one is made. Pure."""
+"""Recreate strategy: all old pods are gone before the first new one is created. Pure."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from kubeloop.controllers.deployment.replica_sets import Family, Scaling
 
 
 def removals(family: Family) -> list[Scaling]:
-    """Old replica sets end at once."""
+    """Scale all old replica sets to zero."""
     return [Scaling(one, 0) for one in family.active_old]
 
 
 def is_old_running(family: Family, pods_of: Callable[[ReplicaSet], Iterable[Pod]]) -> bool:
-    """Whether an old replica set says that it has pods, or has one that may still run."""
+    """Return True if an old replica set reports pods or has a pod that may still run."""
     if any(one.status.replicas > 0 for one in family.old):
         return True
     return any(not is_terminal(pod) for one in family.old for pod in pods_of(one))

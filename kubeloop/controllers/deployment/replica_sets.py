@@ -1,4 +1,4 @@
-"""The replica sets of a deployment: which one is of its present template, which are of former ones. Pure."""
+"""Splits the replica sets of a deployment into the new one and the old ones. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ replace = msgspec.structs.replace
 
 
 class Scaling(NamedTuple):
-    """A replica set and the size that it shall have."""
+    """A replica set and its desired size."""
 
     replica_set: ReplicaSet
     replicas: int
@@ -26,26 +26,28 @@ class Scaling(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """All replica sets that are a deployment's."""
+    """All replica sets of a deployment."""
 
-    new: ReplicaSet | None  # of the present template
+    new: ReplicaSet | None  # of the current template
     old: tuple[ReplicaSet, ...]  # of former ones, oldest first
 
     @property
     def all(self) -> tuple[ReplicaSet, ...]:
+        """All replica sets, the new one last."""
         return self.old if self.new is None else (*self.old, self.new)
 
     @property
     def active(self) -> tuple[ReplicaSet, ...]:
-        """Those that shall have pods."""
+        """Replica sets with a desired size above zero."""
         return tuple(one for one in self.all if size_of(one) > 0)
 
     @property
     def active_old(self) -> tuple[ReplicaSet, ...]:
+        """Old replica sets with a desired size above zero."""
         return tuple(one for one in self.old if size_of(one) > 0)
 
     def with_changed(self, changed: ReplicaSet) -> Family:
-        """The family after one of its members was written."""
+        """Return a copy in which one replica set is replaced by its written form."""
         uid = changed.metadata.uid
         if self.new is not None and self.new.metadata.uid == uid:
             return Family(changed, self.old)
@@ -53,7 +55,7 @@ class Family:
 
 
 def family_of(deployment: Deployment, members: Iterable[ReplicaSet]) -> Family:
-    """Tell new from old. Of several with the present template, the oldest is the new one."""
+    """Split the replica sets into new and old; of several with the current template the oldest is the new one."""
     template = deployment.spec.template
     by_age = sorted(members, key=age_rank)
     new = next((one for one in by_age if is_same_template(one.spec.template, template)), None)
@@ -61,13 +63,13 @@ def family_of(deployment: Deployment, members: Iterable[ReplicaSet]) -> Family:
 
 
 def age_rank(replica_set: ReplicaSet) -> tuple[str, str]:
-    """Sorts the oldest first; among equals the name decides."""
+    """Return a sort key that puts the oldest first; ties are broken by name."""
     meta = replica_set.metadata
     return meta.creation_timestamp or "", meta.name
 
 
 def is_same_template(one: PodTemplateSpec, other: PodTemplateSpec) -> bool:
-    """Whether two templates make the same pods, apart from the label that tells them from those of others."""
+    """Return True if two templates are equal apart from the pod-template-hash label."""
     if one.spec != other.spec:
         return False
     return _without_hash(one.metadata or ObjectMeta()) == _without_hash(other.metadata or ObjectMeta())
@@ -78,21 +80,22 @@ def _without_hash(meta: ObjectMeta) -> ObjectMeta:
 
 
 def without_hash(labels: Mapping[str, str]) -> dict[str, str]:
-    """Labels as the user gave them."""
+    """Return the labels without pod-template-hash."""
     return {key: value for key, value in labels.items() if key != HASH_LABEL}
 
 
 def size_of(replica_set: ReplicaSet) -> int:
-    """How many pods it shall have."""
+    """Return the desired number of pods of a replica set."""
     replicas = replica_set.spec.replicas
     return 1 if replicas is None else replicas
 
 
 def total_size(replica_sets: Iterable[ReplicaSet]) -> int:
+    """Return the sum of the desired sizes."""
     return sum(map(size_of, replica_sets))
 
 
 def wanted_by(deployment: Deployment) -> int:
-    """How many pods a deployment shall have."""
+    """Return the desired number of pods of a deployment."""
     replicas = deployment.spec.replicas
     return 1 if replicas is None else replicas

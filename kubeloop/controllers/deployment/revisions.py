@@ -1,6 +1,6 @@
-"""Revisions: each rollout has a number, and a replica set remembers which rollouts it stood for. Pure.
+"""Revisions: numbers each rollout and records in a replica set the revisions that it had. Pure.
 
-Annotations of the deployment are copied to its new replica set, so that each revision keeps what was said of it.
+The deployment's annotations are copied to its new replica set, so that each revision keeps its own, such as its cause.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kubeloop.controllers.deployment.scaling import DESIRED, MOST
 REVISION: Final = "deployment.kubernetes.io/revision"
 HISTORY: Final = "deployment.kubernetes.io/revision-history"
 ROLLBACK_TO: Final = "deprecated.deployment.rollback.rollbackTo"
-# What is about one object alone, and so never copied.
+# Annotations that describe one object alone and are never copied.
 _OWN: Final = frozenset(
     {"kubectl.kubernetes.io/last-applied-configuration", REVISION, HISTORY, DESIRED, MOST, ROLLBACK_TO}
 )
@@ -26,40 +26,42 @@ _UNLIMITED: Final = 2**31 - 1
 
 
 def revision_of(obj: Any) -> int | None:
-    """The revision of a deployment or replica set: zero if it has none, None if it is no number."""
+    """Return the revision of a deployment or replica set: 0 if it is missing, None if it is not a number."""
     text = obj.metadata.annotations.get(REVISION)
     return 0 if text is None else parse_revision(text)
 
 
 def parse_revision(text: str) -> int | None:
+    """Parse a revision; None if it is not a number."""
     return int(text) if _NUMBER.fullmatch(text) else None
 
 
 def max_revision(replica_sets: Iterable[ReplicaSet]) -> int:
+    """Return the highest revision."""
     return max((revision_of(one) or 0 for one in replica_sets), default=0)
 
 
 def last_revision(replica_sets: Iterable[ReplicaSet]) -> int:
-    """The one before the present one; zero if there is none."""
+    """Return the second highest revision, which precedes the current one; 0 if there is none."""
     known = sorted(number for one in replica_sets if (number := revision_of(one)) is not None)
     return max(known[-2], 0) if len(known) > 1 else 0
 
 
 def copied_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
-    """Those that go from a deployment to its new replica set, or back."""
+    """Return the annotations that are copied between a deployment and its new replica set."""
     return {key: value for key, value in annotations.items() if key not in _OWN}
 
 
 def own_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
-    """Those that stay where they are."""
+    """Return the annotations that are never copied."""
     return {key: value for key, value in annotations.items() if key in _OWN}
 
 
 def changed_annotations(deployment: Deployment, new: ReplicaSet, revision: int) -> dict[str, str]:
-    """What has to change in the new replica set's annotations, given the revision that follows all old ones.
+    """Return the annotations to change in the new replica set, given the revision after all old ones.
 
-    A revision never falls: it stays higher than all others after some of these are deleted. One that rises has had
-    another before, which goes into the history. What isn't a number isn't touched, nor is anything beside it.
+    A revision never decreases: it stays above all others even after some of these are deleted. When it rises, the
+    former one is added to the history. If the current revision is not a number, nothing is changed.
     """
     known = new.metadata.annotations
     present = revision_of(new) if known.get(REVISION) else 0
@@ -74,7 +76,7 @@ def changed_annotations(deployment: Deployment, new: ReplicaSet, revision: int) 
 
 
 def _history_with(revision: str, history: str) -> dict[str, str]:
-    """The oldest revisions are forgotten when there are too many."""
+    """Append a revision to the history and drop the oldest ones that exceed its length."""
     if not history or history.startswith(","):
         return {HISTORY: revision}
     kept = history.split(",")
@@ -84,7 +86,7 @@ def _history_with(revision: str, history: str) -> dict[str, str]:
 
 
 def superfluous(deployment: Deployment, old: Iterable[ReplicaSet]) -> list[ReplicaSet]:
-    """The old replica sets beyond the history's limit that have nothing left to do, oldest revision first."""
+    """Return the idle old replica sets above the history limit, lowest revision first."""
     limit = deployment.spec.revision_history_limit
     if limit is None or limit == _UNLIMITED:
         return []

@@ -1,4 +1,4 @@
-"""Rolling back on request of an annotation that clients of long ago leave: kubectl writes the old template itself."""
+"""Performs rollbacks requested by the deprecated annotation of old clients; current kubectl writes the old template."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ replace = msgspec.structs.replace
 
 
 class Outcome(NamedTuple):
-    """The deployment as it is to be written, and the event that tells of it."""
+    """The deployment to write and the event to record."""
 
     deployment: Deployment
     type: str
@@ -32,12 +32,12 @@ class Outcome(NamedTuple):
 
 
 def asked_revision(deployment: Deployment) -> int | None:
-    """The revision to go back to, zero for the last one; None if nobody asks, or in no number."""
+    """Return the requested revision, 0 for the previous one; None without a valid request."""
     return parse_revision(deployment.metadata.annotations.get(ROLLBACK_TO, ""))
 
 
 def rolled_back(deployment: Deployment, family: Family, asked: int) -> Outcome:
-    """The deployment with the template of another revision. In any case the request is taken away."""
+    """Return the deployment with the template of another revision; the request is removed in any case."""
     cleared = _without_request(deployment)
     revision = asked or last_revision(family.all)
     if revision == 0:
@@ -52,7 +52,7 @@ def rolled_back(deployment: Deployment, family: Family, asked: int) -> Outcome:
         return Outcome(cleared, "Warning", "DeploymentRollbackTemplateUnchanged", message)
     meta = template.metadata or ObjectMeta()
     template = replace(template, metadata=replace(meta, labels=without_hash(meta.labels)))
-    # What was said of the revision comes back with it.
+    # The annotations of the revision are restored with it.
     annotations = own_annotations(cleared.metadata.annotations) | copied_annotations(target.metadata.annotations)
     done = replace(
         cleared,

@@ -1,4 +1,4 @@
-"""A rolling update: the new replica set grows and the old ones shrink, within the deployment's limits. Pure."""
+"""Rolling update: scales the new replica set up and the old ones down, within the deployment's limits. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kubeloop.controllers.deployment.replica_sets import Family, Scaling, size_o
 
 
 def size_of_new(deployment: Deployment, family: Family) -> int:
-    """How large the new replica set may be by now; for one that is yet to be made, how large to make it."""
+    """Return the size that the new replica set may have now, also if it is yet to be created."""
     wanted = wanted_by(deployment)
     present = 0 if family.new is None else size_of(family.new)
     if present >= wanted:
@@ -20,10 +20,9 @@ def size_of_new(deployment: Deployment, family: Family) -> int:
 
 
 def shrinking(deployment: Deployment, family: Family) -> list[Scaling]:
-    """How the old replica sets get smaller: first by pods that aren't available anyway, lest they block the rollout,
-    then by as many as are available beyond need.
+    """Scale down old replica sets: first pods that are unavailable and would block the rollout, then surplus ones.
 
-    Unavailable pods of the new replica set count as needed: they must not make us remove more of the old ones.
+    Unavailable pods of the new replica set count as required, so that they don't cause more removals of old pods.
     """
     old = family.active_old
     unavailable = 0 if family.new is None else size_of(family.new) - _lasting(family.new, size_of(family.new))
@@ -60,7 +59,5 @@ def _without_surplus(deployment: Deployment, family: Family, old: Iterable[Repli
 
 
 def _lasting(replica_set: ReplicaSet, size: int) -> int:
-    """How many available pods it will still have once it has that size, which it may be on its way to: it removes
-    unavailable ones first.
-    """
+    """Return the number of available pods that remain at that size, since unavailable ones are removed first."""
     return min(replica_set.status.available_replicas, size)

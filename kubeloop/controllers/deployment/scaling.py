@@ -1,7 +1,7 @@
-"""Another number of pods: shared out among the replica sets in proportion to their sizes. Pure.
+"""Scales a deployment: distributes a change of its size over the replica sets in proportion. Pure.
 
-A change of size in the middle of a rollout neither hastens it nor holds it up. Replica sets carry in annotations for
-which size of the deployment they were scaled last; that is how a change of size is noticed.
+Scaling during a rollout neither speeds it up nor delays it. Replica sets record in annotations the deployment size
+for which they were last scaled; a difference reveals a scaling event.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ _INT32_MAX: Final = 2**31 - 1
 
 
 def size_annotations(deployment: Deployment) -> dict[str, str]:
-    """What a replica set remembers of the deployment that scaled it."""
+    """Build the desired-replicas and max-replicas annotations of a replica set."""
     return {DESIRED: str(wanted_by(deployment)), MOST: str(most_pods(deployment))}
 
 
 def is_scaled(deployment: Deployment, family: Family) -> bool:
-    """Whether the deployment has another size than its replica sets were scaled for."""
+    """Return True if the deployment's size differs from the one for which its replica sets were scaled."""
     wanted = wanted_by(deployment)
     return any(known not in (None, wanted) for known in (_count(one, DESIRED) for one in family.active))
 
 
 def rescaling(deployment: Deployment, family: Family) -> list[Scaling]:
-    """Which replica sets get which size, or only its annotations."""
+    """Return the replica sets to scale, or to annotate with the new size."""
     only = _only_active_or_newest(family)
     if only is not None:
         wanted = wanted_by(deployment)
         known = _count(only, DESIRED)
         return [] if size_of(only) == wanted and known in (None, wanted) else [Scaling(only, wanted)]
-    if is_saturated(deployment, family.new):  # others can only have been adopted
+    if is_saturated(deployment, family.new):  # others must have been adopted
         return [Scaling(one, 0) for one in family.active_old]
     if deployment.spec.strategy.type != ROLLING:
         return []
@@ -45,7 +45,7 @@ def rescaling(deployment: Deployment, family: Family) -> list[Scaling]:
 
 
 def is_saturated(deployment: Deployment, replica_set: ReplicaSet | None) -> bool:
-    """Whether it has all the pods of the deployment, available, and knows that there are no more to come."""
+    """Return True if the replica set has all pods of the deployment, available, and is annotated with that size."""
     wanted = wanted_by(deployment)
     return (
         replica_set is not None
@@ -72,7 +72,7 @@ def _is_outdated(deployment: Deployment, scaling: Scaling) -> bool:
 def _in_proportion(deployment: Deployment, active: Sequence[ReplicaSet]) -> list[Scaling]:
     allowed = most_pods(deployment) if wanted_by(deployment) > 0 else 0
     to_add = allowed - total_size(active)
-    # The larger first; of equals, the newer ones grow first and the older ones shrink first.
+    # Larger ones first; among equals, newer ones scale up first and older ones scale down first.
     ranked = sorted(active, key=age_rank, reverse=to_add > 0)
     ranked.sort(key=size_of, reverse=True)
     added, plan = 0, []
@@ -87,17 +87,17 @@ def _in_proportion(deployment: Deployment, active: Sequence[ReplicaSet]) -> list
 
 
 def _share(deployment: Deployment, replica_set: ReplicaSet, left: int) -> int:
-    """How many pods more or less one gets, of so many that are left to be shared out."""
+    """Return the number of pods to add or remove, limited by what is left to distribute."""
     fraction = _fraction(deployment, replica_set)
     return min(fraction, left) if left > 0 else max(fraction, left) if left < 0 else 0
 
 
 def _fraction(deployment: Deployment, replica_set: ReplicaSet) -> int:
-    """What is due to one by its size alone."""
+    """Return the proportional change of one replica set."""
     size = size_of(replica_set)
     if wanted_by(deployment) == 0:
         return -size
-    # Somebody may have taken the annotation away; then the present number of pods has to do.
+    # The annotation may have been removed; then the current number of pods is used.
     before = _count(replica_set, MOST) or deployment.status.replicas
     if before == 0:
         return 0

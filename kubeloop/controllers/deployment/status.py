@@ -1,4 +1,4 @@
-"""What a deployment says of itself: the sums over its replica sets, and whether enough pods are available. Pure."""
+"""Computes a deployment's status: sums over its replica sets and availability. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kubeloop.controllers.deployment.replica_sets import Family, total_size, wan
 
 
 def status_of(deployment: Deployment, family: Family, now: datetime) -> DeploymentStatus:
-    """The status by what the replica sets tell; conditions other than availability stay as they are."""
+    """Compute the status from the replica sets; conditions other than Available are kept."""
     everything = family.all
     available = sum(one.status.available_replicas for one in everything)
     if available >= fewest_available(deployment):
@@ -37,7 +37,7 @@ def status_of(deployment: Deployment, family: Family, now: datetime) -> Deployme
 
 
 def terminating(replica_sets: Iterable[ReplicaSet]) -> int | None:
-    """How many pods are about to go; None while a replica set that was seen to by its loop doesn't tell."""
+    """Return the number of terminating pods; None while an observed replica set does not report it."""
     count = 0
     for one in replica_sets:
         told = one.status.terminating_replicas
@@ -48,7 +48,7 @@ def terminating(replica_sets: Iterable[ReplicaSet]) -> int | None:
 
 
 def is_complete(deployment: Deployment, status: DeploymentStatus) -> bool:
-    """Whether all wanted pods are of the present template and available, and no others are left."""
+    """Return True if all desired pods are updated and available and no others are left."""
     wanted = wanted_by(deployment)
     return (
         status.updated_replicas == wanted

@@ -1,7 +1,7 @@
-"""What the deployment loop writes, and the events that tell of it; each write is remembered until the cache shows it.
+"""Writes deployments and replica sets, with events; each write is recorded until the cache shows it.
 
-The status is put as a whole, because the loop's role lets it update but not patch it; a server takes the status and
-the annotations of that, and nothing else.
+The status is updated as a whole, because the controller's role allows update but not patch; of that object the server
+accepts only the status and the annotations.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ replace = msgspec.structs.replace
 
 
 class Writer:
-    """Writes for deployments, and knows what it has written."""
+    """Performs and records the controller's writes."""
 
     def __init__(
         self,
@@ -49,22 +49,23 @@ class Writer:
         self._replica_sets = observer.written_replica_sets
 
     async def save(self, before: Deployment, after: Deployment) -> None:
-        """The status and revision of a deployment, if they have changed."""
+        """Write the status and revision of a deployment if they have changed."""
         if after.status == before.status and after.metadata.annotations == before.metadata.annotations:
             return
         saved = await self._client.update(after, subresource="status")
         self._deployments.note(key_of(saved), saved)
 
     async def replace(self, deployment: Deployment) -> None:
-        """The deployment itself: the one case is a rollback that was asked for."""
+        """Update the deployment itself; used only for a requested rollback."""
         saved = await self._client.update(deployment)
         self._deployments.note(key_of(saved), saved)
 
     def tell(self, deployment: Deployment, type: str, reason: str, message: str) -> None:
+        """Record an event on the deployment."""
         self._recorder.event(deployment, type, reason, message)
 
     async def scale(self, deployment: Deployment, scaling: Scaling) -> ReplicaSet:
-        """Give a replica set its size, and let it know for which size of the deployment."""
+        """Scale a replica set and annotate it with the size of the deployment."""
         one, size = scaling
         scaled = await self._patch(deployment, one, *resizing(one, size, size_annotations(deployment)))
         if size != size_of(one):
@@ -72,7 +73,7 @@ class Writer:
         return scaled
 
     async def align(self, deployment: Deployment, one: ReplicaSet, annotations: dict[str, str]) -> ReplicaSet:
-        """Bring the new replica set up to date with what may change without a new template."""
+        """Update the new replica set's fields that may change without a new template."""
         seconds = deployment.spec.min_ready_seconds
         spec = {"minReadySeconds": seconds} if one.spec.min_ready_seconds != seconds else {}
         if not spec and not annotations:
@@ -81,6 +82,7 @@ class Writer:
         return await self._patch(deployment, one, patch, MERGE_PATCH)
 
     async def remove(self, one: ReplicaSet) -> None:
+        """Delete the replica set if it still exists with this UID."""
         meta = one.metadata
         try:
             await self._client.delete(
@@ -90,12 +92,12 @@ class Writer:
             return
 
     async def create(self, deployment: Deployment, wanted: ReplicaSet) -> tuple[ReplicaSet, bool]:
-        """The replica set, and whether it wasn't there before. A failure is told in status and event."""
+        """Create the replica set; returns it and True if it is new. A failure is reported in status and event."""
         try:
             made: ReplicaSet = await self._client.create(wanted)
         except AlreadyExists:
             if (found := await self._existing(deployment, wanted)) is None:
-                raise  # tried again, under another name
+                raise  # retried under another name
             return found, False
         except ApiError as error:
             if not is_terminating(error):
@@ -107,8 +109,9 @@ class Writer:
         return made, True
 
     async def _existing(self, deployment: Deployment, wanted: ReplicaSet) -> ReplicaSet | None:
-        """The one with the same name, if we made it and don't see it yet. Else two templates have the same hash, and a
-        higher count of such collisions will give this one another.
+        """Return the existing replica set if it is ours; otherwise the hash collides, so count the collision.
+
+        A higher collision count gives the next attempt another name.
         """
         meta = wanted.metadata
         found = await self._client.get(ReplicaSet, meta.name, meta.namespace)
@@ -124,7 +127,7 @@ class Writer:
         message = f"Failed to create new replica set {quote(wanted.metadata.name)}: {error}"
         if has_deadline(deployment):
             failed = condition(PROGRESSING, "False", CREATE_ERROR, message, self._clock.now())
-            with suppress(ApiError):  # there is a greater trouble to tell of
+            with suppress(ApiError):  # the original failure is more important
                 await self.save(deployment, with_told(deployment, failed))
         self.tell(deployment, "Warning", CREATE_ERROR, message)
 
@@ -138,20 +141,20 @@ class Writer:
         meta = one.metadata
         try:
             changed: ReplicaSet = await self._client.patch(ReplicaSet, meta.name, patch, meta.namespace, type=type)
-        except Invalid as error:  # also the answer to a test that fails, and then only the cache is late
+        except Invalid as error:  # also returned for a failed test operation; then only the cache is outdated
             raise conflict("apps", "replicasets", meta.name, str(error)) from error
         self._replica_sets.note(key_of(deployment), changed)
         return changed
 
 
 def resizing(one: ReplicaSet, size: int, annotations: Mapping[str, str]) -> tuple[Any, str]:
-    """A patch, and its type, that does nothing to a namesake or to one whose size isn't what we think.
+    """Build a patch and its type that fails for another object of this name or for another current size.
 
-    It doesn't demand a version: replica sets tell of their pods all the time, and a write that waits for that to end
-    would come too late again and again.
+    It requires no resourceVersion: the status of replica sets changes often, so that such a write would conflict again
+    and again.
     """
     meta, before = one.metadata, size_of(one)
-    if not meta.annotations:  # there is no place to put them, and nobody to ask whether there still is none
+    if not meta.annotations:  # JSON patch needs an existing map, and a test cannot check for its absence
         demanded = {"resourceVersion": meta.resource_version, "annotations": dict(annotations)}
         return {"metadata": demanded, "spec": {"replicas": size}}, MERGE_PATCH
     return [

@@ -1,13 +1,13 @@
-"""Pods leave devices whose taints their claims don't tolerate: at once, or when the time is over for which they do.
+"""Evicts pods from devices whose taints their claims don't tolerate, at once or when the toleration expires.
 
-slices, rules, claims, pods ──▶ view: whose devices are tainted, since when? ──▶ condition, then deletion of pods
-                                                                        └──▶ status of rules: how far is it?
+slices, rules, claims, pods ──▶ view: tainted devices and their users ──▶ condition, then deletion of pods
+                                  └──▶ status of rules: progress
 
 Watches: pods, resource claims, resource slices, device taint rules.
 Owns: the condition EvictionInProgress of rules.
-Writes: the condition DisruptionTarget of pods that have to leave; deletes them; the status of rules.
-Wakes itself: when the time of a pod is over; for the status of a rule at most every ten seconds.
-Differs from upstream: the status of a rule is a patch instead of an apply; pods that have ended are left alone.
+Writes: the condition DisruptionTarget of pods to be evicted; deletes them; the status of rules.
+Wakes itself: when a pod's toleration expires; for the status of a rule at most every ten seconds.
+Differs from upstream: patches the status of a rule instead of applying it; ignores pods that have ended.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _BOUNDS = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0, 120.0, 180.0, 240
 
 
 class Key(NamedTuple):
-    """A pod that may have to leave, or a rule whose status may be old."""
+    """Queue key: a pod to be evicted, or a rule whose status may be outdated."""
 
     kind: Literal["pod", "rule"]
     namespace: str
@@ -55,6 +55,7 @@ class Key(NamedTuple):
 
 
 def wire(context: Context) -> Controller[Key]:
+    """Build the controller and register its event handlers."""
     view = View(
         *map(context.informers.of, map(resource_of_class, (Pod, ResourceClaim, ResourceSlice, DeviceTaintRule)))
     )
@@ -80,13 +81,14 @@ def wire(context: Context) -> Controller[Key]:
 
 
 class Waker:
-    """From changes to the pods that they may concern."""
+    """Maps events to the keys of affected pods and rules."""
 
     def __init__(self, view: View, queue: WorkQueue[Key]) -> None:
         self._view = view
         self._queue = queue
 
     def pod(self, old: Pod | None, new: Pod) -> None:
+        """Enqueue a pod whose use of claims has changed."""
         if not new.spec.resource_claims:
             return
         if old is not None and old is not new and _uses(old) == _uses(new):
@@ -94,13 +96,16 @@ class Waker:
         self._queue.add(Key("pod", new.metadata.namespace, new.metadata.name))
 
     def pod_gone(self, pod: Pod) -> None:
+        """Enqueue a deleted pod."""
         if pod.spec.resource_claims:
             self._queue.add(Key("pod", pod.metadata.namespace, pod.metadata.name))
 
     def claim(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
+        """Enqueue the pods that use a changed claim."""
         self._wake_users(one for one in (old, new) if one is not None)
 
     def slice(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
+        """Enqueue the pods that use devices with changed taints."""
         one = new or old
         if one is None:
             return
@@ -109,6 +114,7 @@ class Waker:
             self._wake_users(self._view.claims.by_index(CLAIMS_BY_DEVICE, str(where)))
 
     def rule(self, old: DeviceTaintRule | None, new: DeviceTaintRule | None) -> None:
+        """Enqueue a changed rule, and the pods that use its devices."""
         if new is not None:
             self._queue.add(Key("rule", "", new.metadata.name))
         if old is not None and new is not None and old.spec == new.spec:
@@ -128,7 +134,10 @@ def _uses(pod: Pod) -> object:
 
 
 class Evictor:
-    """Always true of `_planned`: pods that were there when last looked at, and have to leave later."""
+    """Evicts pods and reports the progress of rules.
+
+    Invariant of `_planned`: it holds pods that existed in their last sync and are to be evicted later.
+    """
 
     def __init__(self, context: Context, view: View, queue: WorkQueue[Key]) -> None:
         self._client = context.client
@@ -136,8 +145,8 @@ class Evictor:
         self._view = view
         self._queue = queue
         self._recorder = context.recorder.of_component(NAME)
-        self._planned: dict[Key, str] = {}  # uids
-        self._evicted: defaultdict[str, int] = defaultdict(int)  # pods, by the uid of the rule
+        self._planned: dict[Key, str] = {}  # UIDs
+        self._evicted: defaultdict[str, int] = defaultdict(int)  # number of pods, by the UID of the rule
         registry = context.telemetry.registry
         self._deleted = registry.counter(
             "device_taint_eviction_controller_pod_deletions_total", "Pods deleted since this instance started."
@@ -149,6 +158,7 @@ class Evictor:
         ).of()
 
     async def reconcile(self, key: Key) -> Result | None:
+        """Sync one pod or one rule."""
         return await self._reconcile_rule(key.name) if key.kind == "rule" else await self._reconcile_pod(key)
 
     # Pods
@@ -255,20 +265,20 @@ class Evictor:
 
 
 def is_told(rule: DeviceTaintRule, before: Condition, told: Told) -> bool:
-    """Whether a status says what there is to say; of a rule without an effect it is said once."""
+    """Return True if the status is up to date; for a rule with effect None it is written once per generation."""
     if before.observed_generation != rule.metadata.generation:
         return False
     return rule.spec.taint.effect == "None" or (before.status, before.reason, before.message) == told
 
 
 def as_evicting(rule: DeviceTaintRule) -> DeviceTaintRule:
-    """The rule as it would be if it made pods leave."""
+    """Return the rule with the effect NoExecute."""
     taint = msgspec.structs.replace(rule.spec.taint, effect=NO_EXECUTE)
     return msgspec.structs.replace(rule, spec=msgspec.structs.replace(rule.spec, taint=taint))
 
 
 def rest_of_period(rule: DeviceTaintRule, condition: Condition, now: datetime) -> float:
-    """How long a status that is about the present rule has to stay as it is."""
+    """Return the seconds for which the status of the current generation must stay unchanged."""
     if condition.observed_generation != rule.metadata.generation or condition.last_transition_time is None:
         return 0.0
     return STATUS_PERIOD - (now - parse_time(condition.last_transition_time)).total_seconds()

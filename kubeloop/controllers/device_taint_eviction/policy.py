@@ -1,4 +1,4 @@
-"""When a pod has to give up its devices because of their taints. Pure."""
+"""Computes when a pod must give up devices because of their taints. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_EXECUTE: Final = "NoExecute"
 
 
 class DeviceId(NamedTuple):
-    """Where a device is found."""
+    """Driver, pool and name of a device."""
 
     driver: str
     pool: str
@@ -28,6 +28,7 @@ class DeviceId(NamedTuple):
 
     @property
     def pool_key(self) -> str:
+        """Index value of the device's pool."""
         return f"{self.driver}/{self.pool}"
 
     def __str__(self) -> str:
@@ -35,23 +36,25 @@ class DeviceId(NamedTuple):
 
 
 class Cause(NamedTuple):
-    """A taint of a device that makes pods leave, and the uid of the rule that says so, if it is a rule."""
+    """An evicting taint of a device, and the UID of the rule that defines it, if any."""
 
     taint: DeviceTaint
     rule: str = ""
 
 
 class Eviction(NamedTuple):
-    """When a pod is to be deleted, and by which rules."""
+    """Time at which a pod is to be evicted, and the responsible rules."""
 
     due: datetime
     rules: frozenset[str]
 
     def joined(self, other: Eviction | None) -> Eviction:
+        """Combine two evictions: the earlier time and all rules."""
         return self if other is None else Eviction(min(self.due, other.due), self.rules | other.rules)
 
 
 def tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
+    """Return True if the toleration tolerates the taint."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:
@@ -62,7 +65,7 @@ def tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
 
 
 def eviction_of(result: DeviceRequestAllocationResult, causes: Iterable[Cause]) -> Eviction | None:
-    """When an allocated device has to be given up; None for not at all."""
+    """Return the eviction due to an allocated device; None if all taints are tolerated."""
     found: Eviction | None = None
     for cause in causes:
         due = _due(result.tolerations, cause.taint)
@@ -82,11 +85,11 @@ def _due(tolerations: Iterable[DeviceToleration], taint: DeviceTaint) -> datetim
     try:
         return since + timedelta(seconds=seconds)
     except OverflowError:
-        return None  # longer than dates go
+        return None  # beyond the range of dates
 
 
 def selects(rule: DeviceTaintRule, where: DeviceId) -> bool:
-    """Whether a rule is about a device."""
+    """Return True if the rule selects the device."""
     selector = rule.spec.device_selector
     if selector is None:
         return False
@@ -95,22 +98,24 @@ def selects(rule: DeviceTaintRule, where: DeviceId) -> bool:
 
 
 def pool_of(one: ResourceSlice) -> str:
+    """Return the index value of a slice's pool."""
     return f"{one.spec.driver}/{one.spec.pool.name}"
 
 
 def current(slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
-    """Of a pool's slices those of its newest generation."""
+    """Return the slices of a pool's newest generation."""
     listed = list(slices)
     newest = max((one.spec.pool.generation for one in listed), default=0)
     return [one for one in listed if one.spec.pool.generation == newest]
 
 
 def evicting_taints(device: Device) -> tuple[DeviceTaint, ...]:
+    """Return the device's taints with the effect NoExecute."""
     return tuple(one for one in device.taints if one.effect == NO_EXECUTE)
 
 
 def changed_devices(old: ResourceSlice | None, new: ResourceSlice | None) -> set[str]:
-    """The devices of a slice whose taints may matter differently now."""
+    """Return the devices of a slice whose evicting taints have changed."""
     before, after = _taints_of(old), _taints_of(new)
     if old is not None and new is not None and old.spec.pool.generation != new.spec.pool.generation:
         return before.keys() | after.keys()

@@ -1,4 +1,4 @@
-"""What the status of a rule says of how far the eviction is. Pure."""
+"""Builds the status condition of a rule that reports the progress of its evictions. Pure."""
 
 from __future__ import annotations
 
@@ -8,22 +8,25 @@ IN_PROGRESS = "EvictionInProgress"
 
 
 class Progress(NamedTuple):
-    """What there is to tell of."""
+    """Counts that the status reports."""
 
-    pods: int  # that have to leave, or would
+    pods: int  # to be evicted, or with effect None that would be
     namespaces: int
-    evicted: int  # since the loop began
-    published: int = 0  # devices, of a rule without an effect
+    evicted: int  # since the controller started
+    published: int = 0  # number of devices, with effect None
     allocated: int = 0
 
 
 class Told(NamedTuple):
+    """Status, reason and message of the condition."""
+
     status: str
     reason: str
     message: str
 
 
 def told_of(effect: str, progress: Progress) -> Told:
+    """Build the condition from the effect and the counts."""
     status, reason, message = _said(effect, progress)
     if progress.evicted:
         pods = "1 pod" if progress.evicted == 1 else f"{progress.evicted} pods"

@@ -1,4 +1,4 @@
-"""Devices, their taints and who uses them, as the caches show it."""
+"""Reads devices, their taints and their users from the caches."""
 
 from __future__ import annotations
 
@@ -27,31 +27,37 @@ CLAIMS_BY_DEVICE = "device taints: device"
 
 
 def results_of(claim: ResourceClaim) -> tuple[DeviceRequestAllocationResult, ...]:
+    """Return the allocated devices of a claim."""
     allocation = claim.status.allocation
     return () if allocation is None else allocation.devices.results
 
 
 def place_of(result: DeviceRequestAllocationResult) -> DeviceId:
+    """Return the ID of an allocated device."""
     return DeviceId(result.driver, result.pool, result.device)
 
 
 def devices_of(claim: ResourceClaim) -> tuple[str, ...]:
+    """Index a claim by its allocated devices."""
     return tuple(dict.fromkeys(str(place_of(one)) for one in results_of(claim)))
 
 
 @dataclass(frozen=True, slots=True)
 class View:
+    """Informers of the controller, with queries across them."""
+
     pods: Informer
     claims: Informer
     slices: Informer
     rules: Informer
 
     def add_indexers(self) -> None:
+        """Add the indexes that the queries need."""
         self.slices.add_indexer(SLICES_BY_POOL, _pools)
         self.claims.add_indexer(CLAIMS_BY_DEVICE, devices_of)
 
     def eviction_of_pod(self, pod: Pod, rules: Iterable[DeviceTaintRule] | None = None) -> Eviction | None:
-        """When a pod has to leave; of these rules, or of all that make pods leave."""
+        """Return the eviction of a pod, caused by these rules or by all evicting ones; None if it stays."""
         if not pod.spec.node_name or not is_active(pod):
             return None
         evicting = self._evicting_rules() if rules is None else list(rules)
@@ -66,7 +72,7 @@ class View:
         return [rule for rule in self.rules.list() if rule.spec.taint.effect == NO_EXECUTE]
 
     def _claims_of(self, pod: Pod) -> Iterator[ResourceClaim]:
-        """The claims that a pod uses, and that are reserved for it."""
+        """Return the claims that the pod uses and that are reserved for it."""
         for wanted in pod.spec.resource_claims:
             try:
                 named = claim_of(pod, wanted)
@@ -87,27 +93,28 @@ class View:
             if selects(rule, where):
                 yield Cause(rule.spec.taint, rule.metadata.uid)
 
-    # Who is concerned
+    # Users of devices
 
     def users_of(self, claim: ResourceClaim) -> Iterator[tuple[str, str]]:
-        """Namespace and name of the pods that a claim is reserved for."""
+        """Return namespace and name of the pods that a claim is reserved for."""
         for one in claim.status.reserved_for:
             if one.resource == "pods" and not one.api_group:
                 yield claim.metadata.namespace, one.name
 
     def claims_selected(self, rule: DeviceTaintRule) -> Iterator[ResourceClaim]:
+        """Return the claims with an allocated device that the rule selects."""
         for claim in self.claims.list():
             if any(selects(rule, place_of(one)) for one in results_of(claim)):
                 yield claim
 
     def pods_selected(self, rule: DeviceTaintRule) -> list[Pod]:
-        """Pods that use a device that a rule is about."""
+        """Return the pods that use a device that the rule selects."""
         keys = dict.fromkeys(key for claim in self.claims_selected(rule) for key in self.users_of(claim))
         found = (self.pods.get(*key) for key in keys)
         return [pod for pod in found if pod is not None]
 
     def count_devices(self, rule: DeviceTaintRule) -> tuple[int, int]:
-        """How many devices that are published, and how many that are allocated, a rule is about."""
+        """Return the numbers of published and of allocated devices that the rule selects."""
         published = 0
         for pool in self.slices.index_values(SLICES_BY_POOL):
             for one in current(self.slices.by_index(SLICES_BY_POOL, pool)):

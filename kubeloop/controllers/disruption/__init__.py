@@ -1,16 +1,16 @@
-"""Disruption budgets tell how many pods may be evicted now; marks of evictions that never came are taken back.
+"""Reports how many pods each disruption budget allows to evict; resets announced evictions that never happened.
 
-pod ── wakeups ──▶ queue ──▶ reconciler: its budget ── scales: how many pods should there be? ──▶ budget: status
-                     └─────▶ stale_targets: was it to be evicted, and lives on? ──▶ condition set to False
+pod ── wakeups ──▶ queue ──▶ reconciler: its budget ── scales: expected number of pods ──▶ budget: status
+              └─────▶ stale_targets: announced but not evicted ──▶ condition set to False
 
 Watches: disruption budgets; pods; and, to know their scale, deployments, replica sets, replication controllers and
-stateful sets. Other owners are asked for their scale subresource.
+stateful sets. For other owners it reads the scale subresource.
 Owns: nothing.
 Writes: the status of disruption budgets, with a precondition on their version, because evictions write it too; the
 status of pods.
-Wakes itself: two minutes after an eviction was allowed, to see whether the pod has gone.
-Differs from upstream: all budgets that match a pod are kept up to date, not one of them; a budget that a pod's labels
-have left is looked at too; what a server failed to answer is asked again.
+Wakes itself: two minutes after an eviction was allowed, to check if the pod is gone.
+Differs from upstream: all budgets that match a pod are updated, not just one of them; a budget that a relabelled pod no
+longer matches is synced too; failed requests are retried.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "disruption-controller"
-COMPONENT = "controllermanager"  # whom upstream's events name
+COMPONENT = "controllermanager"  # source component of upstream's events
 QUEUE = "disruption"
 
 
 def wire(context: Context) -> Controller[Concern]:
+    """Build the controller and register its event handlers."""
     budgets = context.informers.of(resource_of_class(PodDisruptionBudget))
     pods = context.informers.of(resource_of_class(Pod))
     kinds = (Deployment, ReplicaSet, StatefulSet, ReplicationController)
@@ -45,7 +46,7 @@ def wire(context: Context) -> Controller[Concern]:
         NAME, reconciler.reconcile, context.clock, workers=workers, queue=queue, telemetry=context.telemetry
     )
     for one in workloads:
-        controller.reads(one)  # what changes their scale changes pods
+        controller.reads(one)  # a change of their scale changes pods
     controller.watches(budgets, budget_concern, resync=context.resync_period())
     controller.listens_to(pods, PodWakeups(queue, budgets, recorder))
     return controller

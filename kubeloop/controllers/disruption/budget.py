@@ -1,4 +1,4 @@
-"""What a budget's status says: how many pods are healthy, how many have to be, and how many may go. Pure."""
+"""Computes a budget's status: healthy pods, required pods, and allowed disruptions. Pure."""
 
 from __future__ import annotations
 
@@ -17,48 +17,48 @@ from kubeloop.api.scalars.intstr import scaled_value
 from kubeloop.api.scalars.times import format_time, parse_time
 from kubeloop.api.scalars.wire import Time
 
-DELETION_TIMEOUT: Final = timedelta(minutes=2)  # from an allowed eviction to the pod's deletion, at most
+DELETION_TIMEOUT: Final = timedelta(minutes=2)  # limit from an allowed eviction to the pod's deletion
 ALLOWED: Final = "DisruptionAllowed"
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A budget's numbers."""
+    """Counts of a budget."""
 
     healthy: int
     desired: int
     expected: int
-    disrupted: Mapping[str, Time]  # pods whose eviction was allowed and which are still here
+    disrupted: Mapping[str, Time]  # pods whose eviction was allowed and that still exist
 
     @property
     def allowed(self) -> int:
-        """Nothing as long as no pods are expected: the first ones may come before anybody has counted them."""
+        """Number of allowed disruptions; 0 while no pods are expected, since new pods may not be counted yet."""
         return max(0, self.healthy - self.desired) if self.expected > 0 else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Evictions:
-    """What became of allowed evictions."""
+    """State of allowed evictions."""
 
     pending: Mapping[str, Time]
-    failed: tuple[Pod, ...]  # which should be gone by now
-    next_look: float | None  # seconds until the next one should be
+    failed: tuple[Pod, ...]  # should be deleted by now
+    next_look: float | None  # seconds until the next one expires
 
 
 def needs_scale(spec: PodDisruptionBudgetSpec) -> bool:
-    """Whether the budget is relative to how many pods there should be, and not just to those that there are."""
+    """Return True if the budget depends on the expected number of pods."""
     return spec.max_unavailable is not None or isinstance(spec.min_available, str)
 
 
 def desired_healthy(spec: PodDisruptionBudgetSpec, expected: int) -> int:
-    """How many pods have to stay; raises IntOrStringError for a text that is no percentage."""
+    """Return the number of pods that must stay healthy; raises IntOrStringError for an invalid percentage."""
     if spec.max_unavailable is not None:
         return max(0, expected - scaled_value(spec.max_unavailable, expected, True))
     return 0 if spec.min_available is None else scaled_value(spec.min_available, expected, True)
 
 
 def evictions_of(budget: PodDisruptionBudget, pods: Iterable[Pod], now: datetime) -> Evictions:
-    """Look for each pod whose eviction was allowed."""
+    """Find the pods whose eviction was allowed and is pending or has failed."""
     announced = budget.status.disrupted_pods
     pending: dict[str, Time] = {}
     failed: list[Pod] = []
@@ -77,14 +77,14 @@ def evictions_of(budget: PodDisruptionBudget, pods: Iterable[Pod], now: datetime
 
 
 def count_healthy(pods: Sequence[Pod], leaving: Mapping[str, Time]) -> int:
-    """Ready pods that nobody is about to delete."""
+    """Return the number of ready pods that are not being deleted or evicted."""
     return sum(
         pod.metadata.deletion_timestamp is None and pod.metadata.name not in leaving and is_ready(pod) for pod in pods
     )
 
 
 def status_patch(budget: PodDisruptionBudget, verdict: Verdict, now: datetime) -> dict[str, Any] | None:
-    """A strategic patch of the very state that was judged; None if it is up to date."""
+    """Build a strategic merge patch for the evaluated version; None if the status is up to date."""
     if _is_current(budget, verdict):
         return None
     meta, before = budget.metadata, budget.status
@@ -106,7 +106,7 @@ def status_patch(budget: PodDisruptionBudget, verdict: Verdict, now: datetime) -
 
 
 def failure_patch(budget: PodDisruptionBudget, why: str, now: datetime) -> dict[str, Any] | None:
-    """When nothing is known, nothing may go; None if the status says so already."""
+    """Build a patch that allows no disruptions after a failure; None if it is already reported."""
     before = budget.status
     failed = Condition(
         type=ALLOWED,
@@ -128,7 +128,7 @@ def _condition_after(status: PodDisruptionBudgetStatus, condition: Condition, no
 
 
 def _patch(budget: PodDisruptionBudget, status: dict[str, Any]) -> dict[str, Any]:
-    """Evictions count in the status too: it must still be the one that was judged."""
+    """Build the patch with its version as precondition, since evictions write the status too."""
     meta = budget.metadata
     return {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version}, "status": status}
 

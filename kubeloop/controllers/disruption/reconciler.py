@@ -1,4 +1,4 @@
-"""One budget judged anew, or one pod's announced eviction taken back."""
+"""Syncs one budget, or resets one pod's announced eviction."""
 
 from __future__ import annotations
 
@@ -35,11 +35,13 @@ _UNMANAGED = (
     "the PDB cannot be calculated correctly, which may result in undefined behavior. To account for these pods please "
     'set ".spec.minAvailable" field of the PDB to an integer value.'
 )
-# Asking again would not help: whoever changes what is wrong wakes the budget.
+# A retry would not help: a change that fixes the cause enqueues the budget.
 _LASTING = (Uncountable, IntOrStringError, SelectorError)
 
 
 class Reconciler:
+    """Reconciles budgets and pods by key."""
+
     def __init__(
         self, context: Context, budgets: Informer, pods: Informer, scales: Scales, recorder: EventRecorder
     ) -> None:
@@ -52,6 +54,7 @@ class Reconciler:
         self._status = StatusWriter(context.client, resource_of_class(PodDisruptionBudget))
 
     async def reconcile(self, concern: Concern) -> Result | None:
+        """Sync one budget or one pod; a failed budget allows no disruptions."""
         if concern.kind == "pod":
             return await self._retract(self._pods.get(concern.namespace, concern.name))
         budget = self._budgets.get(concern.namespace, concern.name)
@@ -60,7 +63,7 @@ class Reconciler:
         try:
             return await self._judge(budget)
         except Conflict:
-            raise  # somebody was evicted meanwhile: nothing is wrong with the budget
+            raise  # a pod was evicted meanwhile: the budget is fine
         except Exception as error:
             await self._fail(budget, error)
             if isinstance(error, _LASTING):
@@ -122,12 +125,12 @@ class Reconciler:
             said = _UNMANAGED.format(debug_text(budget.spec.selector))
             self._recorder.event(budget, "Warning", "UnmanagedPods", said)
         namespace = budget.metadata.namespace
-        for pod in kept:  # upstream says the namespace twice and never the name
+        for pod in kept:  # upstream's text repeats the namespace and omits the name
             said = f"Pod was expected by PDB {namespace}/{namespace} to be deleted but it wasn't"
             self._recorder.event(pod, "Warning", "NotDeleted", said)
 
     async def _fail(self, budget: PodDisruptionBudget, error: Exception) -> None:
-        """At least see to it that nothing is evicted while nothing is known."""
+        """Allow no disruptions while the state is unknown."""
         patch = failure_patch(budget, str(error), self._clock.now())
         if patch is not None:
             await self._status.write(budget, patch)

@@ -1,4 +1,4 @@
-"""How many pods there should be, by the word of whoever controls the pods that there are."""
+"""Finds the expected number of pods from the controllers of the existing ones."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from kubeloop.client import Client
 from kubeloop.client.errors import UnknownKind
 from kubeloop.runtime.informer.informer import Informer
 
-# Where a kind has lived in former versions of Kubernetes; references may still say so.
+# API groups of a kind in former versions of Kubernetes, which references may still name.
 _GROUPS = {"Deployment": ("apps", "extensions"), "ReplicaSet": ("apps", "extensions")}
 
 
 class Uncountable(Exception):
-    """It can't be told how many pods there should be, and asking again would not help."""
+    """Raised if the expected number cannot be found and a retry would not help."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """How many pods there should be, not counting those that nobody controls."""
+    """Expected number of pods, and the names of pods without a controller."""
 
     pods: int
     unmanaged: tuple[str, ...]
@@ -34,19 +34,21 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
+    """UID and replicas of a controller."""
+
     uid: str
     replicas: int
 
 
 class Scales:
-    """Knows the scale of all controllers, from caches as far as they go."""
+    """Reads the scale of controllers, from caches where possible."""
 
     def __init__(self, client: Client, workloads: Iterable[Informer]) -> None:
         self._client = client
         self._workloads = {one.resource.kind: one for one in workloads}
 
     async def expected(self, pods: Sequence[Pod]) -> Expected:
-        """The sum over all controllers of these pods. Raises `Uncountable` when one of them can't be found."""
+        """Sum the scale of all controllers of these pods. Raises `Uncountable` if one is missing."""
         scales: dict[str, int] = {}
         asked: set[str] = set()
         unmanaged: list[str] = []
@@ -65,14 +67,14 @@ class Scales:
         return Expected(sum(scales.values()), tuple(unmanaged))
 
     def _known(self, reference: OwnerReference, namespace: str) -> Scale | None:
-        """What caches know. A replica set that a deployment controls has its deployment's scale."""
+        """Return the cached scale; a replica set controlled by a deployment has the deployment's scale."""
         found = self._cached(reference, namespace)
         if found is not None and reference.kind == "ReplicaSet":
             manager = controller_of(found.metadata.owner_references)
             if manager is not None and manager.kind == "Deployment":
                 found = self._cached(manager, namespace)
         elif reference.kind == "Deployment":
-            return None  # which controls pods only by replica sets: the server may know better
+            return None  # controls pods only through replica sets, so the server may know better
         return None if found is None else Scale(found.metadata.uid, found.spec.replicas)
 
     def _cached(self, reference: OwnerReference, namespace: str) -> Any | None:

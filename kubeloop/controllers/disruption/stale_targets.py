@@ -1,4 +1,4 @@
-"""Pods whose eviction was announced and never came: when to take the announcement back. Pure."""
+"""Decides when to reset the announced eviction of a pod that was never deleted. Pure."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from kubeloop.api.pods.pod import is_terminal
 from kubeloop.api.scalars.times import format_time, parse_time
 
 TARGET: Final = "DisruptionTarget"
-TIMEOUT: Final = 120.0  # seconds from the announcement to the pod's deletion, at most
-BY_KUBELET: Final = "TerminationByKubelet"  # who may take as long as it likes
+TIMEOUT: Final = 120.0  # limit in seconds from the announcement to the pod's deletion
+BY_KUBELET: Final = "TerminationByKubelet"  # has no time limit
 
 
 def is_target(pod: Pod) -> bool:
-    """Whether the pod's end is announced, and neither begun nor over."""
+    """Return True if the pod has DisruptionTarget and is neither being deleted nor terminal."""
     if pod.metadata.deletion_timestamp is not None or is_terminal(pod):
         return False
     condition = find_condition(pod.status.conditions, TARGET)
@@ -24,7 +24,7 @@ def is_target(pod: Pod) -> bool:
 
 
 def seconds_until_stale(pod: Pod, now: datetime) -> float:
-    """How long an announcement is still believed."""
+    """Return the seconds until the announcement expires."""
     condition = find_condition(pod.status.conditions, TARGET)
     if condition is None or condition.last_transition_time is None:
         return 0.0
@@ -33,7 +33,7 @@ def seconds_until_stale(pod: Pod, now: datetime) -> float:
 
 
 def retraction(pod: Pod, now: datetime) -> dict[str, Any]:
-    """A strategic patch of the very state that was judged, which takes the announcement back."""
+    """Build a strategic merge patch that resets the condition of the evaluated version."""
     meta = pod.metadata
     condition = {
         "type": TARGET,

@@ -1,4 +1,4 @@
-"""What a change of a pod concerns: the budgets that select it, and itself if its eviction has been announced."""
+"""Maps a pod event to the budgets that select the pod, and to the pod if its eviction is announced."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kubeloop.runtime.queue.workqueue import WorkQueue
 
 
 class Concern(NamedTuple):
-    """What the loop looks after: a budget, or a pod."""
+    """Queue key: a budget or a pod."""
 
     kind: Literal["budget", "pod"]
     namespace: str
@@ -28,11 +28,12 @@ class Concern(NamedTuple):
 
 
 def budget_concern(budget: Any) -> tuple[Concern]:
+    """Return the key of a budget."""
     return (Concern("budget", budget.metadata.namespace, budget.metadata.name),)
 
 
 class PodWakeups:
-    """A handler of pod events."""
+    """Pod event handler that enqueues budgets and announced evictions."""
 
     def __init__(self, queue: WorkQueue[Concern], budgets: Informer, recorder: EventRecorder) -> None:
         self._queue = queue
@@ -40,10 +41,12 @@ class PodWakeups:
         self._recorder = recorder
 
     def on_add(self, pod: Pod) -> None:
+        """Enqueue the budgets of a new pod, and the pod if its eviction is announced."""
         self._wake_budgets(pod, "ADDED")
         self._wake_target(pod, "ADDED")
 
     def on_update(self, old: Pod, new: Pod) -> None:
+        """Enqueue the budgets of a changed pod, by its old and new labels."""
         if old.metadata.resource_version == new.metadata.resource_version:
             return
         if old.metadata.labels != new.metadata.labels:
@@ -52,6 +55,7 @@ class PodWakeups:
         self._wake_target(new, "MODIFIED")
 
     def on_delete(self, pod: Pod) -> None:
+        """Enqueue the budgets of a deleted pod."""
         self._wake_budgets(pod, "DELETED")
 
     def _wake_budgets(self, pod: Pod, event: Event) -> None:
@@ -73,7 +77,7 @@ class PodWakeups:
 
 
 def selects(budget: PodDisruptionBudget, pod: Pod) -> bool:
-    """Whether the budget is about the pod; one that can't be understood is about none."""
+    """Return True if the budget selects the pod; an invalid selector selects none."""
     try:
         return from_label_selector(budget.spec.selector).matches(pod.metadata.labels)
     except SelectorError:

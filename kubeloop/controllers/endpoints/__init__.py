@@ -1,14 +1,14 @@
-"""Every service with a selector has an Endpoints object of its name that lists its pods' addresses.
+"""Maintains an Endpoints object for every Service with a selector, which lists its pods' addresses.
 
-pod, service, endpoints ──▶ queue ──▶ reconciler ── subsets: which addresses, at which ports? ──▶ create, change, delete
+pod, service, endpoints ──▶ queue ──▶ reconciler ── subsets: addresses and ports ──▶ create, change, delete
 
 Watches: services, pods, endpoints.
 Owns: the endpoints of services with a selector.
 Writes: creates, changes and deletes endpoints; a change has a precondition on their version.
-Wakes itself: at the end of a large service's rest between two writes. Once after its start it looks at all endpoints,
+Wakes itself: at the end of a large service's pause between two writes. Once after its start it checks all endpoints,
 and deletes those whose service is gone.
-Differs from upstream: a large service rests for up to a second between two writes that its pods ask for; endpoints with
-too many addresses are not written again and again; a pod that ended without ever being ready is removed at once.
+Differs from upstream: a large service pauses for up to a second between two writes caused by its pods; endpoints with
+too many addresses are not written repeatedly; a pod that ended without ever being ready is removed at once.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ QUEUE = "endpoint"
 
 
 def wire(context: Context) -> Controller[ObjectKey]:
+    """Build the controller and register its event handlers."""
     informers, clock = context.informers, context.clock
     services, pods, endpoints = (informers.of(resource_of_class(kind)) for kind in (Service, Pod, Endpoints))
     queue: WorkQueue[ObjectKey] = WorkQueue(clock, name=QUEUE, registry=context.telemetry.registry)

@@ -1,4 +1,4 @@
-"""One service looked at: what its Endpoints object should say, and whether it does."""
+"""Syncs one Service: compares its Endpoints object with the desired one."""
 
 from __future__ import annotations
 
@@ -26,15 +26,17 @@ from kubeloop.runtime.objects.keys import ObjectKey, key_of
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 COMPONENT: Final = "endpoint-controller"
-LEFTOVERS: Final = ObjectKey("", "endpoints without a service")  # no service: these have a namespace
+LEFTOVERS: Final = ObjectKey("", "endpoints without a service")  # not a Service key: those have a namespace
 OVER_CAPACITY: Final = "endpoints.kubernetes.io/over-capacity"
 MANAGED_BY: Final = "endpoints.kubernetes.io/managed-by"
 HEADLESS: Final = "service.kubernetes.io/headless"
-LEADER: Final = "control-plane.alpha.kubernetes.io/leader"  # such endpoints are locks, and have no service
+LEADER: Final = "control-plane.alpha.kubernetes.io/leader"  # such endpoints are leader election locks without a Service
 
 
 @dataclass(slots=True, kw_only=True)
 class Reconciler:
+    """Reconciles Endpoints by the key of their Service."""
+
     client: Client
     services: Informer
     endpoints: Informer
@@ -47,6 +49,7 @@ class Reconciler:
     _trigger_times: TriggerTimes = field(default_factory=TriggerTimes)
 
     async def reconcile(self, key: ObjectKey) -> None:
+        """Sync the Endpoints of one Service; a special key checks all for a missing Service."""
         if key == LEFTOVERS:
             self._wake_leftovers()
             return
@@ -59,13 +62,13 @@ class Reconciler:
             await self._serve(key, service, current)
 
     def _wake_leftovers(self) -> None:
-        """Once after the start: a service may have gone while nobody looked."""
+        """Enqueue all endpoints once after the start, since a Service may have been deleted while none ran."""
         for one in self.endpoints.list():
             if LEADER not in one.metadata.annotations:
                 self.queue.add(key_of(one))
 
     async def _delete(self, key: ObjectKey, current: Endpoints | None) -> None:
-        # One that isn't in the cache may have been made by this loop without an answer.
+        # One that is not in the cache may have been created without a response.
         if current is not None or self._trigger_times.knows(key):
             this_one = None if current is None else Preconditions(uid=current.metadata.uid)
             with suppress(NotFound):
@@ -106,7 +109,7 @@ class Reconciler:
 
 
 def wanted_endpoints(service: Service, found: Subsets, current: Endpoints | None, trigger_time: str) -> Endpoints:
-    """The object as it should be; annotations of others stay."""
+    """Build the desired object; annotations of others are kept."""
     kept = truncated(found)
     meta = service.metadata if current is None else current.metadata
     annotations = {} if current is None else dict(current.metadata.annotations)
@@ -126,6 +129,7 @@ def wanted_endpoints(service: Service, found: Subsets, current: Endpoints | None
 
 
 def labels_of(service: Service) -> dict[str, str]:
+    """Return the labels of the Endpoints object."""
     labels = dict(service.metadata.labels)
     if has_cluster_ip(service):
         labels.pop(HEADLESS, None)
@@ -136,7 +140,7 @@ def labels_of(service: Service) -> dict[str, str]:
 
 
 def is_current(current: Endpoints, wanted: Endpoints) -> bool:
-    """Whether there is nothing to write. When the last change was is no reason to write, nor is the headless label."""
+    """Return True if there is nothing to write; the trigger time and the headless label don't count."""
     before, after = current.metadata, wanted.metadata
     return (
         are_equal(current.subsets, wanted.subsets)
@@ -146,7 +150,7 @@ def is_current(current: Endpoints, wanted: Endpoints) -> bool:
 
 
 def endpoints_patch(current: Endpoints, wanted: Endpoints) -> dict[str, Any]:
-    """What a merge patch says to make the one of the other."""
+    """Build the merge patch from the current to the desired object."""
     before, after = current.metadata, wanted.metadata
     metadata: dict[str, Any] = {}
     if before.labels != after.labels:

@@ -1,4 +1,4 @@
-"""The addresses and ports of a service's pods as the subsets of an Endpoints object. Pure."""
+"""Builds the subsets of an Endpoints object from a Service's pods. Pure."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from kubeloop.controllers.shared.endpoints.offers import (
 )
 from kubeloop.controllers.shared.endpoints.repacking import repacked
 
-CAPACITY: Final = 1000  # addresses of one object
+CAPACITY: Final = 1000  # addresses per object
 
 Subsets = tuple[EndpointSubset, ...]
 
 
 def subsets_of(service: Service, pods: Iterable[Pod]) -> Subsets:
-    """What an Endpoints object says of a service with these pods."""
+    """Build the subsets of a Service with these pods."""
     found: list[EndpointSubset] = []
     all_ready = service.spec.publish_not_ready_addresses
     for pod in pods:
@@ -51,7 +51,7 @@ def subsets_of(service: Service, pods: Iterable[Pod]) -> Subsets:
 
 
 def _offered_ports(service: Service, pod: Pod) -> list[tuple[EndpointPort, ...]]:
-    """Each port that the pod offers, alone; a headless service may do without."""
+    """Return each port of the pod separately; a headless Service may have none."""
     if not service.spec.ports:
         return [()] if service.spec.cluster_ip == HEADLESS else []
     numbers = ((one, port_of(pod, one)) for one in service.spec.ports)
@@ -63,7 +63,7 @@ def _offered_ports(service: Service, pod: Pod) -> list[tuple[EndpointPort, ...]]
 
 
 def address_of(service: Service, pod: Pod) -> EndpointAddress | None:
-    """The pod's address of the service's first family; None if it has none."""
+    """Return the pod's address of the Service's first IP family; None if there is none."""
     meta = pod.metadata
     addresses = addresses_of(pod, _family_of(service, pod))
     if not addresses:
@@ -79,18 +79,18 @@ def address_of(service: Service, pod: Pod) -> EndpointAddress | None:
 def _family_of(service: Service, pod: Pod) -> str:
     if service.spec.ip_families:
         return service.spec.ip_families[0]
-    # A server that is older than families doesn't say.
+    # A server older than IP families does not set it.
     own = service.spec.cluster_ip
     return family_of(pod.status.pod_ip if own in ("", HEADLESS) else own) or "IPv4"
 
 
 def size_of(subsets: Subsets) -> int:
-    """How many addresses there are."""
+    """Return the number of addresses."""
     return sum(len(one.addresses) + len(one.not_ready_addresses) for one in subsets)
 
 
 def truncated(subsets: Subsets) -> Subsets:
-    """No more addresses than an object may have, ready ones first, each subset with its part of them."""
+    """Truncate to the capacity of an object, ready addresses first, in proportion over the subsets."""
     ready = sum(len(one.addresses) for one in subsets)
     if size_of(subsets) <= CAPACITY:
         return subsets
@@ -112,7 +112,7 @@ def _cut(subsets: Subsets, which: str, room: int) -> Subsets:
 
 
 def are_equal(current: Subsets, wanted: Subsets) -> bool:
-    """Whether two lists say the same, whatever versions of pods they refer to and however they are arranged."""
+    """Return True if two lists are equal apart from the versions of pods and the arrangement."""
     return _unversioned(current) == wanted or repacked(_unversioned(current)) == wanted
 
 

@@ -1,17 +1,17 @@
-"""Every service with a selector has slices that list its pods' addresses, changed by as few writes as possible.
+"""Maintains EndpointSlices for every Service with a selector, with as few writes as possible.
 
 pod, service, slice, node ──▶ queue ──▶ reconciler ── desired: an endpoint for each pod, grouped by ports
-                                                   ── packing: into which slices?
-                                                   ── traffic, topology: for which zones and nodes?
-                                                   ── writing: creations, changes, deletions
+                                                    ── packing: assignment to slices
+                                                    ── traffic, topology: hints for zones and nodes
+                                                    ── writing: creations, changes, deletions
 
 Watches: services, pods, nodes, endpoint slices.
-Owns: endpoint slices whose `managed-by` label names this loop.
+Owns: endpoint slices whose `managed-by` label names this controller.
 Writes: creates, changes and deletes these slices; a change has a precondition on the slice's version.
-Wakes itself: one second after somebody else changed a slice; at the end of a large service's rest between two writes.
-Differs from upstream: a large service rests for up to a second between two writes that its pods ask for; a service is
-looked at again when a node that one of its pods runs on appears or changes its zone; a pod that ended without ever
-being ready is removed at once; slices that were made before the loop started are made anew when somebody deletes them.
+Wakes itself: one second after another client changed a slice; at the end of a large service's pause between two writes.
+Differs from upstream: a large service pauses for up to a second between two writes caused by its pods; a service is
+synced again when a node that one of its pods runs on appears or changes its zone; a pod that ended without ever being
+ready is removed at once; slices that were created before the controller started are recreated when others delete them.
 """
 
 from __future__ import annotations
@@ -36,14 +36,15 @@ from kubeloop.runtime.queue.rate_limits import Bucket, ItemExponential, MaxOf
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "endpointslice-controller"
-COMPONENT = "endpoint-slice-controller"  # whom upstream's events name
+COMPONENT = "endpoint-slice-controller"  # source component of upstream's events
 QUEUE = "endpoint_slice"
-FIRST_RETRY = 1.0  # seconds; a failed look may have cost many writes
+FIRST_RETRY = 1.0  # seconds; a failed sync may have cost many writes
 LAST_RETRY = 1000.0
-SLICE_DELAY = 1.0  # after a change of a slice by others, in which more of them may come
+SLICE_DELAY = 1.0  # seconds after a change by another client, in which further ones are batched
 
 
 def wire(context: Context) -> Controller[ObjectKey]:
+    """Build the controller and register its event handlers."""
     informers, clock, config = context.informers, context.clock, context.config
     services, pods, nodes, slices = (
         informers.of(resource_of_class(kind)) for kind in (Service, Pod, Node, EndpointSlice)

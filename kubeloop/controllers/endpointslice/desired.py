@@ -1,4 +1,4 @@
-"""The endpoints that a service should have: one for each pod and family, grouped by the ports that pods offer. Pure."""
+"""Computes the desired endpoints of a Service: one per pod and IP family, grouped by ports. Pure."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ NodeOf = Callable[[str], Node | None]
 
 @dataclass(slots=True)
 class Desired:
-    """What a service should have in one family of addresses."""
+    """Desired endpoints of a Service in one IP family."""
 
     groups: dict[Ports, Group] = field(default_factory=dict)
-    skipped: list[Pod] = field(default_factory=list)  # whose node isn't known
+    skipped: list[Pod] = field(default_factory=list)  # pods on unknown nodes
 
 
 def address_types_of(service: Service) -> tuple[str, ...]:
-    """The kinds of addresses that a service has slices for."""
+    """Return the address types of a Service's slices."""
     families = tuple(one for one in service.spec.ip_families if one in ("IPv4", "IPv6"))
     if families:
         return families
-    # A server that is older than families doesn't say.
+    # A server older than IP families does not set it.
     address = service.spec.cluster_ip
     if address and address != HEADLESS:
         return (family_of(address) or "IPv4",)
@@ -45,7 +45,7 @@ def address_types_of(service: Service) -> tuple[str, ...]:
 
 
 def desired_of(service: Service, pods: Iterable[Pod], family: str, node_of: NodeOf) -> Desired:
-    """What the pods of a service offer. A pod on an unknown node is left out, unless the service wants all."""
+    """Build the endpoints of a Service's pods; a pod on an unknown node is skipped, unless all are published."""
     desired = Desired()
     ports_are_equal = not any(isinstance(one.target_port, str) for one in service.spec.ports)
     ports: Ports | None = None
@@ -66,7 +66,7 @@ def desired_of(service: Service, pods: Iterable[Pod], family: str, node_of: Node
 
 
 def endpoint_of(pod: Pod, node: Node | None, service: Service, family: str) -> Endpoint | None:
-    """A pod as an endpoint; None if it has no address of the family."""
+    """Build the endpoint of a pod; None if it has no address of the family."""
     addresses = addresses_of(pod, family)
     if not addresses:
         return None
@@ -87,7 +87,7 @@ def endpoint_of(pod: Pod, node: Node | None, service: Service, family: str) -> E
 
 
 def ports_of(service: Service, pod: Pod) -> Ports:
-    """The service's ports as the pod offers them; those that it doesn't know are left out."""
+    """Resolve the Service's ports for the pod; unknown ones are omitted."""
     found = ((one, port_of(pod, one)) for one in service.spec.ports)
     return in_order(
         EndpointPort(name=one.name, port=number, protocol=one.protocol, app_protocol=one.app_protocol)

@@ -1,4 +1,4 @@
-"""The loop's metrics, with upstream's names."""
+"""Metrics of the EndpointSlice controller, under upstream's names."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _DEFAULT_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0
 
 
 class Instruments:
-    """Counts what looks at services cost, and how well slices are filled."""
+    """Metrics of syncs, writes and the fill level of slices."""
 
     def __init__(self, registry: Registry, capacity: int) -> None:
         self._capacity = capacity
-        self._sizes: dict[tuple[ObjectKey, str], tuple[int, int, int]] = {}  # endpoints, slices, slices if well filled
+        self._sizes: dict[tuple[ObjectKey, str], tuple[int, int, int]] = {}  # endpoints, slices, slices at optimum
         self._distributions: dict[ObjectKey, str] = {}
         self._added = registry.histogram(
             f"{PREFIX}_endpoints_added_per_sync", "Endpoints added by a look at a service.", bounds=_COUNTS
@@ -51,10 +51,11 @@ class Instruments:
         )
 
     def synced(self, result: str) -> None:
+        """Count a sync by its result."""
         self._syncs.of(result).value += 1
 
     def planned(self, key: ObjectKey, address_type: str, plan: Plan) -> None:
-        """What a look at a service's slices of a kind of address came to."""
+        """Record the plan for a Service's slices of one address type."""
         self._added.observe(plan.added)
         self._removed.observe(plan.removed)
         by_ports: dict[Ports, int] = {}
@@ -64,9 +65,11 @@ class Instruments:
         self._sizes[key, address_type] = sum(by_ports.values()), len(plan.drafts), filled
 
     def written(self, topology: bool, distribution: str, slices: int) -> None:
+        """Record the number of slices written."""
         self._changed.of("Auto" if topology else "Disabled", distribution).observe(slices)
 
     def distributes(self, key: ObjectKey, distribution: str) -> None:
+        """Update the number of Services by traffic distribution."""
         before = self._distributions.pop(key, "")
         if before != distribution and before:
             self._services.of(before).value -= 1
@@ -76,6 +79,7 @@ class Instruments:
                 self._services.of(distribution).value += 1
 
     def forget(self, key: ObjectKey) -> None:
+        """Drop the values of a deleted Service."""
         self.distributes(key, "")
         for address_type in ("IPv4", "IPv6"):
             self._sizes.pop((key, address_type), None)

@@ -1,4 +1,4 @@
-"""What changes of nodes mean to services: pods whose node has appeared, zones, and the balance between zones."""
+"""Handles node events: missing nodes that appear, changed zones, and the balance between zones."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from kubeloop.runtime.informer.store import NODE, node_name_of
 from kubeloop.runtime.objects.keys import ObjectKey
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
-BALANCE: Final = ObjectKey("", "balance of zones")  # no service: these have a namespace
+BALANCE: Final = ObjectKey("", "balance of zones")  # not a Service key: those have a namespace
 
 
 class NodeWakeups:
-    """A handler of node events."""
+    """Node event handler that enqueues the affected Services."""
 
     def __init__(self, queue: WorkQueue[ObjectKey], pods: Informer, selection: Selection, topology: Topology) -> None:
         pods.add_indexer(NODE, node_name_of)
@@ -28,18 +28,20 @@ class NodeWakeups:
         self._pods = pods
         self._selection = selection
         self._topology = topology
-        self._missed: dict[str, set[ObjectKey]] = {}  # services with pods on nodes that aren't there, by node
+        self._missed: dict[str, set[ObjectKey]] = {}  # Services with pods on missing nodes, by node
 
     def missed(self, key: ObjectKey, pods: Iterable[Pod]) -> None:
-        """These pods of a service were left out, because nobody knows their nodes."""
+        """Record a Service whose pods were skipped because their nodes are unknown."""
         for pod in pods:
             self._missed.setdefault(pod.spec.node_name, set()).add(key)
 
     def on_add(self, node: Node) -> None:
+        """Schedule a check of the zones, and enqueue the Services that waited for the node."""
         self._rebalance(node)
         self._wake(self._missed.pop(node.metadata.name, ()), node)
 
     def on_update(self, old: Node, new: Node) -> None:
+        """Schedule a check of the zones, and enqueue the Services of a node whose zone has changed."""
         rezoned = old.metadata.labels.get(ZONE) != new.metadata.labels.get(ZONE)
         if rezoned or is_ready(old) != is_ready(new):
             self._rebalance(new)
@@ -49,10 +51,11 @@ class NodeWakeups:
             self._wake(set[ObjectKey]().union(*found), new)
 
     def on_delete(self, node: Node) -> None:
+        """Schedule a check of the zones."""
         self._rebalance(node)
 
     def rebalance(self) -> None:
-        """Wake the services that nodes have put out of balance."""
+        """Enqueue the Services that are out of balance."""
         for key in self._topology.overloaded():
             self._queue.add(key)
 

@@ -1,4 +1,4 @@
-"""Which endpoints go into which slices, so that few slices change and those that do are well filled. Pure."""
+"""Assigns endpoints to slices, so that few slices change and those are well filled. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kubeloop.controllers.shared.endpoints.slices import Ports, in_order, key_of
 
 @dataclass(slots=True)
 class Draft:
-    """A slice as it should be: another state of `base`, or a new one."""
+    """Desired state of a slice: a change of `base`, or a new slice."""
 
     base: EndpointSlice | None
     address_type: str
@@ -24,6 +24,7 @@ class Draft:
 
     @property
     def is_changed(self) -> bool:
+        """True if the slice differs from its base."""
         base = self.base
         return (
             base is None
@@ -35,7 +36,7 @@ class Draft:
 
 @dataclass(slots=True)
 class Plan:
-    """What becomes of a service's slices of one kind of address."""
+    """Changes of a Service's slices of one address type."""
 
     create: list[Draft] = field(default_factory=list)
     update: list[Draft] = field(default_factory=list)
@@ -45,6 +46,7 @@ class Plan:
     removed: int = 0
 
     def extend(self, other: Plan) -> None:
+        """Add the changes of another plan."""
         self.create += other.create
         self.update += other.update
         self.delete += other.delete
@@ -54,13 +56,13 @@ class Plan:
 
     @property
     def drafts(self) -> list[Draft]:
-        """All slices that there will be."""
+        """All slices that will exist."""
         return [*self.create, *self.update, *self.unchanged]
 
 
 @dataclass(frozen=True, slots=True)
 class Mold:
-    """What all slices of a service have in common."""
+    """Properties that all slices of a Service share."""
 
     address_type: str
     labels: Mapping[str, str]
@@ -68,7 +70,7 @@ class Mold:
 
 
 def plan_for(service: Service, existing: Sequence[EndpointSlice], desired: Desired, mold: Mold) -> Plan:
-    """How the existing slices become the desired ones. A service has at least one slice, be it empty."""
+    """Plan the changes from the existing to the desired slices; at least one slice remains, even if empty."""
     plan = Plan()
     by_ports: dict[Ports, list[EndpointSlice]] = {}
     for one in existing:
@@ -87,10 +89,10 @@ def plan_for(service: Service, existing: Sequence[EndpointSlice], desired: Desir
 
 
 def pack(existing: Sequence[EndpointSlice], group: Group, ports: Ports, mold: Mold) -> Plan:
-    """The slices of endpoints with the same ports.
+    """Assign the endpoints with the same ports to slices.
 
-    Slices that change anyway are filled first, the fullest before others. What is left over goes into one slice that
-    has room for all of it, else into new ones.
+    Slices that change anyway are filled first, the fullest before others. The rest goes into one slice that has room
+    for all of it, else into new ones.
     """
     left = dict(group)
     plan = Plan()
@@ -106,7 +108,7 @@ def pack(existing: Sequence[EndpointSlice], group: Group, ports: Ports, mold: Mo
 
 
 def _slice_with_room(plan: Plan, count: int, ports: Ports, mold: Mold) -> Draft:
-    """A slice that didn't change until now and takes all that is left, or a new one."""
+    """Return an unchanged slice that has room for the rest, or a new one."""
     found = _closest_fit(plan.unchanged, count, mold.capacity)
     if found is None:
         made = Draft(None, mold.address_type, ports, mold.labels, [])
@@ -118,7 +120,7 @@ def _slice_with_room(plan: Plan, count: int, ports: Ports, mold: Mold) -> Draft:
 
 
 def _keep_desired(plan: Plan, one: EndpointSlice, left: Group, ports: Ports, mold: Mold) -> None:
-    """What a slice keeps of its endpoints, in their present state; `left` loses them."""
+    """Keep the desired endpoints of a slice in their new state and remove them from `left`."""
     present = one.endpoints or ()
     kept: list[Endpoint] = []
     is_news = False
@@ -134,7 +136,7 @@ def _keep_desired(plan: Plan, one: EndpointSlice, left: Group, ports: Ports, mol
         else:
             plan.delete.append(one)
         return
-    # Unchanged endpoints keep their hints, until somebody looks at these.
+    # Unchanged endpoints keep their hints until these are evaluated.
     if are_current(one.metadata.labels, mold.labels):
         plan.unchanged.append(Draft(one, mold.address_type, ports, one.metadata.labels, list(present)))
     else:
@@ -142,14 +144,14 @@ def _keep_desired(plan: Plan, one: EndpointSlice, left: Group, ports: Ports, mol
 
 
 def _fill(draft: Draft, waiting: list[Endpoint], capacity: int) -> list[Endpoint]:
-    """Put into a slice what it has room for; the rest."""
+    """Fill a slice up to its capacity and return the rest."""
     room = max(0, capacity - len(draft.endpoints))
     draft.endpoints = [*draft.endpoints, *waiting[:room]]
     return waiting[room:]
 
 
 def _closest_fit(drafts: Iterable[Draft], count: int, capacity: int) -> Draft | None:
-    """The slice that is closest to full once so many endpoints are added."""
+    """Return the slice that becomes the fullest with this many more endpoints."""
     if count >= capacity:
         return None
     fitting = [one for one in drafts if len(one.endpoints) + count <= capacity]
@@ -157,7 +159,7 @@ def _closest_fit(drafts: Iterable[Draft], count: int, capacity: int) -> Draft | 
 
 
 def _keep_placeholder(plan: Plan, service: Service, mold: Mold) -> None:
-    """Where no slice would be left, one without endpoints and ports stays or is made."""
+    """Keep or create one empty slice if no slice would be left."""
     if len(plan.delete) == 1 and _is_placeholder(plan.delete[0], service, mold):
         one = plan.delete.pop()
         plan.unchanged.append(Draft(one, mold.address_type, (), one.metadata.labels, []))
@@ -170,9 +172,9 @@ def _is_placeholder(one: EndpointSlice, service: Service, mold: Mold) -> bool:
 
 
 def _reuse(plan: Plan, service: Service) -> None:
-    """Instead of deleting one slice and creating another, change the one into the other.
+    """Turn a deletion and a creation into one update.
 
-    One that belongs to a former service of the same name is left to go.
+    A slice that belongs to an earlier Service of the same name is still deleted.
     """
     kept: list[EndpointSlice] = []
     for one in plan.delete:
@@ -184,7 +186,7 @@ def _reuse(plan: Plan, service: Service) -> None:
 
 
 def is_owned_by(one: EndpointSlice, service: Service) -> bool:
-    """Whether a slice belongs to this very service, and not to a former one of the same name."""
+    """Return True if the slice belongs to this Service, not to an earlier one of the same name."""
     uid = service.metadata.uid
     return any(
         owner.uid == uid and owner.kind == "Service" and owner.api_version == "v1"

@@ -1,4 +1,4 @@
-"""One service looked at: which endpoints it should have, which slices it has, and what to write."""
+"""Syncs one Service: computes its endpoints, compares its slices, and writes the changes."""
 
 from __future__ import annotations
 
@@ -32,15 +32,17 @@ from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
 
 class NodeMissing(Exception):
-    """A pod was left out because nobody knows its node."""
+    """Raised if a pod was skipped because its node is unknown."""
 
 
 class Incomplete(Exception):
-    """Some of a service's slices are not as they should be."""
+    """Raised if some of a Service's slices could not be synced."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Reconciler:
+    """Reconciles EndpointSlices by the key of their Service."""
+
     services: Informer
     nodes: Informer
     selection: Selection
@@ -55,6 +57,7 @@ class Reconciler:
     _trigger_times: TriggerTimes = field(default_factory=TriggerTimes)
 
     async def reconcile(self, key: ObjectKey) -> None:
+        """Sync the slices of one Service; a special key rebalances zones."""
         if key == BALANCE:
             self.node_wakeups.rebalance()
             return
@@ -131,7 +134,7 @@ class Reconciler:
             self.recorder.event(service, telling.type, telling.reason, telling.message)
 
     async def _delete(self, key: ObjectKey, slices: Sequence[EndpointSlice], problems: list[Exception]) -> int:
-        """Of kinds of addresses that the service no longer has."""
+        """Delete the slices of address types that the Service no longer has."""
         deleted = 0
         for one in slices:
             self.topology.forget(key, one.address_type)
@@ -149,7 +152,7 @@ class Reconciler:
         self.recorder.event(service, "Warning", "FailedToUpdateEndpointSlices", message)
         causes = [one.__cause__ for one in problems]
         if all(isinstance(one, Conflict | NotFound | AlreadyExists) for one in causes) and causes[0] is not None:
-            raise causes[0]  # the cache was behind: nothing is wrong
+            raise causes[0]  # the cache was outdated: nothing is wrong
         raise Incomplete(said) from problems[0]
 
     def _forget(self, key: ObjectKey) -> None:
@@ -158,6 +161,6 @@ class Reconciler:
 
 
 def text_of(problems: Sequence[Exception]) -> str:
-    """Several problems in one sentence, as upstream puts it: each once."""
+    """Join several problems into one message as upstream does, each once."""
     texts = list(dict.fromkeys(str(one) for one in problems))
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"

@@ -1,4 +1,4 @@
-"""The labels of a service's slices: the service's own, and those by which slices are found. Pure."""
+"""Labels of a Service's slices: the Service's own and those that identify slices. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RESERVED: Final = frozenset({MANAGED_BY, SERVICE_NAME, HEADLESS})
 
 
 def labels_of(service: Service) -> dict[str, str]:
-    """What a slice of the service is labelled with; the service has no say in the reserved ones."""
+    """Return the labels of a Service's slices; reserved ones are not taken from the Service."""
     labels = _free(service.metadata.labels)
     if not has_cluster_ip(service):
         labels[HEADLESS] = ""
@@ -25,7 +25,7 @@ def labels_of(service: Service) -> dict[str, str]:
 
 
 def are_current(labels: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
-    """Whether a slice has what comes from its service. The reserved labels alone are no reason to write."""
+    """Return True if a slice has the Service's labels; reserved labels alone are no reason to write."""
     return _free(labels) == _free(wanted)
 
 

@@ -1,4 +1,4 @@
-"""Which services have hints by the capacity of zones, and which of them nodes that come and go put out of balance."""
+"""Tracks Services with hints by zone capacity, and finds those that node changes put out of balance."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DISABLED = "Topology Aware Hints has been disabled"
 
 @dataclass(frozen=True, slots=True)
 class Telling:
-    """An event about the service."""
+    """Event to record on the Service."""
 
     type: Literal["Normal", "Warning"]
     reason: str
@@ -26,14 +26,14 @@ class Telling:
 
 @dataclass(slots=True)
 class _Hints:
-    """Of one service."""
+    """Hints of one Service."""
 
-    by_type: dict[str, dict[str, int]] = field(default_factory=dict)  # how many each zone has, for a kind of address
-    populated: bool = False  # whether people were told that it has some
+    by_type: dict[str, dict[str, int]] = field(default_factory=dict)  # number of endpoints by zone, for each type
+    populated: bool = False  # True if the event about enabled hints was recorded
 
 
 class Topology:
-    """The distribution of nodes, and of the endpoints of services that ask for it."""
+    """Distribution of nodes over zones, and of the endpoints of Services that request it."""
 
     def __init__(self, nodes: Informer) -> None:
         self._nodes = nodes
@@ -42,16 +42,18 @@ class Topology:
         self._services: dict[ObjectKey, _Hints] = {}
 
     def nodes_changed(self) -> None:
+        """Mark the ratios as outdated."""
         self._is_stale = True
 
     @property
     def ratios(self) -> Ratios | None:
+        """Share of each zone in the total capacity, recomputed after node changes."""
         if self._is_stale:
             self._ratios, self._is_stale = ratios_of(self._nodes.list()), False
         return self._ratios
 
     def overloaded(self) -> list[ObjectKey]:
-        """The services whose hints send too much to some zone."""
+        """Return the Services whose hints overload a zone."""
         ratios = self.ratios
         return [
             key
@@ -60,7 +62,7 @@ class Topology:
         ]
 
     def hint(self, key: ObjectKey, address_type: str, plan: Plan) -> Telling | None:
-        """Give a service's endpoints their hints, or take them away where they would do harm."""
+        """Set the hints of a Service's endpoints, or remove them if they cannot be assigned safely."""
         try:
             found = hint_by_zones(plan, self.ratios)
         except Unhintable as error:
@@ -75,14 +77,14 @@ class Topology:
         return _telling("Normal", "TopologyAwareHintsEnabled", ENABLED, address_type)
 
     def stop_hinting(self, key: ObjectKey, address_type: str) -> Telling | None:
-        """The service doesn't want such hints, or no longer."""
+        """Drop the hints of a Service that does not want them; returns an event if it had some."""
         hints = self._services.get(key)
         had_some = hints is not None and hints.populated
         self.forget(key, address_type)
         return _telling("Warning", "TopologyAwareHintsDisabled", DISABLED, address_type) if had_some else None
 
     def forget(self, key: ObjectKey, address_type: str = "") -> None:
-        """Forget what a service has of a kind of address, or of all."""
+        """Drop the hints of one address type, or of all."""
         hints = self._services.get(key)
         if hints is None:
             return

@@ -1,4 +1,4 @@
-"""Hints for whom an endpoint is, where a service says that its traffic should stay close. Pure."""
+"""Sets topology hints for Services with a traffic distribution. Pure."""
 
 from __future__ import annotations
 
@@ -15,32 +15,34 @@ HintsOf = Callable[[Endpoint], EndpointHints | None]
 
 PREFER_SAME_NODE: Final = "PreferSameNode"
 CLOSE: Final = frozenset({"PreferClose", "PreferSameZone", PREFER_SAME_NODE})
-OLD_ANNOTATION: Final = "service.kubernetes.io/topology-aware-hints"  # counts before the newer one
+OLD_ANNOTATION: Final = "service.kubernetes.io/topology-aware-hints"  # takes precedence over the newer one
 ANNOTATION: Final = "service.kubernetes.io/topology-mode"
 
 
 def wants_topology(annotations: Mapping[str, str]) -> bool:
-    """Whether a service asks for hints by the capacity of zones; its traffic distribution is ignored then."""
+    """Return True if a Service requests hints by zone capacity; its traffic distribution is then ignored."""
     return annotations.get(OLD_ANNOTATION, annotations.get(ANNOTATION)) in ("Auto", "auto")
 
 
 def distribution_of(service: Service) -> str:
-    """How close a service's traffic should stay; empty if it doesn't matter."""
+    """Return the effective traffic distribution, or an empty string."""
     wanted = service.spec.traffic_distribution
     return wanted if wanted in CLOSE and not wants_topology(service.metadata.annotations) else ""
 
 
 def hint_at_closeness(plan: Plan, distribution: str) -> None:
-    """Each ready endpoint is for its own zone, and for its own node where that is asked for."""
+    """Hint each ready endpoint to its own zone, and to its own node if requested."""
     nodes_too = distribution == PREFER_SAME_NODE
     rehint(plan, lambda one: close_hints(one, nodes_too) if one.conditions.ready else one.hints)
 
 
 def remove_hints(plan: Plan) -> None:
+    """Remove all hints."""
     rehint(plan, lambda _: None)
 
 
 def close_hints(endpoint: Endpoint, nodes_too: bool) -> EndpointHints | None:
+    """Build the hints for an endpoint's own zone and node."""
     zones = () if endpoint.zone is None else (ForZone(name=endpoint.zone),)
     node = endpoint.node_name if nodes_too else None
     nodes = () if node is None else (ForNode(name=node),)
@@ -48,7 +50,7 @@ def close_hints(endpoint: Endpoint, nodes_too: bool) -> EndpointHints | None:
 
 
 def rehint(plan: Plan, hints_of: HintsOf) -> None:
-    """Give all endpoints their hints; slices that change by it are written too."""
+    """Set the hints of all endpoints; slices that change are moved to the updates."""
     for draft in (*plan.create, *plan.update):
         set_hints(draft, hints_of)
     unchanged, plan.unchanged = plan.unchanged, []
@@ -57,7 +59,7 @@ def rehint(plan: Plan, hints_of: HintsOf) -> None:
 
 
 def set_hints(draft: Draft, hints_of: HintsOf) -> bool:
-    """Whether this changed anything."""
+    """Set the hints of a slice; returns True if anything changed."""
     wanted = [hints_of(one) for one in draft.endpoints]
     if all(one.hints == hints for one, hints in zip(draft.endpoints, wanted, strict=True)):
         return False

@@ -1,4 +1,4 @@
-"""A plan for slices carried out: creations first, then changes, then deletions."""
+"""Executes a plan for slices: creations first, then changes, then deletions."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _SERVICE = resource_of_class(Service)
 
 
 class WriteFailed(Exception):
-    """A slice was not written; its cause is what the server said."""
+    """Raised if a slice was not written; its cause is the server's error."""
 
 
 class SliceWriter:
-    """Writes the slices of services, and remembers what it wrote."""
+    """Writes the slices of Services, and records the writes."""
 
     def __init__(self, client: Client, memory: SliceMemory, changes: Mapping[str, Value]) -> None:
         self._client = client
@@ -39,7 +39,7 @@ class SliceWriter:
         self._writer = Writer(client, resource_of_class(EndpointSlice))
 
     async def carry_out(self, service: Service, plan: Plan, trigger_time: str) -> int:
-        """How many slices were written. A service that is being deleted gets no new ones: these would outlive it."""
+        """Execute the plan; returns the number of slices written. A Service being deleted gets no new slices."""
         key = key_of(service)
         written = 0
         if service.metadata.deletion_timestamp is None:
@@ -57,7 +57,7 @@ class SliceWriter:
         return written
 
     async def _create(self, key: ObjectKey, one: EndpointSlice) -> bool:
-        """False if the namespace is being deleted: nothing more can be made there."""
+        """Create a slice; returns False if the namespace is being deleted."""
         try:
             made = await self._client.create(one)
         except Exception as error:
@@ -78,6 +78,7 @@ class SliceWriter:
         self._changes["update"].value += 1
 
     async def delete(self, key: ObjectKey, one: EndpointSlice) -> None:
+        """Delete a slice if it still exists with this UID."""
         this_one = Preconditions(uid=one.metadata.uid)
         try:
             await self._client.delete(EndpointSlice, one.metadata.name, key.namespace, preconditions=this_one)
@@ -91,6 +92,7 @@ class SliceWriter:
 
 
 def new_slice(service: Service, draft: Draft, trigger_time: str) -> EndpointSlice:
+    """Build a new slice."""
     meta = service.metadata
     return EndpointSlice(
         metadata=ObjectMeta(
@@ -107,7 +109,7 @@ def new_slice(service: Service, draft: Draft, trigger_time: str) -> EndpointSlic
 
 
 def slice_patch(base: EndpointSlice, draft: Draft, trigger_time: str) -> dict[str, Any]:
-    """What a merge patch says to make a slice what it should be."""
+    """Build the merge patch from a slice to its desired state."""
     metadata: dict[str, Any] = {}
     if base.metadata.labels != draft.labels:
         metadata["labels"] = map_patch(base.metadata.labels, draft.labels)

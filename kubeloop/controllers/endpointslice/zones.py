@@ -1,4 +1,4 @@
-"""How many endpoints each zone should have by the processors of its nodes, and how hints make it so. Pure."""
+"""Computes each zone's share of endpoints by the CPUs of its nodes, and the hints that achieve it. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kubeloop.api.scalars.quantity import parse_quantity
 from kubeloop.controllers.endpointslice.desired import ZONE
 from kubeloop.controllers.endpointslice.packing import Draft, Plan
 
-OVERLOAD: Final = 0.2  # by how much an endpoint may have more to do than its share
+OVERLOAD: Final = 0.2  # by how much an endpoint's load may exceed its share
 _EXCLUDED: Final = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 
 NO_ZONE: Final = "One or more endpoints do not have a zone specified"
@@ -33,12 +33,12 @@ Ratios = Mapping[str, float]
 
 
 class Unhintable(Exception):
-    """Hints would do harm, or can't be had; the message is for people."""
+    """Raised if hints would be harmful or cannot be computed; the message is for users."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """How many of a service's endpoints are for a zone."""
+    """Number of a Service's endpoints for one zone."""
 
     minimum: int
     maximum: int
@@ -46,12 +46,13 @@ class Share:
 
 
 def is_ready(node: Node) -> bool:
+    """Return True if the node is ready."""
     condition = find_condition(node.status.conditions, "Ready")
     return condition is not None and condition.status == "True"
 
 
 def ratios_of(nodes: Iterable[Node]) -> Ratios | None:
-    """Each zone's part of all processors; None if that isn't known of every node, or if there are not two zones."""
+    """Return each zone's share of all CPUs; None if a node's CPU or zone is unknown, or there are not two zones."""
     processors: dict[str, int] = {}
     for node in nodes:
         if any(label in node.metadata.labels for label in _EXCLUDED) or not is_ready(node):
@@ -68,7 +69,7 @@ def ratios_of(nodes: Iterable[Node]) -> Ratios | None:
 
 
 def shares_of(ratios: Ratios | None, endpoints: int) -> dict[str, Share]:
-    """How so many endpoints are divided among zones."""
+    """Divide the endpoints among zones; raises Unhintable."""
     if ratios is None:
         raise Unhintable(NODES_UNKNOWN)
     if len(ratios) < 2:
@@ -86,7 +87,7 @@ def shares_of(ratios: Ratios | None, endpoints: int) -> dict[str, Share]:
 
 
 def is_overloaded(hints: Mapping[str, int], ratios: Ratios | None) -> bool:
-    """Whether a zone has too few of the endpoints that hints were given to."""
+    """Return True if a zone has too few of the hinted endpoints."""
     if not hints:
         return False
     if not ratios:
@@ -98,9 +99,9 @@ def is_overloaded(hints: Mapping[str, int], ratios: Ratios | None) -> bool:
 
 
 def hint_by_zones(plan: Plan, ratios: Ratios | None) -> dict[str, int]:
-    """Give every ready endpoint a zone: its own first, then as many others as even things out.
+    """Assign every ready endpoint to a zone: first its own, then others for balance.
 
-    How many each zone has then. Slices that don't change and whose hints are still good stay as they are.
+    Returns the number of endpoints of each zone. Unchanged slices whose hints are still valid stay as they are.
     """
     ready = sum(_is_ready(one) for draft in plan.drafts for one in draft.endpoints)
     shares = shares_of(ratios, ready)
@@ -116,7 +117,7 @@ def hint_by_zones(plan: Plan, ratios: Ratios | None) -> dict[str, int]:
 
 
 def _keep_good_slices(plan: Plan, shares: Mapping[str, Share]) -> dict[str, int]:
-    """Count the hints of unchanged slices; a slice whose hints are no longer good is changed after all."""
+    """Count the hints of unchanged slices; a slice with invalid hints is moved to the updates."""
     total: dict[str, int] = {}
     unchanged, plan.unchanged = plan.unchanged, []
     for draft in unchanged:
@@ -133,7 +134,7 @@ def _keep_good_slices(plan: Plan, shares: Mapping[str, Share]) -> dict[str, int]
 def good_hints_of(
     endpoints: Iterable[Endpoint], already: Mapping[str, int], shares: Mapping[str, Share]
 ) -> dict[str, int] | None:
-    """How many hints each zone has of these endpoints; None if one lacks hints, or a zone has too many."""
+    """Count the hints by zone; None if an endpoint lacks hints or a zone exceeds its maximum."""
     found: dict[str, int] = {}
     for one in endpoints:
         if not _is_ready(one):
@@ -158,7 +159,7 @@ def _for_own_zone(endpoint: Endpoint, hints: dict[str, int]) -> Endpoint:
 
 
 def gives_and_takes(shares: Mapping[str, Share], hints: Mapping[str, int]) -> tuple[dict[str, int], dict[str, int]]:
-    """How many endpoints each zone gives to others, and how many it takes, in whole numbers."""
+    """Return how many endpoints each zone gives to others, and how many it receives."""
     surplus = {zone: hints.get(zone, 0) - share.desired for zone, share in shares.items()}
     spare = {zone: amount for zone, amount in surplus.items() if amount > 0}
     need = {zone: -amount for zone, amount in surplus.items() if amount < 0}
@@ -167,7 +168,7 @@ def gives_and_takes(shares: Mapping[str, Share], hints: Mapping[str, int]) -> tu
     while spare and need:
         giver, taker = max(spare, key=spare.__getitem__), max(need, key=need.__getitem__)
         give, take = spare[giver], need[taker]
-        if min(give, take) < 0.5 or max(give, take) < 1.0:  # moving one more would overshoot
+        if min(give, take) < 0.5 or max(give, take) < 1.0:  # moving another one would overshoot
             break
         giving[giver] = giving.get(giver, 0) + 1
         taking[taker] = taking.get(taker, 0) + 1

@@ -1,9 +1,9 @@
-"""Endpoints that somebody made for a service without a selector are mirrored in slices, for those who read only slices.
+"""Mirrors user-managed Endpoints of Services without a selector into EndpointSlices.
 
 endpoints, service, slice ──▶ queue ──▶ reconciler ── mirror: one slice for each subset and family ──▶ writes
 
 Watches: endpoints, services, endpoint slices.
-Owns: endpoint slices whose `managed-by` label names this loop.
+Owns: endpoint slices whose `managed-by` label names this controller.
 Writes: creates, changes and deletes these slices; a change has a precondition on the slice's version.
 Wakes itself: never.
 Differs from upstream: a slice that is being deleted no longer counts.
@@ -27,13 +27,14 @@ from kubeloop.runtime.queue.rate_limits import Bucket, ItemExponential, MaxOf
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "endpointslice-mirroring-controller"
-COMPONENT = "endpoint-slice-mirroring-controller"  # whom upstream's events name
+COMPONENT = "endpoint-slice-mirroring-controller"  # source component of upstream's events
 QUEUE = "endpoint_slice_mirroring"
-FIRST_RETRY = 1.0  # seconds; a failed look may have cost many writes
+FIRST_RETRY = 1.0  # seconds; a failed sync may have cost many writes
 LAST_RETRY = 100.0
 
 
 def wire(context: Context) -> Controller[ObjectKey]:
+    """Build the controller and register its event handlers."""
     informers, clock, config = context.informers, context.clock, context.config
     endpoints, services, slices = (
         informers.of(resource_of_class(kind)) for kind in (Endpoints, Service, EndpointSlice)
@@ -72,7 +73,7 @@ def _is_mirrored(old: Endpoints | None, new: Endpoints | None) -> bool:
 
 
 def _matters(old: Service | None, new: Service | None) -> bool:
-    """Whether a service without a selector comes, goes, or becomes one with a selector."""
+    """Return True if a Service without a selector is added or deleted, or if its selector is added or removed."""
     if old is None or new is None:
         return any(one is not None and not one.spec.selector for one in (old, new))
     return bool(old.spec.selector) != bool(new.spec.selector)

@@ -1,4 +1,4 @@
-"""The loop's metrics, with upstream's names."""
+"""Metrics of the EndpointSlice mirroring controller, under upstream's names."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _COUNTS = exponential_bounds(2, 2, 15)
 
 
 class Instruments:
-    """Counts what mirroring costs."""
+    """Metrics of mirrored endpoints and slices."""
 
     def __init__(self, registry: Registry, most: int) -> None:
         self._most = most
-        self._sizes: dict[ObjectKey, tuple[int, int, int]] = {}  # endpoints, slices, slices if well filled
+        self._sizes: dict[ObjectKey, tuple[int, int, int]] = {}  # endpoints, slices, slices at optimum
         added, updated, removed = (
             registry.histogram(f"{PREFIX}_endpoints_{what}_per_sync", f"Endpoints {what} by a look.", bounds=_COUNTS)
             for what in ("added", "updated", "removed")
@@ -42,9 +42,11 @@ class Instruments:
         self.changes: Mapping[str, Value] = {one: operations.of(one) for one in ("create", "update", "delete")}
 
     def took(self, seconds: float) -> None:
+        """Record the duration of a sync."""
         self._seconds.observe(seconds)
 
     def planned(self, key: ObjectKey, found: Mirrored, plan: Plan) -> None:
+        """Record the planned changes of one Endpoints object."""
         self._added.observe(plan.added)
         self._updated.observe(plan.updated)
         self._removed.observe(plan.removed)
@@ -53,6 +55,7 @@ class Instruments:
         self._sizes[key] = sum(sizes), len(sizes), sum(-(-size // self._most) for size in sizes)
 
     def forget(self, key: ObjectKey) -> None:
+        """Drop the values of a deleted object."""
         self._sizes.pop(key, None)
 
     def _sum(self, index: int) -> int:

@@ -1,4 +1,4 @@
-"""What slices say that mirror an Endpoints object: one for each subset and family of addresses. Pure."""
+"""Computes the slices that mirror an Endpoints object: one for each subset and address family. Pure."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ SKIP: Final = "endpointslice.kubernetes.io/skip-mirror"
 LEADER: Final = "control-plane.alpha.kubernetes.io/leader"
 _ENDPOINTS: Final = resource_of_class(Endpoints)
 
-Place = tuple[str, Ports]  # the kind of address, and the ports: what a slice is for
+Place = tuple[str, Ports]  # address type and ports of a slice
 Group = dict[EndpointKey, Endpoint]
 
 
 @dataclass(slots=True)
 class Mirrored:
-    """What an Endpoints object comes to."""
+    """Endpoints to mirror, and the number of omitted addresses."""
 
     groups: dict[Place, Group] = field(default_factory=dict)
-    invalid: int = 0  # addresses that are none
-    skipped: int = 0  # addresses that are not mirrored, the invalid ones among them
+    invalid: int = 0  # invalid addresses
+    skipped: int = 0  # addresses that are not mirrored, including the invalid ones
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A slice as it should be: another state of `base`, or a new one."""
+    """Desired state of a slice: a change of `base`, or a new slice."""
 
     base: EndpointSlice | None
     place: Place
@@ -57,7 +57,7 @@ class Draft:
 
 @dataclass(slots=True)
 class Plan:
-    """What becomes of the slices."""
+    """Changes of the slices."""
 
     create: list[Draft] = field(default_factory=list)
     update: list[Draft] = field(default_factory=list)
@@ -68,12 +68,12 @@ class Plan:
 
 
 def should_mirror(endpoints: Endpoints) -> bool:
-    """Whether somebody wants this mirrored; locks are no endpoints at all."""
+    """Return True if the object is to be mirrored; leader election locks are not."""
     return endpoints.metadata.labels.get(SKIP) != "true" and LEADER not in endpoints.metadata.annotations
 
 
 def mirrored(endpoints: Endpoints, most: int) -> Mirrored:
-    """The endpoints of each slice, at most so many of a subset."""
+    """Return the endpoints of each slice, limited per subset."""
     found = Mirrored()
     for subset in repacked(endpoints.subsets):
         _mirror_subset(found, subset, most)
@@ -105,6 +105,7 @@ def _mirror_subset(found: Mirrored, subset: EndpointSubset, most: int) -> None:
 
 
 def endpoint_of(address: EndpointAddress, is_ready: bool) -> Endpoint:
+    """Build the endpoint of an address."""
     return Endpoint(
         addresses=(canonical(address.ip),),
         conditions=EndpointConditions(ready=is_ready),
@@ -115,7 +116,7 @@ def endpoint_of(address: EndpointAddress, is_ready: bool) -> Endpoint:
 
 
 def plan_for(endpoints: Endpoints, existing: Iterable[EndpointSlice], groups: Mapping[Place, Group]) -> Plan:
-    """One slice for each group of endpoints; what else there is goes."""
+    """Plan one slice for each group of endpoints; all other slices are deleted."""
     by_place: dict[Place, list[EndpointSlice]] = {}
     for one in existing:
         by_place.setdefault((one.address_type, in_order(one.ports or ())), []).append(one)
@@ -157,7 +158,7 @@ class _Changes(NamedTuple):
 
 
 def _changes(present: Sequence[Endpoint], group: Group) -> _Changes:
-    """How much of a slice has to change to hold a group."""
+    """Count the changes that a slice needs to hold a group."""
     kept = [(one, group[key]) for one in present if (key := key_of_endpoint(one)) in group]
     return _Changes(
         added=len(group) - len(kept),
@@ -167,7 +168,7 @@ def _changes(present: Sequence[Endpoint], group: Group) -> _Changes:
 
 
 def _has_metadata(one: EndpointSlice, endpoints: Endpoints) -> bool:
-    """Whether a slice has the labels and annotations that it should, and belongs to no former object of the name."""
+    """Return True if the slice has the desired labels and annotations, and no earlier owner of the same name."""
     meta = one.metadata
     name, uid = endpoints.metadata.name, endpoints.metadata.uid
     is_another = any(
@@ -177,7 +178,7 @@ def _has_metadata(one: EndpointSlice, endpoints: Endpoints) -> bool:
 
 
 def _reuse(plan: Plan) -> None:
-    """Instead of deleting one slice and creating another with the same kind of addresses, change the one."""
+    """Turn a deletion and a creation of the same address type into one update."""
     kept: list[EndpointSlice] = []
     for one in plan.delete:
         found = next((draft for draft in plan.create if draft.place[0] == one.address_type), None)
@@ -190,16 +191,18 @@ def _reuse(plan: Plan) -> None:
 
 
 def labels_of(endpoints: Endpoints) -> dict[str, str]:
+    """Return the labels of the mirroring slices."""
     return {**endpoints.metadata.labels, SERVICE_NAME: endpoints.metadata.name, MANAGED_BY: MANAGER}
 
 
 def annotations_of(endpoints: Endpoints) -> dict[str, str]:
-    """Those of the mirrored object that don't speak of that object itself."""
+    """Return the annotations to copy, without those about the Endpoints object itself."""
     own = (TRIGGER_TIME, LAST_APPLIED)
     return {key: value for key, value in endpoints.metadata.annotations.items() if key not in own}
 
 
 def new_slice(endpoints: Endpoints, draft: Draft) -> EndpointSlice:
+    """Build a new slice."""
     meta = endpoints.metadata
     address_type, ports = draft.place
     return EndpointSlice(
@@ -217,7 +220,7 @@ def new_slice(endpoints: Endpoints, draft: Draft) -> EndpointSlice:
 
 
 def slice_patch(base: EndpointSlice, endpoints: Endpoints, draft: Draft) -> dict[str, Any]:
-    """What a merge patch says to make a slice what it should be."""
+    """Build the merge patch from a slice to its desired state."""
     meta, metadata = base.metadata, dict[str, Any]()
     labels, annotations = labels_of(endpoints), annotations_of(endpoints)
     owners = (controller_reference(endpoints, _ENDPOINTS),)

@@ -1,4 +1,4 @@
-"""One Endpoints object looked at: whether it is mirrored, and whether its slices say what it says."""
+"""Syncs one Endpoints object with the slices that mirror it."""
 
 from __future__ import annotations
 
@@ -31,16 +31,18 @@ from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.metrics import Value
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
-# What a cache that is behind leads to; the runtime knows how to take it.
+# Errors caused by an outdated cache; the runtime handles them.
 _STALE = (Conflict, NotFound, AlreadyExists)
 
 
 class MirroringFailed(Exception):
-    """Slices are not as they should be; the cause is what the server said."""
+    """Raised if slices could not be synced; the cause is the server's error."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Reconciler:
+    """Mirrors Endpoints objects by key."""
+
     client: Client
     clock: Clock
     services: Informer
@@ -49,9 +51,10 @@ class Reconciler:
     writer: Writer
     recorder: EventRecorder
     instruments: Instruments
-    most: int  # addresses of a subset that are mirrored
+    most: int  # limit of mirrored addresses per subset
 
     async def reconcile(self, key: ObjectKey) -> None:
+        """Mirror one Endpoints object, or delete its slices if it is not to be mirrored."""
         began = self.clock.monotonic()
         try:
             await self.memory.caught_up(key)
@@ -65,7 +68,7 @@ class Reconciler:
             self.instruments.took(self.clock.monotonic() - began)
 
     async def _remove(self, key: ObjectKey) -> None:
-        """Nothing is to be mirrored, or no longer."""
+        """Delete all slices, since nothing is to be mirrored."""
         slices = self.memory.slices_of(key)
         self.instruments.forget(key)
         failures: list[Exception] = []
@@ -112,7 +115,7 @@ class Reconciler:
                 raise _failed(f"delete {one.metadata.name}", key, error) from error
 
     async def _create(self, key: ObjectKey, one: EndpointSlice) -> bool:
-        """False if the namespace is being deleted: nothing more can be made there."""
+        """Create a slice; returns False if the namespace is being deleted."""
         try:
             made = await self.client.create(one)
         except Exception as error:
@@ -125,7 +128,7 @@ class Reconciler:
 
     async def _change(self, endpoints: Endpoints, draft: Draft) -> None:
         base = draft.base
-        assert base is not None  # what has none is created
+        assert base is not None  # drafts without a base are created
         key = key_of(endpoints)
         try:
             answer = await self.writer.change(base, slice_patch(base, endpoints, draft))

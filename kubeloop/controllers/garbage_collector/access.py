@@ -1,4 +1,4 @@
-"""What the collector asks of the server: objects as they are now, and the few changes it makes to them."""
+"""Requests of the garbage collector: current metadata, and the few changes that it makes."""
 
 from __future__ import annotations
 
@@ -15,29 +15,30 @@ from kubeloop.controllers.garbage_collector.kinds import Kinds
 
 
 class UnknownKind(Exception):
-    """The server does not say that it has such a kind; it may yet."""
+    """Raised for a kind that discovery does not list; it may appear later."""
 
 
 class NoNamespace(Exception):
-    """An object without a namespace names an owner that has to have one: it can never be found."""
+    """Raised if a cluster-scoped object names a namespaced owner, which can never be found."""
 
 
 class Access:
-    """The server, by identities."""
+    """Accesses objects on the server by identity."""
 
     def __init__(self, client: Client, kinds: Kinds) -> None:
         self._client = client
         self._kinds = kinds
-        self._merge_only: set[tuple[str, str]] = set()  # resources that have no strategic patches
+        self._merge_only: set[tuple[str, str]] = set()  # resources without strategic merge patch
 
     def resource_of(self, identity: Identity) -> Resource:
+        """Return the resource of an identity; raises UnknownKind."""
         resource = self._kinds.find(identity.api_version, identity.kind)
         if resource is None:
             raise UnknownKind(f"unable to get REST mapping for {identity.api_version}/{identity.kind}.")
         return resource
 
     async def get(self, identity: Identity) -> ObjectMeta | None:
-        """The object's metadata as it is now; None if it isn't there, or is another one of that name."""
+        """Return the current metadata; None if the object is missing or has another UID."""
         resource, namespace = self._place(identity)
         try:
             found = await self._client.get(resource, identity.name, namespace, metadata_only=True)
@@ -49,7 +50,7 @@ class Access:
         return meta if meta.uid == identity.uid else None
 
     async def delete(self, identity: Identity, seen: ObjectMeta, policy: str) -> bool:
-        """Delete the object if it is still as it was seen; whether it is gone already. Conflict if it has changed."""
+        """Delete the object if it is unchanged, else raise Conflict; returns True if it was already gone."""
         resource, namespace = self._place(identity)
         as_seen = Preconditions(uid=seen.uid, resource_version=seen.resource_version)
         try:
@@ -61,16 +62,16 @@ class Access:
         return False
 
     async def release(self, identity: Identity, seen: ObjectMeta, owner_uids: set[str]) -> None:
-        """Take the object from some of its owners."""
+        """Remove the references to some owners."""
         strategic = decisions.strategic_release(seen, owner_uids)
         await self._patch(identity, strategic, decisions.merged_release(seen, owner_uids))
 
     async def unblock(self, identity: Identity, seen: ObjectMeta) -> ObjectMeta:
-        """Let the object block none of its owners; its metadata thereafter."""
+        """Clear blockOwnerDeletion in all owner references; returns the new metadata."""
         return await self._patch(identity, decisions.strategic_unblock(seen), decisions.merged_unblock(seen))
 
     async def remove_finalizer(self, identity: Identity, seen: ObjectMeta, finalizer: str) -> None:
-        """Take a finalizer from the object if it is still as it was seen; it may be gone thereafter."""
+        """Remove a finalizer if the object is unchanged, which may complete its deletion."""
         if finalizer not in seen.finalizers:
             return
         resource, namespace = self._place(identity)
@@ -99,5 +100,5 @@ class Access:
 
 
 def is_about(error: NotFound, name: str) -> bool:
-    """Whether it is the object that isn't there, and not its whole kind: that would say nothing about the object."""
+    """Return True if the object is missing, not its whole kind, which would prove nothing about the object."""
     return error.details is not None and error.details.name == name

@@ -1,4 +1,4 @@
-"""Looks at one object at a time: whether its owners are a reason to keep it, and what to do if not."""
+"""Examines one object at a time: decides by its owners if it is kept, and acts otherwise."""
 
 from __future__ import annotations
 
@@ -14,18 +14,20 @@ from kubeloop.controllers.garbage_collector.identity import Identity, is_reachab
 from kubeloop.controllers.garbage_collector.monitors import Monitors
 from kubeloop.runtime.controller import Result
 
-# As often an object may change under our hands before it is left for later.
+# Attempts on an object that changes meanwhile before it is retried later.
 TRIES = 4
-# How long the first and the longest wait is before an owner that nobody has seen is looked for again.
+# First and longest delay in seconds before an unseen owner is looked up again.
 FIRST_WAIT = 0.005
 LONGEST_WAIT = 1000.0
-# How soon finalizers are looked at again that must not go while kinds are new and their objects unknown.
+# Seconds before finalizers are checked again that must stay while objects of new kinds are unknown.
 UNTIL_SETTLED = 0.5
 
 
 class Collector:
-    """What is seen by informers suffices to delete by, because a deletion says which version it has seen. The server
-    is asked only about owners that no informer has seen, and about objects that have changed meanwhile.
+    """Deletes objects without a live owner.
+
+    The state of informers suffices for a deletion, because it requires the version that was seen. The server is asked
+    only about owners that no informer has seen, and about objects that have changed meanwhile.
     """
 
     def __init__(self, access: Access, graph: Graph, monitors: Monitors, absent: AbsentOwners) -> None:
@@ -33,16 +35,17 @@ class Collector:
         self._graph = graph
         self._monitors = monitors
         self._absent = absent
-        self.waiting_for_kinds: set[Identity] = set()  # what could not be judged because a kind is unknown
+        self.waiting_for_kinds: set[Identity] = set()  # objects that could not be evaluated because a kind is unknown
 
     async def reconcile(self, key: Identity) -> Result | None:
+        """Examine one object."""
         node = self._graph.get(key.uid)
         if node is None or (node.being_deleted and not node.deleting_dependents):
             return None
         try:
             return await self._look_at(node)
         except NoNamespace:
-            return None  # time won't change that
+            return None  # a retry cannot help
         except UnknownKind:
             self.waiting_for_kinds.add(key)
             return _later(node)
@@ -65,7 +68,7 @@ class Collector:
         return None
 
     async def _settle(self, node: Node, seen: ObjectMeta) -> Result | None:
-        """Do what has to be done about an object that is as it was seen; Conflict if it isn't."""
+        """Act on an object in the state that was seen; raises Conflict if it has changed."""
         if seen.deletion_timestamp is not None:
             if self._may_finish(node, seen):
                 return await self._finish(node, seen)
@@ -78,7 +81,7 @@ class Collector:
         return None if node.observed else _later(node)
 
     def _may_finish(self, node: Node, seen: ObjectMeta) -> bool:
-        """An object that waits for its dependents goes when none is left that it has to wait for."""
+        """Return True if an object in foreground deletion has no blocking dependents left."""
         return FOREGROUND in seen.finalizers and ORPHAN not in seen.finalizers and not node.blockers
 
     async def _finish(self, node: Node, seen: ObjectMeta) -> Result | None:
@@ -87,7 +90,7 @@ class Collector:
         try:
             await self._access.remove_finalizer(node.identity, seen, FOREGROUND)
         except NotFound:
-            return None  # its deletion will be seen
+            return None  # its deletion will be observed
         return None
 
     async def _delete(self, node: Node, seen: ObjectMeta, owners: Owners) -> None:
@@ -97,7 +100,7 @@ class Collector:
         if await self._access.delete(node.identity, seen, policy):
             self._graph.vanished(node.identity)
 
-    # How owners stand
+    # Owners
 
     async def _owners_of(self, item: Identity, references: Iterable[OwnerReference]) -> Owners:
         owners = Owners()
@@ -106,7 +109,7 @@ class Collector:
         return owners
 
     def _known(self, item: Identity, reference: OwnerReference) -> Standing | None:
-        """What is known without asking. That an owner is there may be news of yesterday; its end will be seen."""
+        """Return the known state of an owner without a request; if it is outdated, an event will follow."""
         if referred(reference, "") in self._absent or referred(reference, item.namespace) in self._absent:
             return Standing.DANGLING
         owner = self._graph.get(reference.uid)
@@ -126,20 +129,20 @@ class Collector:
         return Standing.WAITING if waits else Standing.SOLID
 
     def _owner(self, item: Identity, reference: OwnerReference) -> Identity:
-        """Where the owner would be: beside the item, or in no namespace."""
+        """Return the owner's identity: in the item's namespace, or cluster-scoped."""
         owner = referred(reference, item.namespace)
         resource: Resource = self._access.resource_of(owner)
         return owner if resource.namespaced else owner._replace(namespace="")
 
 
 def _may_close_a_circle(node: Node, seen: ObjectMeta) -> bool:
-    """Whether an owner may wait for the object, and the object for something that waits for that owner."""
+    """Return True if the object may be part of a cycle of foreground deletions."""
     blocks = any(one.block_owner_deletion for one in seen.owner_references)
     return blocks and any(one.deleting_dependents for one in node.dependents.values())
 
 
 def _later(node: Node) -> Result:
-    """Look again, less often each time."""
+    """Retry with a growing delay."""
     delay = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** min(node.tries, 32))
     node.tries += 1
     return Result(requeue_after=delay)

@@ -1,4 +1,4 @@
-"""What becomes of an object, given how its owners stand. Pure."""
+"""Decides the deletion policy and builds patches, given the state of an object's owners. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kubeloop.controllers.garbage_collector.graph import FOREGROUND, ORPHAN
 
 
 class Standing(Enum):
-    """How an owner stands."""
+    """State of an owner."""
 
     SOLID = "it is there, and keeps what it owns"
     DANGLING = "it is not there"
@@ -23,13 +23,14 @@ class Standing(Enum):
 
 @dataclass(slots=True)
 class Owners:
-    """An object's references by how their owners stand."""
+    """References of an object by the state of their owners."""
 
     solid: list[OwnerReference] = field(default_factory=list)
     dangling: list[OwnerReference] = field(default_factory=list)
     waiting: list[OwnerReference] = field(default_factory=list)
 
     def put(self, reference: OwnerReference, standing: Standing) -> None:
+        """Add a reference."""
         match standing:
             case Standing.SOLID:
                 self.solid.append(reference)
@@ -39,43 +40,44 @@ class Owners:
                 self.waiting.append(reference)
 
     def let_go(self) -> set[str]:
-        """The uids of owners that are no reason to keep the object, and that it should no longer name."""
+        """Return the UIDs of owners that don't keep the object and whose references should be removed."""
         return {one.uid for one in (*self.dangling, *self.waiting)}
 
 
 def policy_of(meta: ObjectMeta, owners: Owners, has_dependents: bool) -> str:
-    """How an object without a solid owner is deleted."""
+    """Return the propagation policy to delete an object without a solid owner."""
     if owners.waiting and has_dependents:
-        return "Foreground"  # its own dependents have to be gone before the owner that waits for it
+        return "Foreground"  # its own dependents must be gone before the owner that waits for it
     if ORPHAN in meta.finalizers:
         return "Orphan"
     return "Foreground" if FOREGROUND in meta.finalizers else "Background"
 
 
 def strategic_release(meta: ObjectMeta, owner_uids: Iterable[str]) -> dict[str, Any]:
-    """A strategic patch that takes the object from some owners."""
+    """Build a strategic merge patch that removes the references to some owners."""
     removed = [{"$patch": "delete", "uid": uid} for uid in sorted(owner_uids)]
     return {"metadata": {"uid": meta.uid, "ownerReferences": removed}}
 
 
 def strategic_unblock(meta: ObjectMeta) -> dict[str, Any]:
-    """A strategic patch after which the object blocks none of its owners."""
+    """Build a strategic merge patch that clears blockOwnerDeletion."""
     freed = [_plain(_unblocked(one)) for one in meta.owner_references if one.block_owner_deletion]
     return {"metadata": {"uid": meta.uid, "ownerReferences": freed}}
 
 
 def merged_release(meta: ObjectMeta, owner_uids: Iterable[str]) -> dict[str, Any]:
-    """The same as a merge patch, for kinds without strategic patches: it replaces the whole list."""
+    """Build the same as a merge patch, which replaces the whole list, for kinds without strategic merge patch."""
     gone = set(owner_uids)
     return _merged(meta, [one for one in meta.owner_references if one.uid not in gone])
 
 
 def merged_unblock(meta: ObjectMeta) -> dict[str, Any]:
+    """Build a merge patch that clears blockOwnerDeletion."""
     return _merged(meta, map(_unblocked, meta.owner_references))
 
 
 def without_finalizer(meta: ObjectMeta, finalizer: str) -> dict[str, Any]:
-    """A merge patch that takes a finalizer from the object, if it is still as it was seen."""
+    """Build a merge patch that removes a finalizer from the object if it is unchanged."""
     left = [one for one in meta.finalizers if one != finalizer]
     return {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version, "finalizers": left}}
 

@@ -1,10 +1,10 @@
-"""Who owns whom, by uid: one node an object, kept true by what informers tell, which says what has to be looked at.
+"""Graph of ownership by UID: one node per object, updated by informers; it schedules the objects to examine.
 
 informers ── observe, remove ──▶ Graph ── examine, orphan ──▶ queues
 lookups ──── vanished ───────────▶
 
-An owner that was heard of only through its dependents has a node too, which is not observed until it is seen itself.
-No I/O here; every step takes time in proportion to the references it is about.
+An owner that is known only from its dependents has a virtual node, which is not observed until an informer sees it.
+No I/O here; every step takes time in proportion to the references involved.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from kubeloop.runtime.causes.cause import Origins
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
-# Owners known to be gone. Their uids never come back, so this only bounds memory; upstream remembers 500.
+# Number of absent owners remembered. Their UIDs never return, so this only bounds memory; upstream keeps 500.
 MAX_ABSENT = 20_000
 
 
 class Node:
     """An object, its owners and its dependents.
 
-    Always true: of a node in the graph, every owner that is in the graph too has it among its dependents, and among
-    its blockers if one of the references says so. That holds for an owner that comes back, too: a lookup of wrong
-    coordinates removes an owner that exists, and its dependents may correct their references before it is observed.
+    Invariant: every owner of a node that is in the graph too has the node among its dependents, and among its blockers
+    if one of the references says so. This also holds for an owner that returns: a lookup with wrong coordinates removes
+    an owner that exists, and its dependents may correct their references before it is observed.
     """
 
     __slots__ = (
@@ -55,37 +55,38 @@ class Node:
         self.observed = observed
         self.owners: tuple[OwnerReference, ...] = ()
         self.dependents: dict[str, Node] = {}
-        self.blockers: set[str] = set()  # uids of dependents without which it may not go
+        self.blockers: set[str] = set()  # UIDs of dependents that block its deletion
         self.being_deleted = False
         self.deleting_dependents = False
         self.orphaning = False
-        self.tries = 0  # how often it was looked at without being observed, or its kind known
+        self.tries = 0  # number of attempts while it was unobserved or of an unknown kind
 
 
 class Todo(Protocol):
-    """Whom a graph tells what to do."""
+    """Receiver of the work that a graph schedules."""
 
     def examine(self, node: Node, origins: Origins = ()) -> None:
-        """See whether the object has to go, or to be let go."""
+        """Check if the object must be deleted or its references removed."""
 
     def examine_later(self, node: Node) -> None:
-        """The same, when some time has passed."""
+        """Check the object after a delay."""
 
     def orphan(self, node: Node, origins: Origins = ()) -> None:
-        """Take the object from its dependents."""
+        """Remove the object's references from its dependents."""
 
     def misplaced(self, dependent: Node, reference: OwnerReference) -> None:
-        """Tell people that a reference leads out of its namespace."""
+        """Report a reference to an owner in another namespace."""
 
 
 class AbsentOwners:
-    """Owners that are gone for good, the least recently asked for forgotten first."""
+    """LRU cache of owners that are gone for good."""
 
     def __init__(self, room: int = MAX_ABSENT) -> None:
         self._room = room
         self._known: OrderedDict[Identity, None] = OrderedDict()
 
     def add(self, identity: Identity) -> None:
+        """Add an owner, and evict the least recently used one if necessary."""
         self._known[identity] = None
         self._known.move_to_end(identity)
         if len(self._known) > self._room:
@@ -99,28 +100,30 @@ class AbsentOwners:
 
 
 class Graph:
-    """All nodes. What it tells to do may be done twice, or in vain; never to do it would leave garbage."""
+    """All nodes. Scheduled work may be repeated or needless, but missing work would leave garbage."""
 
     def __init__(self, todo: Todo, absent: AbsentOwners) -> None:
         self._todo = todo
         self._absent = absent
         self._nodes: dict[str, Node] = {}
-        self._removed: dict[str, Node] = {}  # by uid, as long as dependents in the graph refer to them
+        self._removed: dict[str, Node] = {}  # by UID, as long as dependents in the graph refer to them
 
     def __len__(self) -> int:
         return len(self._nodes)
 
     def get(self, uid: str) -> Node | None:
+        """Return the node of a UID."""
         return self._nodes.get(uid)
 
     def clear(self) -> None:
+        """Remove all nodes."""
         self._nodes.clear()
         self._removed.clear()
 
-    # What is seen
+    # Observations
 
     def observe(self, identity: Identity, meta: ObjectMeta, origins: Origins = ()) -> None:
-        """An object is there, and like this."""
+        """Record that an object exists with this metadata."""
         node = self._nodes.get(identity.uid)
         if node is None:
             node = self._add(identity, observed=True)
@@ -131,13 +134,16 @@ class Graph:
         self._note_deletion(node, meta, origins)
 
     def remove(self, identity: Identity, origins: Origins = ()) -> None:
-        """An object was seen to be gone."""
+        """Record that an object was deleted."""
         node = self._nodes.get(identity.uid)
         if node is not None:
             self._bury(node, identity, origins)
 
     def lose_sight(self, uid: str) -> None:
-        """An object's kind is no longer watched; whether it is still there has to be found out if it matters."""
+        """Mark an object as not observed because its kind is no longer watched.
+
+        If it has dependents, it is examined to find out if it still exists.
+        """
         node = self._nodes.get(uid)
         if node is None:
             return
@@ -148,7 +154,7 @@ class Graph:
             self._drop(node)
 
     def vanished(self, identity: Identity) -> None:
-        """A lookup found no object of this identity. Of one whose coordinates are in doubt that says little."""
+        """Record that a lookup found no such object; inconclusive if its coordinates are in doubt."""
         node = self._nodes.get(identity.uid)
         if node is None:
             return
@@ -163,10 +169,10 @@ class Graph:
         if not node.observed and node.identity == identity:
             self._call_otherwise(node, others)
 
-    # Within
+    # Internal
 
     def _add(self, identity: Identity, *, observed: bool) -> Node:
-        """Add a node, with the dependents of a removed node that had the same uid."""
+        """Add a node, with the dependents of a removed node that had the same UID."""
         node = self._nodes[identity.uid] = Node(identity, observed=observed)
         removed = self._removed.pop(identity.uid, None)
         if removed is not None:
@@ -174,11 +180,11 @@ class Graph:
         return node
 
     def _owner(self, uid: str) -> Node | None:
-        """Return the node that keeps the links of an owner, whether it is in the graph or removed."""
+        """Return the node that keeps the links of an owner, in the graph or removed."""
         return self._nodes.get(uid) or self._removed.get(uid)
 
     def _reveal(self, node: Node, identity: Identity, origins: Origins) -> None:
-        """An owner that was only heard of is seen: who called it something else may have meant something else."""
+        """Mark an owner as observed; dependents that named other coordinates are examined again."""
         node.observed, node.tries = True, 0
         if node.identity == identity:
             return
@@ -197,7 +203,7 @@ class Graph:
     def _relink(self, node: Node, references: tuple[OwnerReference, ...], origins: Origins) -> None:
         before = {one.uid: one for one in node.owners}
         after = {one.uid: one for one in references}
-        own = node.identity.uid  # nothing waits for itself, whatever it says
+        own = node.identity.uid  # a reference to itself never blocks
         blocking = {one.uid for one in references if one.block_owner_deletion and one.uid != own}
         node.owners = references
         for uid, old in before.items():
@@ -227,7 +233,7 @@ class Graph:
             self._todo.examine(node, origins)
 
     def _is_doubtful(self, node: Node, reference: OwnerReference, owner: Node) -> bool:
-        """Whether the reference may mean something else than what is known under its uid."""
+        """Return True if the reference may not mean the owner known under its UID."""
         namespace = node.identity.namespace
         if not is_reachable(owner.identity, namespace):
             if owner.observed:
@@ -235,7 +241,7 @@ class Graph:
             return True
         if not same_coordinates(reference, owner.identity):
             return True
-        # A cluster-scoped dependent made this node: the owner's kind may nevertheless be a namespaced one.
+        # A cluster-scoped dependent created this node, but the owner's kind may be namespaced.
         return not owner.observed and owner.identity.namespace != namespace
 
     def _report(self, dependent: Node, uid: str) -> None:
@@ -262,7 +268,7 @@ class Graph:
         if owner.dependents:
             return
         if self._removed.pop(owner_uid, None) is None and not owner.observed:
-            self._drop(owner)  # nobody speaks of it any more
+            self._drop(owner)  # no longer referenced
 
     def _unblock(self, owner: Node, node: Node, origins: Origins) -> None:
         if node.identity.uid in owner.blockers:
@@ -285,7 +291,7 @@ class Graph:
             self._todo.examine(node, origins)
 
     def _bury(self, node: Node, identity: Identity, origins: Origins = ()) -> None:
-        """The object is gone: who depended on it has to be looked at, and an owner may have waited for it."""
+        """Remove the node of a deleted object; examine its dependents and the owners that waited for it."""
         self._drop(node, origins)
         node.deleting_dependents = False
         node.dependents.pop(node.identity.uid, None)  # an object may refer to itself

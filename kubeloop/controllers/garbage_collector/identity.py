@@ -1,4 +1,4 @@
-"""Where an object is, as its dependents say it: the coordinates that an owner reference has to match. Pure."""
+"""Identity of objects and of the owners that references name. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Identity(NamedTuple):
-    """An object with all that tells it from others; in an order by which kinds stay together."""
+    """Coordinates and UID of an object; the field order keeps kinds together when sorted."""
 
     kind: str
     api_version: str
@@ -27,16 +27,17 @@ class Identity(NamedTuple):
 
 
 def identity_of(resource: Resource, meta: ObjectMeta) -> Identity:
+    """Return the identity of an object."""
     return Identity(resource.kind, resource.group_version, meta.namespace, meta.name, meta.uid)
 
 
 def referred(reference: OwnerReference, namespace: str) -> Identity:
-    """The owner that a reference means, if it lives in this namespace."""
+    """Return the identity of a reference's owner in this namespace."""
     return Identity(reference.kind, reference.api_version, namespace, reference.name, reference.uid)
 
 
 def same_coordinates(reference: OwnerReference, identity: Identity) -> bool:
-    """Whether a reference names exactly this object, wherever it lives."""
+    """Return True if a reference names exactly this object, in any namespace."""
     return (
         reference.uid == identity.uid
         and reference.name == identity.name
@@ -46,12 +47,12 @@ def same_coordinates(reference: OwnerReference, identity: Identity) -> bool:
 
 
 def is_reachable(identity: Identity, namespace: str) -> bool:
-    """Whether objects of a namespace may have this owner: it lives there too, or in none."""
+    """Return True if objects of a namespace may have this owner: it is in the same one, or cluster-scoped."""
     return identity.namespace in ("", namespace)
 
 
 def split_dependents(dependents: Iterable[Node], owner: Identity) -> tuple[list[Node], list[Node]]:
-    """Those that name the owner by exactly this identity, and those that name it otherwise; one may do both."""
+    """Split dependents into those that name exactly this identity and those that differ; one may be in both."""
     matching, others = [], []
     for dependent in dependents:
         if not is_reachable(owner, dependent.identity.namespace):
@@ -66,7 +67,7 @@ def split_dependents(dependents: Iterable[Node], owner: Identity) -> tuple[list[
 
 
 def alternative(dependents: Iterable[Node], absent: Identity) -> Identity | None:
-    """What else the owner may be that isn't there as `absent`: the next thing in order that a dependent calls it."""
+    """Return another identity that dependents give to the owner `absent`: the next one in order."""
     found = {
         _scoped(referred(reference, dependent.identity.namespace), absent)
         for dependent in dependents
@@ -79,6 +80,6 @@ def alternative(dependents: Iterable[Node], absent: Identity) -> Identity | None
 
 
 def _scoped(identity: Identity, absent: Identity) -> Identity:
-    """Without a namespace, if the absent one shows that the kind has none."""
+    """Clear the namespace if the absent identity shows that the kind is cluster-scoped."""
     same_kind = (identity.kind, identity.api_version) == (absent.kind, absent.api_version)
     return identity._replace(namespace="") if same_kind and not absent.namespace else identity

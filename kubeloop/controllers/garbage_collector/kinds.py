@@ -1,4 +1,4 @@
-"""Which kinds the server has at this moment, by its own word; what it cannot tell of stays as it was."""
+"""Discovers the kinds that the server has; groups that cannot be read keep their former kinds."""
 
 from __future__ import annotations
 
@@ -9,51 +9,54 @@ from typing import Protocol
 from kubeloop.api.kinds import Resource
 from kubeloop.client.discovery.served_resources import Document, Served, discover
 
-# Objects that nobody owns anything by, and that change all the time.
+# Objects that own nothing and change frequently.
 IGNORED = frozenset({("", "events"), ("events.k8s.io", "events")})
 _NEEDED = frozenset({"delete", "list", "watch"})
 
 
 class Discovering(Protocol):
-    """What this takes of a client."""
+    """Part of a client that discovery needs."""
 
     @property
-    def document(self) -> Document: ...
+    def document(self) -> Document:
+        """Method that reads a document from a path."""
 
-    def edition(self) -> object | None: ...
+    def edition(self) -> object | None:
+        """Return a token that changes with the server's kinds, or None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What came of asking."""
+    """Result of a discovery."""
 
     collectable: list[Resource]  # to be watched
     has_new_kinds: bool
-    complaint: str  # what could not be asked
+    complaint: str  # errors of the discovery
 
 
 class Kinds:
-    """From an owner reference's words to a resource, and all resources whose objects can be collected."""
+    """Maps owner references to resources, and lists the resources whose objects can be collected."""
 
     def __init__(self, client: Discovering) -> None:
         self._client = client
         self._by_version: dict[str, tuple[Resource, ...]] = {}
         self._by_kind: dict[tuple[str, str], Resource] = {}
-        self._edition: object | None = None  # that all of this is of, if there is such a thing
+        self._edition: object | None = None  # token of the discovered state, if the client has one
         self._collectable: list[Resource] = []
 
     def find(self, api_version: str, kind: str) -> Resource | None:
+        """Return the resource of a kind, or None."""
         return self._by_kind.get((api_version, kind))
 
     async def refresh(self) -> Found:
-        """Ask again, unless nothing can have changed. Raises if the server does not even tell its groups."""
+        """Discover again, unless nothing can have changed. Raises if the server does not return its groups."""
         edition = self._client.edition()
         if edition is not None and edition is self._edition:
             return Found(self._collectable, False, "")
         served = await discover(self._client.document)
         found = dict(served.resources)
         for version in served.failures:
-            if version in self._by_version:  # its objects are not gone because somebody cannot be asked about them
+            if version in self._by_version:  # a failed discovery does not mean that its objects are gone
                 found[version] = self._by_version[version]
         if not found:
             return Found([], False, served.complaint())
@@ -68,6 +71,7 @@ class Kinds:
 
 
 def collectable(resources: Iterable[Resource]) -> Iterable[Resource]:
+    """Filter the resources that can be collected."""
     for one in resources:
         if (one.group, one.plural) not in IGNORED and _NEEDED.issubset(one.verbs):
             yield one

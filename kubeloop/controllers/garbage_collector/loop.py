@@ -1,4 +1,4 @@
-"""The collector as a loop: kinds are followed, workers take objects from two queues, one to examine, one to orphan."""
+"""The garbage collector as a controller: follows the kinds and works on two queues, to examine and to orphan."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME: Final = "garbage-collector-controller"
-# How often the server is asked for its kinds, as upstream does it…
+# Seconds between discoveries, as upstream,
 PERIOD = 30.0
-# …and how long after a definition has changed: at once, and again because servers take a moment to serve it.
+# and after a definition has changed: at once and again, because servers take some time to serve it.
 AFTER_CHANGE = (0.0, 1.0, 5.0)
-# How long an owner rests that was found under none of the names it is called by.
+# Delay in seconds for an owner that was found under none of its names.
 OTHERWISE_WAIT = 1.0
 
 log = logging.getLogger(__name__)
 
 
 class GarbageCollector:
-    """All parts of the collector; may be run again after it has ended, and begins anew then."""
+    """All parts of the collector; may be run again after it has ended, with a new graph."""
 
     name = NAME
 
@@ -57,23 +57,27 @@ class GarbageCollector:
             "garbagecollector_controller_resources_sync_error_total", "Times that kinds could not be discovered."
         ).of()
         self._redefined = asyncio.Event()
-        self._known = asyncio.Event()  # set once the server has told its kinds
+        self._known = asyncio.Event()  # set after the first discovery
         self._waits_for_caches = False
         self._clock = context.clock
         self._began = self._clock.monotonic()
 
-    # What the graph tells
+    # Work scheduled by the graph
 
     def examine(self, node: Node, origins: Origins = ()) -> None:
+        """Enqueue a node to be examined."""
         self._examining.queue.add(node.identity, origins)
 
     def examine_later(self, node: Node) -> None:
+        """Enqueue a node to be examined after a delay."""
         self._examining.queue.add_after(node.identity, OTHERWISE_WAIT)
 
     def orphan(self, node: Node, origins: Origins = ()) -> None:
+        """Enqueue an owner whose dependents are to be orphaned."""
         self._orphaning.queue.add(node.identity, origins)
 
     def misplaced(self, dependent: Node, reference: OwnerReference) -> None:
+        """Record an event about a reference to another namespace."""
         about = dependent.identity
         event = ObjectReference(
             kind=about.kind, api_version=about.api_version, namespace=about.namespace, name=about.name, uid=about.uid
@@ -85,7 +89,7 @@ class GarbageCollector:
     # Running
 
     async def run(self) -> None:
-        """Follow the kinds, wait for their objects for a while, then work until drained or cancelled."""
+        """Follow the kinds, wait some time for their objects, then work until drained or cancelled."""
         following = asyncio.create_task(self._follow_kinds(), name=f"{NAME}: kinds")
         working = asyncio.create_task(self._work(), name=f"{NAME}: work")
         try:
@@ -103,6 +107,7 @@ class GarbageCollector:
             self._known.clear()
 
     async def drain(self, grace: float) -> bool:
+        """Drain both queues."""
         done = await asyncio.gather(self._examining.drain(grace), self._orphaning.drain(grace))
         return all(done)
 
@@ -135,10 +140,10 @@ class GarbageCollector:
             await asyncio.sleep(AFTER_CHANGE[0])
 
     async def _look(self) -> None:
-        """Ask for the kinds, and watch those that are new."""
+        """Discover the kinds, and watch the new ones."""
         try:
             found = await self._kinds.refresh()
-        except Exception as error:  # whatever it is, the kinds that are known stay
+        except Exception as error:  # on any error, the known kinds stay
             log.warning("%s: the server's kinds could not be discovered: %s", NAME, error)
             self._sync_errors.value += 1
             return
@@ -154,13 +159,15 @@ class GarbageCollector:
             self._collector.waiting_for_kinds.clear()
         self._known.set()
 
-    # Telling
+    # Reporting
 
     @property
     def phase(self) -> Phase:
+        """Phase of the controller."""
         return "waiting for caches" if self._waits_for_caches else self._examining.phase
 
     def health(self) -> Health:
+        """Return the health of both queues and of the initial discovery."""
         waited = self._clock.monotonic() - self._began
         if self._waits_for_caches and waited > UNSYNCED_AFTER:
             return Health(False, f"waiting for {waited:.0f} s for the server to tell its kinds")
@@ -168,6 +175,7 @@ class GarbageCollector:
         return next((one for one in found if not one.ok), found[0])
 
     def status(self) -> Status:
+        """Return the combined status of both queues."""
         one, other = self._examining.status(), self._orphaning.status()
         ok, why = self.health()
         told = other if other.last_error and not one.last_error else one

@@ -1,4 +1,4 @@
-"""One informer a kind, whichever kinds there are at the moment; each tells the graph of its objects."""
+"""One metadata informer for each discovered kind, feeding the graph."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from kubeloop.runtime.causes.cause import Event, Origin, Origins
 from kubeloop.runtime.informer.event_handlers import Registration
 from kubeloop.runtime.informer.informer import Informer, Informers
 
-# How long a kind that cannot be listed holds up others, as upstream has it.
+# Seconds for which a kind that cannot be listed delays others, as upstream.
 PATIENCE = 30.0
-# What these say changes which kinds there are.
+# Resources whose objects define kinds.
 _DEFINITIONS = frozenset(
     {("apiextensions.k8s.io", "customresourcedefinitions"), ("apiregistration.k8s.io", "apiservices")}
 )
@@ -26,7 +26,7 @@ _DEFINITIONS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Monitor:
-    """A watched kind."""
+    """Informer of a watched kind."""
 
     informer: Informer
     registrations: tuple[Registration, ...]
@@ -45,11 +45,11 @@ class Monitors:
         self._by_kind: dict[tuple[str, str], Informer] = {}
 
     def sync(self, resources: Iterable[Resource]) -> bool:
-        """Watch exactly these; whether that changes anything."""
+        """Watch exactly these resources; returns True if anything changed."""
         wanted = {(one.group, one.version, one.plural): one for one in resources}
         gone = [key for key in self._watched if key not in wanted]
         new = [key for key in wanted if key not in self._watched]
-        for key in gone:  # first: the same objects may come back as another version of their kind
+        for key in gone:  # first, since the same objects may return in another version of their kind
             self._unwatch(self._watched.pop(key))
         for key in new:
             self._watched[key] = self._watch(wanted[key])
@@ -60,7 +60,7 @@ class Monitors:
         return bool(new or gone)
 
     async def wait_synced(self) -> bool:
-        """Return when all kinds are listed, or when it has taken too long; whether they are."""
+        """Wait until all kinds are listed or a timeout has passed; returns True if they are."""
         waits = [
             asyncio.ensure_future(one.wait_synced()) for kind in self._watched.values() for one in kind.registrations
         ]
@@ -75,12 +75,12 @@ class Monitors:
 
     @property
     def settling(self) -> bool:
-        """Whether a kind is new, and its objects may not be known yet."""
+        """True if a kind is new, so that its objects may not be known yet."""
         now = self._clock.monotonic()
         return any(not one.registrations[0].synced and now - one.since < PATIENCE for one in self._watched.values())
 
     def metadata_of(self, node: Node) -> ObjectMeta | None:
-        """An object's metadata as it was last seen; None if it is not among what is watched."""
+        """Return an object's metadata as last seen; None if it is not watched."""
         where = node.identity
         informer = self._by_kind.get((where.api_version, where.kind))
         obj = None if informer is None else informer.get(where.namespace, where.name)
@@ -90,7 +90,7 @@ class Monitors:
         return meta
 
     def close(self) -> None:
-        """Listen no more."""
+        """Remove all handlers."""
         for one in self._watched.values():
             for registration in one.registrations:
                 one.informer.remove_handler(registration)
@@ -114,7 +114,7 @@ class Monitors:
 
 
 class _Telling:
-    """A handler that tells the graph of what matters to it."""
+    """Event handler that feeds relevant changes to the graph."""
 
     def __init__(self, graph: Graph, resource: Resource) -> None:
         self._graph = graph
@@ -143,7 +143,7 @@ class _Telling:
 
 
 class _Definitions:
-    """A handler that tells when kinds come, change or go."""
+    """Event handler that reports added, changed and removed kinds."""
 
     def __init__(self, informer: Informer, redefined: Callable[[], None]) -> None:
         self._informer = informer

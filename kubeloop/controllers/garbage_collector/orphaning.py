@@ -1,4 +1,4 @@
-"""Lets dependents go before their owner does, where that was wished for: first all references, then the finalizer."""
+"""Orphans dependents before their owner is deleted: first all references, then the finalizer."""
 
 from __future__ import annotations
 
@@ -13,21 +13,24 @@ from kubeloop.controllers.garbage_collector.identity import Identity
 from kubeloop.controllers.garbage_collector.monitors import Monitors
 from kubeloop.runtime.controller import Result
 
-# How many dependents of one owner are written at a time.
+# Number of dependents of one owner that are written concurrently.
 AT_ONCE = 32
 
 
 class Orphaner:
+    """Orphans dependents by the identity of their owner."""
+
     def __init__(self, access: Access, graph: Graph, monitors: Monitors) -> None:
         self._access = access
         self._graph = graph
         self._monitors = monitors
 
     async def reconcile(self, key: Identity) -> Result | None:
+        """Orphan the dependents of one owner, unless a kind is still being listed."""
         owner = self._graph.get(key.uid)
         if owner is None or not owner.orphaning:
             return None
-        if self._monitors.settling:  # dependents of a new kind may not be known yet, and would be lost
+        if self._monitors.settling:  # dependents of a new kind may not be known yet, and would be missed
             return Result(requeue_after=UNTIL_SETTLED)
         await self._release_all(owner)
         await self._finish(owner)

@@ -1,15 +1,15 @@
-"""What an autoscaler targets has as many pods as the metrics ask for, within its bounds and at the pace it allows.
+"""Scales targets to the number of pods that the metrics require, within the bounds and rates of the autoscaler.
 
-key ─▶ reconciler ─▶ scale_target: the present scale ─▶ proposals: each metric's word ◀─ metrics: the metrics APIs
-                         ▲                                  usage, requests: the sums (pure)
-                         └──── resize ◀── behavior: windows, rates and bounds (pure, with a memory)
+key ─▶ reconciler ─▶ scale_target: current scale ─▶ proposals: replicas for each metric ◀─ metrics: the metrics APIs
+              ▲                                  usage, requests: replica calculation (pure)
+              └──── resize ◀── behavior: windows, rates and bounds (pure, with recorded history)
 
 Watches: autoscalers, pods.
 Owns: nothing.
 Writes: the scale of targets; the status of autoscalers.
 Wakes itself: every --horizontal-pod-autoscaler-sync-period, also after failures.
 Differs from upstream: of several autoscalers that share pods, the message names this one and another in their order;
-a status that could not be written is tried again soon, not after a period.
+a failed status write is retried soon, not after a period.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from kubeloop.runtime.queue.enqueue import own_key
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "horizontal-pod-autoscaler-controller"
-QUEUE = "horizontalpodautoscaler"  # upstream's, as dashboards know it
+QUEUE = "horizontalpodautoscaler"  # upstream's queue name, as dashboards know it
 
 
 def wire(context: Context) -> Controller[ObjectKey]:
+    """Build the controller and register its event handlers."""
     autoscalers = context.informers.of(resource_of_class(HorizontalPodAutoscaler))
     pods = context.informers.of(resource_of_class(Pod))
     reconciler = Reconciler(context, autoscalers, pods)
@@ -43,5 +44,5 @@ def wire(context: Context) -> Controller[ObjectKey]:
 
 
 def _is_changed(old: HorizontalPodAutoscaler | None, new: HorizontalPodAutoscaler | None) -> bool:
-    """Its own status is no reason to look at the metrics again before their time."""
+    """Ignore changes of the status, which don't justify reading the metrics early."""
     return old is None or new is None or old.spec != new.spec

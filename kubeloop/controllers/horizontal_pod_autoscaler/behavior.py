@@ -1,4 +1,4 @@
-"""How quickly an autoscaler follows its metrics: stabilization windows, rates and bounds. Pure but for its memory."""
+"""Limits scaling by stabilization windows, rates and bounds. Pure except for the recorded history."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 from kubeloop.api.generated.autoscaling_v2 import HorizontalPodAutoscalerBehavior, HPAScalingPolicy, HPAScalingRules
 
-_FREE_FACTOR: Final = 2  # without a behavior, so many times the present pods may be asked for at once…
-_FREE_MINIMUM: Final = 4  # …or so many
+_FREE_FACTOR: Final = 2  # without a behavior, this multiple of the current size is allowed at once,
+_FREE_MINIMUM: Final = 4  # but at least this many
 WITHIN: Final = ("DesiredWithinRange", "the desired count is within the acceptable range")
 TOO_MANY: Final = ("TooManyReplicas", "the desired replica count is more than the maximum replica count")
 TOO_FEW: Final = ("TooFewReplicas", "the desired replica count is less than the minimum replica count")
@@ -31,14 +31,14 @@ Told = tuple[str, str]  # reason and message
 
 
 class Recommendation(NamedTuple):
-    """What the metrics alone asked for."""
+    """Number of replicas that the metrics required at a time."""
 
     replicas: int
     when: datetime
 
 
 class Change(NamedTuple):
-    """How many pods came or went by our doing."""
+    """Number of replicas that the controller added or removed at a time."""
 
     replicas: int
     when: datetime
@@ -46,23 +46,24 @@ class Change(NamedTuple):
 
 @dataclass(slots=True)
 class Memory:
-    """What one autoscaler remembers of its past; nothing older than anybody asks for."""
+    """Recommendations and scale events of one autoscaler, as far back as needed."""
 
     recommendations: list[Recommendation] = field(default_factory=list)
     additions: list[Change] = field(default_factory=list)
     removals: list[Change] = field(default_factory=list)
 
     def begin(self, current: int, now: datetime) -> None:
-        """The first thing known is the present size."""
+        """Record the current size as the first recommendation."""
         if not self.recommendations:
             self.recommendations.append(Recommendation(current, now))
 
     def recommend(self, replicas: int, now: datetime, keep: timedelta) -> None:
+        """Record a recommendation and drop old ones."""
         self.recommendations = [one for one in self.recommendations if one.when >= now - keep]
         self.recommendations.append(Recommendation(replicas, now))
 
     def note_change(self, before: int, after: int, behavior: HorizontalPodAutoscalerBehavior, now: datetime) -> None:
-        """Rates are limited by what has been done already."""
+        """Record a scale event, since rates are limited by earlier ones."""
         if after > before:
             self.additions = [*_within(self.additions, _longest_period(behavior.scale_up), now)]
             self.additions.append(Change(after - before, now))
@@ -72,21 +73,21 @@ class Memory:
 
 
 class Bounds(NamedTuple):
-    """What a user allows."""
+    """Minimum and maximum number of replicas."""
 
     least: int
     most: int
 
 
 class Wish(NamedTuple):
-    """How many pods there are, and how many the metrics ask for."""
+    """Current number of replicas, and the number that the metrics require."""
 
     current: int
     desired: int
 
 
 class Normalized(NamedTuple):
-    """A size that may be had, and what stood in the way of another."""
+    """Permitted number of replicas, with the reasons of the conditions."""
 
     replicas: int
     able: Told
@@ -95,7 +96,7 @@ class Normalized(NamedTuple):
 
 
 def normalize(wish: Wish, bounds: Bounds, memory: Memory, window: timedelta, now: datetime) -> Normalized:
-    """Without a behavior: down only to the highest recommendation of the window, up at most twofold at once."""
+    """Limit without a behavior: down to the highest recent recommendation, up to twice the size at once."""
     current, desired = wish
     recent = [one.replicas for one in memory.recommendations if one.when >= now - window]
     stable = max((desired, *recent))
@@ -111,7 +112,7 @@ def normalize(wish: Wish, bounds: Bounds, memory: Memory, window: timedelta, now
 
 
 def normalize_by_behavior(wish: Wish, bounds: Bounds, memory: Memory, rules: Rules, now: datetime) -> Normalized:
-    """With a behavior: between the lowest and the highest recommendation of its windows, at the rates it allows."""
+    """Limit with a behavior: between the lowest and highest recommendation of its windows, at its rates."""
     current, desired = wish
     stable = _stabilized(wish, memory, rules, now)
     if stable == desired:
@@ -133,7 +134,7 @@ def normalize_by_behavior(wish: Wish, bounds: Bounds, memory: Memory, rules: Rul
 
 
 class Rules(NamedTuple):
-    """A behavior, complete."""
+    """Behavior with all defaults resolved."""
 
     up: HPAScalingRules
     down: HPAScalingRules
@@ -142,7 +143,7 @@ class Rules(NamedTuple):
 
 
 def rules_of(behavior: HorizontalPodAutoscalerBehavior, down_window: timedelta) -> Rules:
-    """A window for going down that isn't said is the manager's."""
+    """Resolve a behavior; the default window for scaling down is the manager's."""
     up, down = behavior.scale_up or HPAScalingRules(), behavior.scale_down or HPAScalingRules()
     said = down.stabilization_window_seconds
     return Rules(
@@ -166,7 +167,7 @@ def _stabilized(wish: Wish, memory: Memory, rules: Rules, now: datetime) -> int:
 
 
 def rate_limit_up(current: int, memory: Memory, rules: HPAScalingRules, now: datetime) -> int:
-    """How many pods there may be at most; percentages are rounded up, lest a few pods never become more."""
+    """Return the maximum size; percentages are rounded up, so that a few pods can grow."""
     if rules.select_policy == "Disabled" or not rules.policies:
         return current
     proposals = [_up(_at_start(current, memory, one, now), one) for one in rules.policies]
@@ -174,7 +175,7 @@ def rate_limit_up(current: int, memory: Memory, rules: HPAScalingRules, now: dat
 
 
 def rate_limit_down(current: int, memory: Memory, rules: HPAScalingRules, now: datetime) -> int:
-    """How many pods have to stay."""
+    """Return the minimum size."""
     if rules.select_policy == "Disabled" or not rules.policies:
         return current
     proposals = [_down(_at_start(current, memory, one, now), one) for one in rules.policies]
@@ -190,7 +191,7 @@ def _down(start: int, policy: HPAScalingPolicy) -> int:
 
 
 def _at_start(current: int, memory: Memory, policy: HPAScalingPolicy, now: datetime) -> int:
-    """How many pods there were when the policy's period began, as far as we changed it."""
+    """Return the number of replicas when the policy's period began, according to the recorded events."""
     added = sum(one.replicas for one in _within(memory.additions, policy.period_seconds, now))
     removed = sum(one.replicas for one in _within(memory.removals, policy.period_seconds, now))
     return current - added + removed

@@ -1,4 +1,4 @@
-"""An autoscaler's status while it is being found out."""
+"""Status of an autoscaler during its sync."""
 
 from __future__ import annotations
 
@@ -20,36 +20,38 @@ replace = msgspec.structs.replace
 
 
 class NothingToGoBy(Exception):
-    """No size can be computed; the autoscaler's conditions tell why."""
+    """Raised if no size can be computed; the conditions give the reason."""
 
     def __init__(self, message: str, error: str = "internal") -> None:
         super().__init__(message)
-        self.error = error  # whose fault it is, as instruments call it
+        self.error = error  # metric label of the error's cause
 
 
 class Draft:
-    """An autoscaler's status as it will be told, while it is being found out."""
+    """Status that a sync builds step by step."""
 
     def __init__(self, stored: HorizontalPodAutoscaler, now: datetime) -> None:
         self.stored = stored
         self.status: HorizontalPodAutoscalerStatus = stored.status
         self.now = now
-        self.action = "none"  # what was done, as instruments call it
-        self.error = "none"  # whose fault it is that not all could be done, as they call it
+        self.action = "none"  # metric label of the action
+        self.error = "none"  # metric label of the failure's cause
         self._stamp = Time(format_time(now))
 
     def tell(self, type: str, status: bool, reason: str, message: str) -> None:
+        """Set a condition."""
         new = HorizontalPodAutoscalerCondition(
             type=type, status="True" if status else "False", reason=reason, message=message
         )
         self.status = replace(self.status, conditions=set_condition(self.status.conditions, new, self._stamp))
 
     def untell(self, type: str) -> None:
-        """A condition that nobody keeps any more."""
+        """Remove an obsolete condition."""
         left = tuple(one for one in self.status.conditions if one.type != type)
         self.status = replace(self.status, conditions=left)
 
     def count(self, current: int, desired: int, metrics: tuple[MetricStatus, ...] | None, rescaled: bool) -> None:
+        """Set the replicas and metrics."""
         self.status = replace(
             self.status,
             current_replicas=current,

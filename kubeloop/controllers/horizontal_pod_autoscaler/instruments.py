@@ -1,4 +1,4 @@
-"""What dashboards see of autoscalers, under upstream's names."""
+"""Metrics of the autoscaler controller, under upstream's names."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _BOUNDS = exponential_bounds(0.001, 2, 15)
 
 
 def action_of(before: int, after: int) -> str:
-    """What a change of size is called."""
+    """Return the metric label of a change of size."""
     return "none" if after == before else "scale_up" if after > before else "scale_down"
 
 
 class Instruments:
-    """Counts what is done, how long it takes, and what goes wrong: an `error` is `spec`, `internal` or `none`."""
+    """Counts reconciliations and computations by action and error (`spec`, `internal` or `none`), with durations."""
 
     def __init__(self, registry: Registry, count: Callable[[], float]) -> None:
         self._reconciliations = registry.counter(
@@ -47,15 +47,19 @@ class Instruments:
         registry.gauge(f"{_PREFIX}_num_horizontal_pod_autoscalers", "How many autoscalers there are.").read(count)
 
     def reconciled(self, action: str, error: str, seconds: float) -> None:
+        """Record a reconciliation."""
         self._reconciliations.of(action, error).value += 1
         self._reconciliation_seconds.of(action, error).observe(seconds)
 
     def computed(self, metric: str, action: str, error: str, seconds: float) -> None:
+        """Record the computation for one metric."""
         self._computations.of(action, error, metric).value += 1
         self._computation_seconds.of(action, error, metric).observe(seconds)
 
     def desired(self, key: ObjectKey, replicas: int) -> None:
+        """Set the desired replicas of an autoscaler."""
         self._desired.of(key.namespace, key.name).value = replicas
 
     def forget(self, key: ObjectKey) -> None:
+        """Drop the values of a deleted autoscaler."""
         self._desired.drop(key.namespace, key.name)

@@ -1,4 +1,4 @@
-"""What pods and others use, as the metrics APIs tell: of resources, custom and external. Amounts are thousandths."""
+"""Reads resource, custom and external metrics from their APIs. Values are in thousandths."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from kubeloop.client.errors import TransportError, UnknownKind
 POD_METRICS: Final = Resource("metrics.k8s.io", "v1beta1", "pods", "PodMetrics", verbs=("get", "list"))
 CUSTOM: Final = "custom.metrics.k8s.io"
 EXTERNAL: Final = "external.metrics.k8s.io"
-_CUSTOM_VERSIONS: Final = ("v1beta2", "v1beta1")  # the better one first
+_CUSTOM_VERSIONS: Final = ("v1beta2", "v1beta1")  # preferred version first
 _EXTERNAL_VERSION: Final = "v1beta1"
-_USUAL_WINDOW: Final = timedelta(minutes=1)  # that a metric is taken over, where it doesn't say
+_USUAL_WINDOW: Final = timedelta(minutes=1)  # assumed if a metric has none
 
 
 class MetricsError(Exception):
-    """No metrics can be had; the message says of what and why."""
+    """Raised if metrics are not available; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodMetric:
-    """What one pod uses."""
+    """Value of a metric for one pod."""
 
     value: int
     timestamp: datetime
@@ -40,7 +40,7 @@ class PodMetric:
 
 
 class MetricsReader:
-    """Asks the metrics APIs through the API server. All failures are a `MetricsError`."""
+    """Reads the metrics APIs through the API server. All failures raise `MetricsError`."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -48,7 +48,7 @@ class MetricsReader:
     async def resource(
         self, name: str, namespace: str, selector: LabelSelector, container: str = ""
     ) -> dict[str, PodMetric]:
-        """A resource's use by pods, by name: of all their containers, or of one."""
+        """Return a resource's usage by pod name, of all containers or of one."""
         try:
             found = await self._client.list(POD_METRICS, namespace, labels=str(selector))
         except (errors.ApiError, TransportError, TimeoutError) as error:
@@ -66,7 +66,7 @@ class MetricsReader:
     async def pods(
         self, metric: str, namespace: str, selector: LabelSelector, metric_selector: LabelSelector
     ) -> dict[str, PodMetric]:
-        """A custom metric of pods, by their names."""
+        """Return a custom metric by pod name."""
         path = f"namespaces/{quote(namespace)}/pods/*/{quote(metric)}"
         query = {"labelSelector": str(selector), "metricLabelSelector": str(metric_selector)}
         items = await self._custom(path, query, "pods")
@@ -82,7 +82,7 @@ class MetricsReader:
     async def object(
         self, metric: str, namespace: str, about: CrossVersionObjectReference, metric_selector: LabelSelector
     ) -> int:
-        """A custom metric of one object of the namespace, or of the namespace itself."""
+        """Return a custom metric of one object in the namespace, or of the namespace itself."""
         group = about.api_version.rpartition("/")[0]
         if about.kind == "Namespace" and not group:
             path, plural = f"namespaces/{quote(namespace)}/metrics/{quote(metric)}", "namespaces"
@@ -96,7 +96,7 @@ class MetricsReader:
         return _milli(items[0]["value"])
 
     async def external(self, metric: str, namespace: str, selector: LabelSelector) -> list[int]:
-        """All values of a metric from elsewhere."""
+        """Return all values of an external metric."""
         path = f"/apis/{EXTERNAL}/{_EXTERNAL_VERSION}/namespaces/{quote(namespace)}/{quote(metric)}"
         try:
             answer = await self._client.document(_with_query(path, {"labelSelector": str(selector)}))
@@ -137,7 +137,7 @@ class MetricsReader:
 
 
 def _use_of(pod: Mapping[str, Any], resource: str, container: str) -> int | None:
-    """None if it isn't told for all containers that count."""
+    """Sum the usage of the relevant containers; None if one is missing."""
     containers: Iterable[Mapping[str, Any]] = pod.get("containers") or ()
     counted = [one for one in containers if container in ("", one["name"])]
     amounts = [(one.get("usage") or {}).get(resource) for one in counted]
@@ -155,7 +155,7 @@ def _window(text: Any) -> timedelta:
 
 
 def _custom_window(value: Mapping[str, Any]) -> timedelta:
-    seconds = value.get("windowSeconds", value.get("window"))  # the older version has the other name
+    seconds = value.get("windowSeconds", value.get("window"))  # name of the field in the older version
     return _USUAL_WINDOW if seconds is None else timedelta(seconds=int(seconds))
 
 
@@ -165,7 +165,7 @@ def _with_query(path: str, query: Mapping[str, str]) -> str:
 
 
 def _told(error: Exception, what: str) -> str:
-    """A refusal that doesn't say what it is about says so here, as clients of upstream do."""
+    """Return the message; a generic one is completed with its resource, as in upstream's clients."""
     if isinstance(error, errors.ApiError) and str(error) == str(errors.generic(error.code)):
         return f"{error} (get {what})"
     return str(error)

@@ -1,4 +1,4 @@
-"""What each metric of an autoscaler proposes, and what is told of it."""
+"""Computes the proposal of each metric, and its status."""
 
 from __future__ import annotations
 
@@ -32,29 +32,29 @@ _UNKNOWN_TYPE = "InvalidMetricSourceType"
 
 
 class Proposed(NamedTuple):
-    """How many pods a metric asks for."""
+    """Number of replicas that a metric requires."""
 
     replicas: int
-    name: str  # of the metric, for people
+    name: str  # of the metric, for messages
     status: v2.MetricStatus
 
 
 class MetricFailed(Exception):
-    """A metric proposes nothing. The reason and `told` go into an event and a condition."""
+    """Raised if a metric yields no proposal. The reason and `told` go into an event and a condition."""
 
     def __init__(self, reason: str, told: object, message: str) -> None:
         super().__init__(message)
         self.reason = reason
         self.told = str(told)
-        self.fault = "spec" if reason == _UNKNOWN_TYPE else "internal"  # as instruments call it
+        self.fault = "spec" if reason == _UNKNOWN_TYPE else "internal"  # metric label
 
 
 class Situation(NamedTuple):
-    """All that a proposal depends on besides metrics."""
+    """Inputs of a proposal other than metrics."""
 
     namespace: str
-    wanted: int  # how many pods the target shall have
-    present: int  # how many it says it has
+    wanted: int  # replicas in the target's spec
+    present: int  # replicas in the target's status
     selector: LabelSelector
     pods: Sequence[Pod]
     tolerances: Tolerances
@@ -62,13 +62,14 @@ class Situation(NamedTuple):
 
 
 class Proposer:
-    """Reads metrics and says what they ask for. Raises `MetricFailed`."""
+    """Computes proposals from metrics. Raises `MetricFailed`."""
 
     def __init__(self, metrics: MetricsReader, patience: Patience) -> None:
         self._metrics = metrics
         self._patience = patience
 
     async def propose(self, spec: v2.MetricSpec, at: Situation) -> Proposed:
+        """Compute the proposal of one metric."""
         source = _source_of(spec)
         if isinstance(source, v2.ResourceMetricSource):
             return await self._resource(source, at)
@@ -129,7 +130,7 @@ class Proposer:
         counted = self._counted(metrics, name, at)
         if target.average_value is not None:
             return by_average(at.wanted, _milli(target.average_value), at.tolerances, counted)
-        counted.used()  # that there are none is told before what isn't requested
+        counted.used()  # missing metrics are reported before missing requests
         requests = requests_of(at.pods, name, container)
         return by_utilization(at.wanted, target.average_utilization or 0, at.tolerances, counted, requests)
 
@@ -227,7 +228,7 @@ class Proposer:
 
 
 def largest(proposals: Iterable[Proposed]) -> Proposed | None:
-    """The first that asks for most. Of those that ask for nothing at all, the last is named."""
+    """Return the first of the largest proposals; if all are zero, the last one."""
     best: Proposed | None = None
     for one in proposals:
         if best is None or best.replicas == 0 or one.replicas > best.replicas:
@@ -236,7 +237,7 @@ def largest(proposals: Iterable[Proposed]) -> Proposed | None:
 
 
 def _source_of(spec: v2.MetricSpec) -> object:
-    """What is said of the metric's own type; only that counts."""
+    """Return the source that matches the metric's type."""
     sources = {
         "Resource": spec.resource,
         "ContainerResource": spec.container_resource,
@@ -270,7 +271,7 @@ def _external_words(metric: v2.MetricIdentifier) -> str:
 
 
 def selector_words(selector: LabelSelectorObject | None) -> str:
-    """A selector as upstream's messages spell it."""
+    """Format a selector as in upstream's messages."""
     if selector is None:
         return "nil"
     labels = "".join(f"{key}: {value}," for key, value in sorted(selector.match_labels.items()))

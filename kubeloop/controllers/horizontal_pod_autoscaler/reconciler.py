@@ -1,4 +1,4 @@
-"""One autoscaler at work: reads the target's scale and the metrics, decides, resizes, and tells what it did."""
+"""Syncs one autoscaler: reads the target's scale and the metrics, decides, resizes, and reports."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from kubeloop.runtime.controller import Result
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
-COMPONENT: Final = "horizontal-pod-autoscaler"  # whom events name as their source
+COMPONENT: Final = "horizontal-pod-autoscaler"  # source component of events
 ABLE: Final = "AbleToScale"
 ACTIVE: Final = "ScalingActive"
 LIMITED: Final = "ScalingLimited"
@@ -63,7 +63,7 @@ replace = msgspec.structs.replace
 
 
 class Decision(NamedTuple):
-    """A size and why; None for the metrics that weren't asked."""
+    """Size with its reason; metrics are None if none were read."""
 
     replicas: int
     reason: str = ""
@@ -71,7 +71,7 @@ class Decision(NamedTuple):
 
 
 class Reconciler:
-    """Autoscalers by key; what it remembers of them begins anew with the process."""
+    """Reconciles autoscalers by key; the recorded history starts afresh with the process."""
 
     def __init__(self, context: Context, autoscalers: Informer, pods: Informer) -> None:
         self._client = context.client
@@ -86,6 +86,7 @@ class Reconciler:
         self._selectors: dict[str, dict[ObjectKey, LabelSelector]] = {}  # by namespace
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
+        """Sync one autoscaler and requeue it after the period."""
         stored = self._autoscalers.get(*key)
         if stored is None:
             self._forget(key)
@@ -96,7 +97,7 @@ class Reconciler:
             await self._scale(draft, key)
         except NothingToGoBy as failure:
             draft.error = failure.error
-            logger.info("%s: %s", key, failure)  # it is told on the object, and tried again in its time
+            logger.info("%s: %s", key, failure)  # reported on the object, and retried after the period
         await self._save(draft)
         self._instruments.reconciled(draft.action, draft.error, self._clock.monotonic() - began)
         return Result(requeue_after=self._settings.period)
@@ -163,7 +164,7 @@ class Reconciler:
         return found.replicas
 
     async def _proposed(self, draft: Draft, target: ScaleTarget) -> tuple[Proposed, tuple[MetricStatus, ...]]:
-        """The largest proposal. Metrics that fail are left out, unless fewer pods would come of that."""
+        """Return the largest proposal; failed metrics are skipped, unless that would reduce the size."""
         scale, metrics = target.scale, draft.stored.spec.metrics
         situation = self._situation(draft, scale)
         found: list[Proposed] = []
@@ -213,7 +214,7 @@ class Reconciler:
             self._warn(draft, "FailedComputeMetricsReplicas", told)
         draft.count(scale.spec.replicas, draft.status.desired_replicas, statuses, False)
 
-    # Whose pods
+    # Pods of the target
 
     def _situation(self, draft: Draft, scale: Scale) -> Situation:
         namespace = draft.stored.metadata.namespace
@@ -241,7 +242,7 @@ class Reconciler:
         return selector
 
     def _refuse_shared(self, draft: Draft, scale: Scale, pods: Sequence[Pod]) -> None:
-        """Two autoscalers that pull at the same pods would never come to rest."""
+        """Refuse pods that another autoscaler selects too, since both would scale without end."""
         own = key_of(draft.stored)
         others = self._selectors.get(own.namespace, {})
         labels = {tuple(sorted(one.metadata.labels.items())): one.metadata.labels for one in pods}
@@ -284,7 +285,7 @@ class Reconciler:
         self._remember_zero(draft, after)
 
     def _remember_zero(self, draft: Draft, after: int) -> None:
-        """Who switched a target off decides whether it may come back."""
+        """Set the condition that records if the controller itself scaled the target to zero."""
         if not self._settings.scales_to_zero:
             draft.untell(SCALED_TO_ZERO)
         elif after == 0 and least_of(draft.stored) == 0 and has_outer_metrics(draft.stored):

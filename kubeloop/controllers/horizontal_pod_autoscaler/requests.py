@@ -1,4 +1,4 @@
-"""What pods request of a resource, in thousandths. Pure."""
+"""Sums the resource requests of pods, in thousandths. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kubeloop.controllers.horizontal_pod_autoscaler.metrics import MetricsError
 
 
 def requests_of(pods: Iterable[Pod], resource: str, container: str = "") -> dict[str, int]:
-    """By the pods' names: of one container, else what the pod itself says, else of all that run all the time."""
+    """Return the requests by pod name: of one container, else of the pod level, else of all long-running containers."""
     return {pod.metadata.name: _request(pod, resource, container) for pod in pods}
 
 

@@ -1,4 +1,4 @@
-"""What an autoscaler scales: anything of any kind that has a scale, found through discovery."""
+"""Reads and writes the scale subresource of an autoscaler's target, found through discovery."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from kubeloop.api.meta.field_path import quote
 from kubeloop.client import Client
 from kubeloop.client.errors import TransportError, UnknownKind
 
-_TRIES = 5  # to write a scale that others write too
+_TRIES = 5  # attempts to write a scale that others write too
 
 
 class ScaleError(Exception):
-    """The scale can't be read or written; the message says why."""
+    """Raised if the scale can't be read or written; the message gives the reason."""
 
 
 class InvalidReference(ScaleError):
-    """The autoscaler refers to nothing that could be."""
+    """Raised if the autoscaler's reference is invalid."""
 
 
 class ScaleTarget:
-    """One object with a scale."""
+    """An object with a scale."""
 
     def __init__(self, client: Client, resource: Resource, namespace: str, scale: Scale) -> None:
         self._client = client
@@ -35,7 +35,7 @@ class ScaleTarget:
         self.scale = scale
 
     async def resize(self, replicas: int) -> None:
-        """Give it another size; whoever else writes it meanwhile loses."""
+        """Write the size, overwriting concurrent changes."""
         for attempt in range(1, _TRIES + 1):
             try:
                 await self._write(replicas)
@@ -54,7 +54,7 @@ class ScaleTarget:
 
 
 async def find_target(client: Client, namespace: str, reference: CrossVersionObjectReference) -> ScaleTarget:
-    """The target with its present scale. Raises `ScaleError`."""
+    """Return the target with its current scale. Raises `ScaleError`."""
     try:
         resource = await _resource_of(client, reference)
         scale = await _read(client, resource, namespace, reference.name)
@@ -66,7 +66,7 @@ async def find_target(client: Client, namespace: str, reference: CrossVersionObj
 async def _resource_of(client: Client, reference: CrossVersionObjectReference) -> Resource:
     group, version = _parsed(reference.api_version)
     named = f"{reference.kind}.{group}" if group else reference.kind
-    # Any version will do: the group and the kind are what is meant.
+    # Any version is acceptable: only group and kind matter.
     for word in (f"{named}/{version}" if version else "", named if group else f"{named}/v1"):
         if word:
             try:

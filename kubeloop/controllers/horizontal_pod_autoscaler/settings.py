@@ -1,4 +1,4 @@
-"""What the manager's flags, and autoscalers themselves, say of how to scale. Pure."""
+"""Settings of autoscaling from the manager's flags and from autoscalers. Pure."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ from kubeloop.controllers.app.gates import is_on
 from kubeloop.controllers.horizontal_pod_autoscaler.usage import Patience, Tolerances
 
 _ZERO_GATE: Final = "HPAScaleToZero"
-SCALED_TO_ZERO: Final = "ScaledToZero"  # the condition that remembers who switched a target off
+SCALED_TO_ZERO: Final = "ScaledToZero"  # condition that records if the controller scaled a target to zero
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the manager's flags say."""
+    """Settings from the manager's flags."""
 
-    period: float  # seconds between two looks at the metrics
+    period: float  # seconds between two reads of the metrics
     down_window: timedelta
     tolerance: float
     patience: Patience
-    scales_to_zero: bool  # whether targets may be switched off, and come back
+    scales_to_zero: bool  # True if targets may be scaled to zero and back
 
 
 def settings_of(context: Context) -> Settings:
+    """Read the settings from the flags."""
     config = context.config
     return Settings(
         period=config.horizontal_pod_autoscaler_sync_period,
@@ -43,23 +44,25 @@ def settings_of(context: Context) -> Settings:
 
 
 def least_of(autoscaler: HorizontalPodAutoscaler) -> int:
+    """Return the minimum number of replicas."""
     said = autoscaler.spec.min_replicas
     return 1 if said is None else said
 
 
 def has_outer_metrics(autoscaler: HorizontalPodAutoscaler) -> bool:
-    """Whether there are metrics that don't need pods to be there."""
+    """Return True if some metrics don't depend on pods."""
     return any(one.type in ("Object", "External") for one in autoscaler.spec.metrics)
 
 
 def may_leave_zero(autoscaler: HorizontalPodAutoscaler) -> bool:
-    """Who was scaled to zero by us may come back; who was by somebody else is switched off."""
+    """Return True if the controller itself scaled the target to zero and may scale it up again."""
     if not is_true(autoscaler.status.conditions, SCALED_TO_ZERO):
         return False
     return least_of(autoscaler) != 0 or has_outer_metrics(autoscaler)
 
 
 def tolerances_of(autoscaler: HorizontalPodAutoscaler, usual: float) -> Tolerances:
+    """Return the tolerances of an autoscaler, with the flag as default."""
     behavior = autoscaler.spec.behavior
 
     def said(rules: HPAScalingRules | None) -> float:

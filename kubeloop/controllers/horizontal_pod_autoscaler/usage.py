@@ -1,7 +1,7 @@
-"""How many pods the metrics ask for. Pure.
+"""Computes the number of replicas from metrics. Pure.
 
-Pods whose metrics are missing, and pods that aren't ready yet, never make a change larger: where more pods are asked
-for they count as idle, where fewer are asked for as busy.
+Pods that lack metrics or are not ready never amplify a change: for a scale-up they count as idle, for a scale-down as
+busy.
 """
 
 from __future__ import annotations
@@ -22,25 +22,26 @@ _MOST_USED: Final = 2**63 - 1
 
 
 class Tolerances(NamedTuple):
-    """How far use may be off the target before anything is done."""
+    """Tolerated deviations of the usage ratio."""
 
     down: float
     up: float
 
     def hold(self, ratio: float) -> bool:
+        """Return True if the ratio is within the tolerances."""
         return 1.0 - self.down <= ratio <= 1.0 + self.up
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """With pods that have just started, whose CPU use says little."""
+    """Periods after a pod's start in which its CPU usage is ignored."""
 
-    initialization: timedelta  # in which samples from before a pod was ready don't count
-    readiness_delay: timedelta  # within which being unready means never having been ready
+    initialization: timedelta  # period in which samples from before a pod was ready don't count
+    readiness_delay: timedelta  # period in which an unready pod is assumed to have never been ready
 
 
 class Groups(NamedTuple):
-    """Pods by what their metrics are good for."""
+    """Pods by the usability of their metrics."""
 
     ready: int
     unready: frozenset[str]
@@ -49,17 +50,17 @@ class Groups(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """A number of pods, and the use that it follows from."""
+    """Number of replicas, and the usage that it results from."""
 
     replicas: int
-    usage: int  # in thousandths, a pod's on average where it is about pods
-    utilization: int | None = None  # in percent of what is requested
+    usage: int  # in thousandths; the average per pod for metrics of pods
+    utilization: int | None = None  # in percent of the requests
 
 
 def group_pods(
     pods: Iterable[Pod], metrics: Mapping[str, PodMetric], resource: str, patience: Patience, now: datetime
 ) -> Groups:
-    """Which pods count. Only CPU use tells lies about pods that have just started."""
+    """Group the pods by usability; only CPU usage is misleading for pods that just started."""
     ready, unready, missing, ignored = 0, set(), set(), set()
     for pod in pods:
         name = pod.metadata.name
@@ -90,7 +91,7 @@ def _is_starting(pod: Pod, metric: PodMetric, patience: Patience, now: datetime)
 def by_utilization(
     current: int, target: int, tolerances: Tolerances, counted: Counted, requests: Mapping[str, int]
 ) -> Proposal:
-    """By the use of a resource in percent of what is requested of it."""
+    """Compute the replicas from the usage in percent of the requests."""
     used = counted.used()
     ratio, utilization, average = _utilization(used, requests, target)
     fallback = max(100, target)
@@ -101,7 +102,7 @@ def by_utilization(
 
 
 def by_average(current: int, target: int, tolerances: Tolerances, counted: Counted) -> Proposal:
-    """By what a pod uses on average."""
+    """Compute the replicas from the average usage per pod."""
     used = counted.used()
     ratio, average = _average(used, target)
     assumed = counted.with_assumptions(ratio, dict.fromkeys(counted.groups.missing, target))
@@ -111,12 +112,13 @@ def by_average(current: int, target: int, tolerances: Tolerances, counted: Count
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Metrics, and which of them count."""
+    """Metrics and the groups of pods that they belong to."""
 
     metrics: Mapping[str, PodMetric]
     groups: Groups
 
     def used(self) -> dict[str, int]:
+        """Return the usage of the pods that count; raises MetricsError if there are none."""
         left_out = self.groups.ignored | self.groups.unready
         used = {name: one.value for name, one in self.metrics.items() if name not in left_out}
         if not used:
@@ -124,7 +126,7 @@ class Counted:
         return used
 
     def with_assumptions(self, ratio: float, busy: Mapping[str, int]) -> dict[str, int] | None:
-        """The use if pods of which nothing is known are taken against the change; None if there are none such."""
+        """Return the usage with assumed values that dampen the change; None if nothing must be assumed."""
         groups = self.groups
         up_with_unready = bool(groups.unready) and ratio > 1.0
         if not up_with_unready and not groups.missing:
@@ -140,8 +142,9 @@ class Counted:
 
 
 def _settled(current: int, ratio: float, ready: int, second: tuple[float, int] | None, tolerances: Tolerances) -> int:
-    """The number of pods by the ratio of use to target, or by the one with assumptions. What changes direction is no
-    change.
+    """Return the replicas by the usage ratio, or by the one with assumptions.
+
+    If the assumptions reverse the direction, the size stays unchanged.
     """
     if second is None:
         return current if tolerances.hold(ratio) else math.ceil(ratio * ready)
@@ -153,7 +156,7 @@ def _settled(current: int, ratio: float, ready: int, second: tuple[float, int] |
 
 
 def _is_turned(ratio: float, assumed: float, replicas: int, current: int) -> bool:
-    """Whether what is assumed leads the other way than the known use, or than it says itself."""
+    """Return True if the assumed usage reverses the direction of the change."""
     if (ratio < 1.0) != (assumed < 1.0) and 1.0 not in (ratio, assumed):
         return True
     return replicas > current if assumed < 1.0 else replicas < current
@@ -175,7 +178,7 @@ def _average(used: Mapping[str, int], target: int) -> tuple[float, int]:
 
 
 def by_value(current: int, usage: int, target: int, tolerances: Tolerances, pods: Sequence[Pod]) -> Proposal:
-    """By one value that all pods together should bring to the target; from no pods at all, by the ratio alone."""
+    """Compute the replicas from one value for all pods; from zero replicas, by the ratio alone."""
     usage = min(usage, _MOST_USED)
     ratio = usage / target
     if current == 0:
@@ -190,7 +193,7 @@ def by_value(current: int, usage: int, target: int, tolerances: Tolerances, pods
 
 
 def by_value_per_pod(present: int, usage: int, target: int, tolerances: Tolerances) -> Proposal:
-    """By one value that is shared out among all pods."""
+    """Compute the replicas from one value that is divided among all pods."""
     usage = min(usage, _MOST_USED)
     wanted = min(math.ceil(usage / target), _MOST)
     if present == 0:

@@ -1,18 +1,19 @@
-"""Pods run until a Job's work is done: as many at once as it allows, each counted once, again when one fails.
+"""Runs pods until a Job's work is done: within its parallelism, each counted once, replaced after failures.
 
-job, pod ── wakeups ─▶ queue ──▶ reconciler ── observed: what runs, what has ended
-                                   │ ending: is it over, and how?      (failure_policy, success_policy)
-                                   │ scaling: which pods come and go?  (backoff, indexes)
-                                   │ tracking: note, let go, count     (own_writes: what caches don't show yet)
-                                   └──▶ acting on pods, and one or two patches of the status
+job, pod ── wakeups ─▶ queue ──▶ reconciler ── observed: running and ended pods
+                                     │ ending: finished, and how?        (failure_policy, success_policy)
+                                     │ scaling: pods to create or delete (backoff, indexes)
+                                     │ tracking: record, release, count  (own_writes: not yet in the caches)
+                                     └──▶ acting on pods, and one or two patches of the status
 
 Watches: jobs; pods.
 Owns: pods that match the selector, held by the finalizer `batch.kubernetes.io/job-tracking` until they are counted.
-Writes: creates, deletes and patches pods; patches the status of jobs, if nobody has changed the job meanwhile.
-Wakes itself: when failed pods may be replaced, when a job has been active for too long, when a cache lags behind.
-Differs from upstream: changes of pods gather for a tenth of a second, longer with many pods; where no pod has to be
-let go, a job's interim and final condition are written at once; a creation whose answer was lost is looked for before
-another is made. Jobs and orphaned pods share one queue. Workload and PodGroup objects (alpha) are not made.
+Writes: creates, deletes and patches pods; patches the status of jobs, if the job was not changed meanwhile.
+Wakes itself: when failed pods may be replaced, when a job's active deadline passes, when a cache lags behind.
+Differs from upstream: changes of pods are batched for a tenth of a second, longer with many pods; if no pod must be
+released, a job's interim and final condition are written together; after a creation without a response the controller
+lists pods before it creates another. Jobs and orphaned pods share one queue. Workload and PodGroup objects (alpha)
+are not created.
 """
 
 from __future__ import annotations
@@ -39,11 +40,12 @@ from kubeloop.runtime.queue.rate_limits import ItemExponential
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "job-controller"
-QUEUE = "job"  # upstream's, as dashboards know it
-FIRST_RETRY, LONGEST_RETRY = 1.0, 60.0  # seconds, upstream's, for calls that fail
+QUEUE = "job"  # upstream's queue name, as dashboards know it
+FIRST_RETRY, LONGEST_RETRY = 1.0, 60.0  # seconds, as upstream, for failed requests
 
 
 def wire(context: Context) -> Controller[JobOrOrphan]:
+    """Build the controller and register its event handlers."""
     caches = Caches(context.informers.of(JOBS), context.informers.of(PODS))
     caches.pods.add_indexer(CONTROLLER, controller_uid_of)
     caches.pods.add_indexer(ORPHANS, orphan_namespace_of)

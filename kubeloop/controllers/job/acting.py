@@ -1,4 +1,4 @@
-"""What is done to a job's pods: created, deleted, let go. Every write is remembered until the cache shows it."""
+"""Creates, deletes and releases a job's pods; every write is recorded until the cache shows it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kubeloop.runtime.queue.slow_start import slow_start
 
 
 class PodActions:
-    """Each method does as much as it can, and returns what it did with the first failure."""
+    """Executes as much as possible of each action, and returns the result with the first failure."""
 
     def __init__(self, client: Client, control: PodControl, clock: Clock) -> None:
         self._client = client
@@ -32,10 +32,10 @@ class PodActions:
     async def create(
         self, job: Job, indexes: Sequence[int | None], replaced: Mapping[int, Pod], memory: Memory
     ) -> tuple[int, Exception | None]:
-        """How many of the pods were created. In a namespace that is ending none can be, and that is no failure."""
+        """Create the pods; returns the number created. In a terminating namespace no creation is not a failure."""
         template = template_of(job)
         memory.since = self.clock.monotonic()
-        memory.unsure = True  # until all are answered, also if this is cancelled
+        memory.unsure = True  # until all have a response, also if this is cancelled
         unanswered = False
 
         async def make(number: int) -> None:
@@ -56,30 +56,30 @@ class PodActions:
     async def delete(
         self, job: Job, pods: Sequence[Pod], memory: Memory, *, uncounted: bool
     ) -> tuple[list[Pod], Exception | None]:
-        """Which of the pods are deleted now. Those that are not to be counted lose their finalizer first."""
+        """Delete pods; returns those deleted now. Pods that must not be counted lose their finalizer first."""
         memory.since = self.clock.monotonic()
 
         async def end(pod: Pod) -> None:
             if uncounted and is_tracked(pod):
-                # Not if it has changed: a pod that has ended meanwhile has to be counted.
+                # Not if it has changed: a pod that has ended meanwhile must be counted.
                 await release(self._client, pod, version=pod.metadata.resource_version)
             memory.deleted.add(pod.metadata.uid)
             try:
                 await self._control.delete(pod, job)
             except NotFound:
-                raise  # its end is still to be seen
+                raise  # the cache has yet to show its end
             except Exception:
-                memory.deleted.discard(pod.metadata.uid)  # nothing will be seen of it
+                memory.deleted.discard(pod.metadata.uid)  # no event will follow
                 raise
 
         return await _each(pods, end)
 
     async def release(self, pods: Sequence[Pod], memory: Memory) -> tuple[list[Pod], Exception | None]:
-        """Which of the pods have no finalizer any more."""
+        """Remove the tracking finalizer; returns the pods that no longer have it."""
         memory.since = self.clock.monotonic()
 
         async def let_go(pod: Pod) -> None:
-            with suppress(NotFound):  # gone already, which the cache is still to show
+            with suppress(NotFound):  # already gone, which the cache has yet to show
                 await release(self._client, pod)
             memory.released.add(pod.metadata.uid)
 
@@ -87,7 +87,7 @@ class PodActions:
 
 
 async def release(client: Client, pod: Pod, version: str | None = None) -> None:
-    """Remove the finalizer of this very pod; with a version, only if it is still that."""
+    """Remove the finalizer of the pod with this UID; with a version, only if it is unchanged."""
     meta = pod.metadata
     about = {"uid": meta.uid} if version is None else {"uid": meta.uid, "resourceVersion": version}
     patch = {"metadata": {**about, "$deleteFromPrimitiveList/finalizers": [TRACKING]}}
@@ -95,7 +95,7 @@ async def release(client: Client, pod: Pod, version: str | None = None) -> None:
 
 
 async def _each(pods: Sequence[Pod], act: Callable[[Pod], Awaitable[None]]) -> tuple[list[Pod], Exception | None]:
-    """Act on all pods at once; one that is gone already is as good as acted on."""
+    """Act on all pods concurrently; a pod that is already gone counts as done."""
     failures: list[Exception] = []
     done: list[Pod] = []
 

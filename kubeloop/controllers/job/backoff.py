@@ -1,4 +1,4 @@
-"""How long a job waits before it replaces failed pods: ten seconds, doubled with each failure since a success. Pure."""
+"""Backoff before failed pods are replaced: ten seconds, doubled with each failure since a success. Pure."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ LONGEST = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """How often in a row a job's pods have failed, and when the last one did."""
+    """Number of consecutive failures of a job's pods and the time of the last one."""
 
     count: int = 0
     last: datetime | None = None
 
     def after(self, succeeded: Sequence[Pod], failed: Sequence[Pod]) -> Failures:
-        """The same when these pods have ended too. A success makes good for all failures before it."""
+        """Return the failures including these ended pods; a success resets all failures before it."""
         if not succeeded and not failed:
             return self
         moments = sorted(map(finish_time, failed))
@@ -32,7 +32,7 @@ class Failures:
         return Failures(len(later), later[-1] if later else None)
 
     def seconds_left(self, now: datetime) -> float:
-        """How long to wait before a pod is made again."""
+        """Return the seconds before a pod may be created again."""
         if self.count == 0 or self.last is None:
             return 0.0
         pause = min(FIRST * 2.0 ** min(self.count - 1, 32), LONGEST)
@@ -40,7 +40,7 @@ class Failures:
 
 
 def index_seconds_left(last_failed: Pod | None, now: datetime) -> float:
-    """The same for one index that has its own limit: its last failed pod knows of those before it."""
+    """Return the same for one index with its own limit, from the counts on its last failed pod."""
     if last_failed is None:
         return 0.0
     return Failures(all_index_failures(last_failed) + 1, finish_time(last_failed)).seconds_left(now)

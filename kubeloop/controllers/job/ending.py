@@ -1,4 +1,4 @@
-"""Whether a job is at its end, and which: the conditions that say so, in upstream's words and order. Pure."""
+"""Decides if a job has finished, and with which conditions, in upstream's texts and order. Pure."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ FINISHED = ("Complete", "Failed")
 
 
 def condition(kind: str, status: str, reason: str, message: str, now: datetime) -> JobCondition:
+    """Build a condition whose times are now."""
     stamp = Time(format_time(now))
     return JobCondition(
         type=kind, status=status, reason=reason, message=message, last_probe_time=stamp, last_transition_time=stamp
@@ -24,13 +25,14 @@ def condition(kind: str, status: str, reason: str, message: str, now: datetime) 
 
 
 def is_finished(job: Job) -> bool:
+    """Return True if the job has the condition Complete or Failed."""
     return any(one.type in FINISHED and one.status == "True" for one in job.status.conditions)
 
 
 def early_end(observed: Observed, now: datetime) -> JobCondition | None:
-    """The condition of a job that ends whether or not pods are still wanted, because it failed or succeeded early.
+    """Return the condition of a job that ends regardless of missing pods, since it failed or succeeded early.
 
-    What was decided before stands; failures come before successes.
+    An earlier decision stands; failures take precedence over successes.
     """
     job = observed.job
     decided = _decided(job, now)
@@ -47,9 +49,9 @@ def early_end(observed: Observed, now: datetime) -> JobCondition | None:
 
 
 def completion(observed: Observed, active: int, now: datetime) -> JobCondition | None:
-    """The condition of a job whose pods have done all that was asked; `active` still run."""
+    """Return the condition of a job whose completions are reached; `active` is the number of running pods."""
     completions = observed.job.spec.completions
-    # Without a number of completions one success is enough, once all other pods have ended too.
+    # Without completions one success is enough, once all other pods have ended too.
     if active > 0 or observed.succeeded < (1 if completions is None else completions):
         return None
     message = "Reached expected number of succeeded pods"
@@ -57,13 +59,13 @@ def completion(observed: Observed, active: int, now: datetime) -> JobCondition |
 
 
 def final(announced: JobCondition, now: datetime) -> JobCondition:
-    """What an announced end becomes when all pods are counted."""
+    """Return the final condition that replaces an interim one when all pods are counted."""
     kind = {"FailureTarget": "Failed", "SuccessCriteriaMet": "Complete"}.get(announced.type, announced.type)
     return condition(kind, "True", announced.reason, announced.message, now)
 
 
 def deadline_seconds_left(job: Job, now: datetime) -> float | None:
-    """How long the job may still be active; None if nothing limits that."""
+    """Return the seconds until the active deadline; None if there is none."""
     limit, start = job.spec.active_deadline_seconds, job.status.start_time
     if limit is None or start is None or is_suspended(job):
         return None
@@ -79,7 +81,7 @@ def _decided(job: Job, now: datetime) -> JobCondition | None:
 
 
 def _policy_failure(observed: Observed) -> str:
-    """Why the pod failure policy ends the job."""
+    """Return the message if the pod failure policy fails the job, else an empty string."""
     job, policy = observed.job, observed.job.spec.pod_failure_policy
     if policy is None:
         return ""
@@ -88,7 +90,7 @@ def _policy_failure(observed: Observed) -> str:
 
 
 def _is_past_backoff_limit(observed: Observed) -> bool:
-    """By failed pods; and by restarts of containers, where pods are not replaced but start again themselves."""
+    """Check failed pods, and container restarts if the kubelet restarts them instead of the job."""
     spec = observed.job.spec
     limit = spec.backoff_limit if spec.backoff_limit is not None else 0
     if observed.failed > limit:

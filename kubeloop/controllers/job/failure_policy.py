@@ -1,4 +1,4 @@
-"""What a job's `podFailurePolicy` says about a failed pod: the first rule that matches decides. Pure."""
+"""Evaluates a job's `podFailurePolicy` for a failed pod: the first matching rule decides. Pure."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from kubeloop.api.generated.core_v1 import ContainerStatus, Pod, PodCondition
 
 
 class Ruling(NamedTuple):
-    """What is to be made of a failure."""
+    """Result of the policy for one failure."""
 
-    action: str = ""  # that of the rule, empty if none matches
-    message: str = ""  # why the whole job fails, if it does
+    action: str = ""  # the rule's action, empty if none matches
+    message: str = ""  # failure message of the job, if the rule fails it
 
     @property
     def counts(self) -> bool:
-        """Whether the failure brings the job nearer to its limits."""
+        """True if the failure counts towards the backoff limits."""
         return self.action != "Ignore"
 
 
@@ -29,6 +29,7 @@ _ACTIONS = ("Ignore", "FailIndex", "Count", "FailJob")
 
 
 def ruling_on(policy: PodFailurePolicy | None, pod: Pod) -> Ruling:
+    """Evaluate the policy for a failed pod."""
     for number, rule in enumerate(policy.rules or () if policy is not None else ()):
         why = _reason(rule, pod) if rule.action in _ACTIONS else ""
         if why:
@@ -38,7 +39,7 @@ def ruling_on(policy: PodFailurePolicy | None, pod: Pod) -> Ruling:
 
 
 def _reason(rule: PodFailurePolicyRule, pod: Pod) -> str:
-    """What about the pod matches a rule, in upstream's words; nothing if nothing does."""
+    """Return upstream's description of the match, or an empty string if the rule does not match."""
     meta = pod.metadata
     if rule.on_exit_codes is not None:
         container = _matching_container(rule.on_exit_codes, pod)

@@ -1,4 +1,4 @@
-"""Sets of completion indexes, kept and written as ranges: `1,3-5,7`. Pure."""
+"""Sets of completion indexes, stored and formatted as ranges: `1,3-5,7`. Pure."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ Span = tuple[int, int]  # first and last
 
 @dataclass(frozen=True, slots=True)
 class Indexes:
-    """Indexes as spans that are in order and neither touch nor overlap."""
+    """Indexes as ordered spans that neither touch nor overlap."""
 
     spans: tuple[Span, ...] = ()
 
     @classmethod
     def of(cls, indexes: Iterable[int]) -> Indexes:
+        """Build the set from single indexes."""
         return cls(_joined((index, index) for index in sorted(indexes)))
 
     @classmethod
     def parse(cls, text: str, completions: int) -> Indexes:
-        """Those of a text that are below the number of completions; what can't be understood is left out."""
+        """Parse the indexes below the number of completions; invalid parts are skipped."""
         spans = [span for part in text.split(",") if (span := _span(part)) and span[0] < completions]
         return cls(_joined((first, min(last, completions - 1)) for first, last in spans))
 
@@ -41,7 +42,7 @@ class Indexes:
         return ",".join(_text(first, last) for first, last in self.spans)
 
     def common(self, other: Indexes) -> int:
-        """How many indexes are in both."""
+        """Return the number of indexes in both sets."""
         count, mine, theirs = 0, 0, 0
         while mine < len(self.spans) and theirs < len(other.spans):
             (first, last), (start, end) = self.spans[mine], other.spans[theirs]
@@ -50,7 +51,7 @@ class Indexes:
         return count
 
     def missing(self, completions: int) -> Iterator[int]:
-        """The indexes below the number of completions that aren't here, in order."""
+        """Return the indexes below the number of completions that are not in the set, in order."""
         candidate = 0
         for first, last in self.spans:
             yield from range(candidate, min(first, completions))
@@ -59,7 +60,7 @@ class Indexes:
 
 
 def _joined(spans: Iterable[Span]) -> tuple[Span, ...]:
-    """Spans in the order of their beginnings, joined where they touch or overlap."""
+    """Join spans that touch or overlap, given in the order of their starts."""
     result: list[Span] = []
     for first, last in spans:
         if result and first <= result[-1][1] + 1:
@@ -78,5 +79,5 @@ def _span(part: str) -> Span | None:
 
 
 def _text(first: int, last: int) -> str:
-    """Two neighbours are written as two, more as a range."""
+    """Format a span: two neighbours as a list, more as a range."""
     return str(first) if first == last else f"{first}{',' if last == first + 1 else '-'}{last}"

@@ -1,4 +1,4 @@
-"""What the loop counts, under the names that dashboards made for upstream know."""
+"""Metrics of the job controller, under upstream's names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kubeloop.runtime.metrics import Registry, exponential_bounds
 
 
 class JobMetrics:
-    """All of them."""
+    """All metrics of the controller."""
 
     def __init__(self, registry: Registry) -> None:
         counter = registry.counter
@@ -49,18 +49,21 @@ class JobMetrics:
         )  # fmt: skip
 
     def synced(self, job: Job, action: str, ok: bool, seconds: float) -> None:
+        """Record one sync by completion mode, result and action."""
         labels = _mode(job), "success" if ok else "error", action
         self._seconds.of(*labels).observe(seconds)
         self._syncs.of(*labels).value += 1
 
     def finished(self, job: Job, succeeded: bool, reason: str) -> None:
+        """Count a finished job."""
         self._finished.of(_mode(job), "succeeded" if succeeded else "failed", reason).value += 1
 
     def managed_elsewhere(self, manager: str) -> None:
+        """Count a job that another controller manages."""
         self._external.of(manager).value += 1
 
     def counted(self, job: Job, before: JobStatus, after: JobStatus) -> None:
-        """A status was written in which other pods are counted than before."""
+        """Count the pods and indexes by which the written status exceeds the former one."""
         succeeded = after.succeeded - before.succeeded
         if is_indexed(job):
             completions = job.spec.completions or 0
@@ -78,18 +81,22 @@ class JobMetrics:
         self._pods.of(_mode(job), "failed").value += after.failed - before.failed
 
     def ruled(self, actions: Mapping[str, int]) -> None:
+        """Count failed pods by the action of the failure policy."""
         for action, count in actions.items():
             self._by_policy.of(action).value += count
 
     def tracking_changed(self, began: bool) -> None:
+        """Count a tracked pod that was added or removed."""
         self._tracked.of("add" if began else "delete").value += 1
 
     def created(self, reason: str, succeeded: int, failed: int) -> None:
+        """Count created pods by reason and result."""
         for status, count in (("succeeded", succeeded), ("failed", failed)):
             if count:
                 self._created.of(reason, status).value += count
 
     def skipped(self, plural: str) -> None:
+        """Count a sync that was skipped because of a lagging cache."""
         self._skipped.of("batch" if plural == "jobs" else "", plural).value += 1
 
 

@@ -1,4 +1,4 @@
-"""A job and its pods as one sync sees them: what runs, what has ended and isn't counted yet. Pure."""
+"""State of a job and its pods in one sync: running pods, and ended pods that are not counted yet. Pure."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from kubeloop.controllers.job.pods import (
 
 @dataclass(frozen=True, slots=True)
 class IndexState:
-    """How far an indexed job's indexes are."""
+    """State of an indexed job's indexes."""
 
-    before: Indexes  # what the status says has succeeded
-    succeeded: Indexes  # with those that have succeeded since
-    failed: Indexes | None = None  # None where indexes have no limits of their own
-    # The last failed pod of each index that waits for another: it is kept, because it knows how often its index failed.
+    before: Indexes  # succeeded according to the status
+    succeeded: Indexes  # including those that have succeeded since
+    failed: Indexes | None = None  # None without a backoff limit per index
+    # The last failed pod of each index that awaits a replacement: it is kept, because it holds the failure count.
     kept: dict[int, Pod] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What a sync decides on."""
+    """Input of a sync's decisions."""
 
     job: Job
     pods: Sequence[Pod]
@@ -44,12 +44,12 @@ class Observed:
     terminating: int
     succeeded: int
     failed: int
-    failures: Failures  # in a row, with those of this sync
-    indexes: IndexState | None  # None for jobs without
+    failures: Failures  # consecutive ones, including those of this sync
+    indexes: IndexState | None  # None for non-indexed jobs
 
 
 def observe(job: Job, pods: Sequence[Pod], failures: Failures) -> Observed:
-    """`failures` are those in a row before this sync."""
+    """Evaluate the pods; `failures` are the consecutive ones before this sync."""
     active = [pod for pod in pods if is_active(pod)]
     uncounted = uncounted_of(job)
     noted = {*uncounted.succeeded, *uncounted.failed}
@@ -73,24 +73,27 @@ def observe(job: Job, pods: Sequence[Pod], failures: Failures) -> Observed:
 
 
 def is_indexed(job: Job) -> bool:
+    """Return True if the job's completion mode is Indexed."""
     return job.spec.completion_mode == "Indexed"
 
 
 def is_suspended(job: Job) -> bool:
+    """Return True if the job is suspended."""
     return bool(job.spec.suspend)
 
 
 def uncounted_of(job: Job) -> UncountedTerminatedPods:
+    """Return the job's uncountedTerminatedPods, empty if missing."""
     return job.status.uncounted_terminated_pods or UncountedTerminatedPods()
 
 
 def indexes_of(pods: Iterable[Pod]) -> Indexes:
-    """The indexes that pods work on."""
+    """Return the indexes of the pods."""
     return Indexes.of({index for pod in pods if (index := completion_index(pod)) is not None})
 
 
 def _may_count(pod: Pod, job: Job) -> bool:
-    """Whether it isn't dealt with already, and belongs to an index that there is."""
+    """Return True if the pod is not yet counted and has a valid index, if indexed."""
     return is_tracked(pod) and (not is_indexed(job) or valid_index(pod, job) is not None)
 
 
@@ -109,7 +112,7 @@ def _indexes_of(job: Job, pods: Sequence[Pod], active: Sequence[Pod]) -> IndexSt
 
 
 def _fails_index(job: Job, pod: Pod) -> bool:
-    """Whether a pod's failure is one too many for its index."""
+    """Return True if the pod's failure fails its index."""
     if not has_failed(pod, job):
         return False
     ruling = ruling_on(job.spec.pod_failure_policy, pod)
@@ -119,7 +122,7 @@ def _fails_index(job: Job, pod: Pod) -> bool:
 
 
 def _last_failed(pods: Iterable[tuple[int, Pod]]) -> dict[int, Pod]:
-    """For each index the pod that failed last, by its own count and by time."""
+    """Return the last failed pod of each index, by its failure count and by time."""
     last: dict[int, Pod] = {}
     for index, pod in pods:
         known = last.get(index)

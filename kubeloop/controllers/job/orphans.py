@@ -1,4 +1,4 @@
-"""Pods that no job will count any more lose the finalizer that waits for it, so that they can be deleted."""
+"""Removes the tracking finalizer of pods that no job will count, so that they can be deleted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kubeloop.runtime.objects.keys import ObjectKey
 
 
 class OrphanKey(NamedTuple):
-    """A pod to look at, in the same queue as jobs and never equal to one's key."""
+    """Queue key of an orphaned pod; shares the queue with jobs and never equals a job's key."""
 
     kind: str
     namespace: str
@@ -28,6 +28,7 @@ class OrphanKey(NamedTuple):
 
 
 def orphan_key(pod: Pod) -> OrphanKey:
+    """Build the key of a pod."""
     return OrphanKey("pod", pod.metadata.namespace, pod.metadata.name)
 
 
@@ -35,11 +36,14 @@ JobOrOrphan = ObjectKey | OrphanKey
 
 
 class OrphanReconciler:
+    """Reconciles orphaned pods by key."""
+
     def __init__(self, client: Client, caches: Caches) -> None:
         self._client = client
         self._caches = caches
 
     async def reconcile(self, key: OrphanKey) -> None:
+        """Remove the finalizer if the pod is still an orphan."""
         pod = self._caches.pods.get(key.namespace, key.name)
         if pod is None or not is_tracked(pod) or not self.is_nobodys(pod):
             return
@@ -49,7 +53,7 @@ class OrphanReconciler:
             return
 
     def is_nobodys(self, pod: Pod) -> bool:
-        """Whether no job here or elsewhere will take care of the pod."""
+        """Return True if no job, here or under another manager, will handle the pod."""
         reference = controller_of(pod.metadata.owner_references)
         if reference is None:
             return True

@@ -1,7 +1,7 @@
-"""What the loop remembers of a job between syncs: its own writes that caches may not show yet, and recent failures.
+"""State of a job between syncs: own writes that the caches may not show yet, and recent failures.
 
-A decision made on a cache that is older than the loop's own writes would make or count a pod twice. So a sync waits
-until the caches show them; every write comes back as an event that wakes the job again.
+A decision based on a cache that is older than the controller's own writes would create or count a pod twice. So a
+sync waits until the caches show them; every write returns as an event that enqueues the job again.
 """
 
 from __future__ import annotations
@@ -17,28 +17,29 @@ from kubeloop.controllers.job.backoff import Failures
 from kubeloop.controllers.job.pods import is_tracked
 from kubeloop.runtime.objects.keys import ObjectKey
 
-PATIENCE = 300.0  # seconds; whoever undoes a write of ours must not stop a job for good
+PATIENCE = 300.0  # seconds; another client that undoes a write must not block a job for good
 
 
 @dataclass(slots=True)
 class Memory:
-    """Of one job."""
+    """State of one job."""
 
     uid: str
     failures: Failures = field(default_factory=Failures)
-    job_version: int = 0  # of the last status that was written
-    pods_version: int = 0  # of the newest pod that was created
-    deleted: set[str] = field(default_factory=set)  # UIDs of pods whose deletion was asked for and isn't seen
-    released: set[str] = field(default_factory=set)  # UIDs of pods whose finalizer was removed and still is seen
-    unsure: bool = False  # whether pods may have been created without an answer
+    job_version: int = 0  # resourceVersion of the last written status
+    pods_version: int = 0  # resourceVersion of the newest created pod
+    deleted: set[str] = field(default_factory=set)  # UIDs of pods whose deletion was requested and is not visible yet
+    released: set[str] = field(default_factory=set)  # UIDs of pods whose finalizer was removed and is still visible
+    unsure: bool = False  # True if pods may have been created without a response
     since: float = 0.0  # monotonic time of the last write
-    rest_until: float = 0.0  # monotonic time before which a large job is not looked at again
+    rest_until: float = 0.0  # monotonic time before which a large job is not synced again
 
     def created(self, pod: Pod) -> None:
+        """Record a created pod."""
         self.pods_version = max(self.pods_version, version_of(pod))
 
     def lag(self, job: Job, pods: Iterable[Pod], pods_version: str, now: float) -> str:
-        """Which of the caches, `jobs` or `pods`, is behind; nothing if neither is."""
+        """Return the lagging cache, `jobs` or `pods`, or an empty string."""
         if now - self.since > PATIENCE:
             self.deleted.clear()
             self.released.clear()
@@ -57,29 +58,30 @@ class Memory:
 
 
 class Memories:
-    """Of all jobs."""
+    """States of all jobs."""
 
     def __init__(self) -> None:
         self._of: dict[ObjectKey, Memory] = {}
 
     def of(self, key: ObjectKey, uid: str) -> Memory:
-        """That of a job; a namesake of an earlier one begins anew."""
+        """Return the state of a job; a recreated job with the same name starts afresh."""
         known = self._of.get(key)
         if known is None or known.uid != uid:
             known = self._of[key] = Memory(uid)
         return known
 
     def forget(self, key: ObjectKey) -> None:
+        """Drop the state of a job."""
         self._of.pop(key, None)
 
 
 def version_of(obj: Any) -> int:
-    """An object's version as a number to compare; zero, and so of no use, where a server's are none."""
+    """Return the resourceVersion as a number; 0 if the server's versions are not numeric."""
     return _number(obj.metadata.resource_version)
 
 
 def may_have_happened(error: Exception) -> bool:
-    """Whether a write may have been carried out although it failed."""
+    """Return True if a failed write may have been executed."""
     return not isinstance(error, ApiError) or error.code >= 500
 
 

@@ -1,4 +1,4 @@
-"""What a job has to know of one of its pods. Pure."""
+"""Properties of one of a job's pods. Pure."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ _LARGEST_COUNT = 2**31 - 1
 
 
 def is_tracked(pod: Pod) -> bool:
-    """Whether it still has to be counted, or at least let go."""
+    """Return True if the pod has the tracking finalizer."""
     return TRACKING in pod.metadata.finalizers
 
 
 def has_failed(pod: Pod, job: Job) -> bool:
-    """Whether it counts as failed. One that is being deleted does too, because it may never come to say so itself;
-    unless the job replaces only what has really ended.
+    """Return True if the pod counts as failed.
+
+    A terminating pod counts, because it may never report its phase; not so if the job replaces only failed pods.
     """
     if pod.status.phase == "Failed":
         return True
@@ -31,33 +32,34 @@ def has_failed(pod: Pod, job: Job) -> bool:
 
 
 def completion_index(pod: Pod) -> int | None:
-    """The index that it works on; None if it has none that makes sense."""
+    """Return the completion index; None if it is missing or invalid."""
     text = pod.metadata.annotations.get(COMPLETION_INDEX, "")
     return _number(text)
 
 
 def valid_index(pod: Pod, job: Job) -> int | None:
-    """The same, if it is one of the job's."""
+    """Return the completion index if it is below the job's completions, else None."""
     index = completion_index(pod)
     return index if index is not None and index < (job.spec.completions or 0) else None
 
 
 def index_failures(pod: Pod) -> int:
-    """How many counted failures its index had before it."""
+    """Return the number of counted failures of the index before this pod."""
     return _count(pod.metadata.annotations.get(INDEX_FAILURES, ""))
 
 
 def index_ignored_failures(pod: Pod) -> int:
-    """How many failures its index had before it that a policy ignores."""
+    """Return the number of ignored failures of the index before this pod."""
     return _count(pod.metadata.annotations.get(INDEX_IGNORED_FAILURES, ""))
 
 
 def all_index_failures(pod: Pod) -> int:
+    """Return the number of all failures of the index before this pod."""
     return index_failures(pod) + index_ignored_failures(pod)
 
 
 def finish_time(pod: Pod) -> datetime:
-    """When it ended, by the best evidence there is: its containers, its readiness, its deletion, its creation."""
+    """Return the end time by the best evidence: containers, readiness, deletion, creation."""
     return _containers_finish(pod) or _unready_since(pod) or _deleted_at(pod) or _created_at(pod)
 
 
@@ -91,12 +93,12 @@ def _deleted_at(pod: Pod) -> datetime | None:
 
 def _created_at(pod: Pod) -> datetime:
     created = pod.metadata.creation_timestamp
-    assert created is not None  # the server sees to it
+    assert created is not None  # set by the server
     return parse_time(created)
 
 
 def restarts(pods: Iterable[Pod]) -> int:
-    """How often containers of pods that still run were started again."""
+    """Return the number of container restarts of running and pending pods."""
     return sum(
         container.restart_count
         for pod in pods
@@ -106,7 +108,7 @@ def restarts(pods: Iterable[Pod]) -> int:
 
 
 def _number(text: str) -> int | None:
-    """As Go reads a decimal number, if it isn't below zero."""
+    """Parse a non-negative decimal number as Go does."""
     if not text.removeprefix("+").isascii() or not text.removeprefix("+").isdigit():
         return None
     return int(text) if len(text) < 20 else None

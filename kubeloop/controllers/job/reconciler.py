@@ -1,4 +1,4 @@
-"""One sync of a job: see its pods, decide whether it ends, create or delete pods, count those that have ended."""
+"""Syncs one job: observe its pods, decide if it ends, create or delete pods, count ended ones."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from kubeloop.runtime.informer.store import CONTROLLER, ORPHANS
 from kubeloop.runtime.objects.controller_ref_manager import Claimant, claim, live_check
 from kubeloop.runtime.objects.keys import ObjectKey
 
-LOOK_AGAIN = 1.0  # seconds; if the event that a lagging cache waits for never comes
-GATHER = 0.1  # seconds in which changes of pods gather to one sync; upstream's is a second
-# With many pods, none of which is to be created, changes gather for as many seconds a pod: a look at them takes longer.
+LOOK_AGAIN = 1.0  # seconds; in case the event that a lagging cache waits for never comes
+GATHER = 0.1  # seconds over which pod changes are batched into one sync; upstream's is one second
+# With many pods, none of which is to be created, the batch lasts this many seconds per pod, as a sync takes longer.
 MANY, RESPITE = 1000, 50e-6
 
 JOBS, PODS = resource_of_class(Job), resource_of_class(Pod)
@@ -44,7 +44,7 @@ JOBS, PODS = resource_of_class(Job), resource_of_class(Pod)
 
 @dataclass(frozen=True, slots=True)
 class Caches:
-    """What the loop reads."""
+    """Informers that the controller reads from."""
 
     jobs: Informer
     pods: Informer
@@ -52,23 +52,26 @@ class Caches:
 
 @dataclass(slots=True)
 class Step:
-    """How a job's pods are after a sync has acted on them."""
+    """State of a job's pods during the actions of one sync."""
 
     active: int
     ready: int
     terminating: int
     end: JobCondition | None = None
     failure: Exception | None = None
-    event: tuple[str, str] | None = None  # reason and message, to be told once the status is written
+    event: tuple[str, str] | None = None  # reason and message, recorded once the status is written
     plan: Plan = field(default_factory=lambda: Plan(action="reconciling"))
 
     def without(self, deleted: Sequence[Pod]) -> None:
+        """Subtract deleted pods from the counts."""
         self.active -= len(deleted)
         self.terminating += len(deleted)
         self.ready -= sum(map(is_ready, deleted))
 
 
 class Reconciler:
+    """Reconciles jobs by key."""
+
     def __init__(
         self, client: Client, caches: Caches, actions: PodActions, recorder: EventRecorder, metrics: JobMetrics
     ) -> None:
@@ -82,6 +85,7 @@ class Reconciler:
         self._statuses = StatusWriter(client, JOBS)
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
+        """Sync one job, unless it is finished, managed elsewhere or a cache lags behind."""
         job: Job | None = self._caches.jobs.get(*key)
         if job is None or is_finished(job):
             self._memories.forget(key)
@@ -101,9 +105,9 @@ class Reconciler:
         return await self._sync(job, memory)
 
     async def _lag(self, job: Job, memory: Memory) -> str:
-        """Which cache doesn't show our own writes yet."""
+        """Return the cache that does not show the controller's own writes yet."""
         pods = self._caches.pods
-        if memory.unsure:  # a pod may have been created without our knowing: what is there now has to be seen first
+        if memory.unsure:  # a pod may have been created without a response: the current pods must be visible first
             selector = str(from_label_selector(job.spec.selector))
             found = await self._client.list(PODS, job.metadata.namespace, labels=selector, metadata_only=True)
             memory.pods_version = max(memory.pods_version, *map(version_of, found.items), 0)
@@ -130,17 +134,17 @@ class Reconciler:
         return self._next(job, step, now)
 
     def _next(self, job: Job, step: Step, now: datetime) -> Result | None:
-        """When to look again although nothing changes."""
+        """Return the delay of the next sync if nothing changes."""
         waits = [] if step.plan.wait is None else [max(step.plan.wait, GATHER)]
         left = deadline_seconds_left(job, now)
         if left is not None and step.end is None:
             waits.append(left)
         return Result(requeue_after=min(waits)) if waits else None
 
-    # -- the pods
+    # -- pods
 
     async def _claimed(self, job: Job) -> list[Pod]:
-        """The job's own pods, with those that it adopts on this occasion. Only what changes hands is looked into."""
+        """Return the job's pods, including those it adopts now; only ownership changes cost requests."""
         meta, selector = job.metadata, from_label_selector(job.spec.selector)
         own: list[Pod] = []
         contested: list[Pod] = []
@@ -156,12 +160,12 @@ class Reconciler:
         return own + [_as_adopted(pod, meta.uid) for pod in claimed]
 
     async def _act(self, observed: Observed, step: Step, memory: Memory, now: datetime) -> JobStatus:
-        """Bring about the pods that there should be; the job's status when that is done."""
+        """Create or delete pods as decided; returns the resulting status."""
         job = observed.job
         if step.end is not None:
             deleted, step.failure = await self._actions.delete(job, observed.active, memory, uncounted=False)
             if len(deleted) < len(observed.active):
-                step.end = None  # pods that still run would be lost from the count
+                step.end = None  # pods that still run would be missing from the count
             step.without(deleted)
             return job.status
         is_managed = job.metadata.deletion_timestamp is None
@@ -186,7 +190,7 @@ class Reconciler:
             failed = 1 if step.failure is not None else 0
             self._metrics.created(_occasion(observed), created, failed)
 
-    # -- the books
+    # -- tracking
 
     async def _track(self, books: _Books, status: JobStatus, memory: Memory) -> None:
         step, now = books.step, books.now
@@ -208,7 +212,7 @@ class Reconciler:
             self._tell_end(job)
 
     async def _let_go(self, books: _Books, job: Job, entry: Entry, memory: Memory) -> JobStatus:
-        """Remove finalizers; the status with those pods counted that have lost theirs."""
+        """Remove finalizers; returns the status in which the released pods are counted."""
         memory.failures = books.observed.failures
         gone, failure = await self._actions.release(entry.release, memory)
         tracked = {pod.metadata.uid for pod in books.observed.pods if is_tracked(pod)}
@@ -219,7 +223,7 @@ class Reconciler:
         return status
 
     async def _write(self, job: Job, status: JobStatus, memory: Memory) -> Job:
-        """Write what has changed, if the job is still the one that was read."""
+        """Write the changed status, if the job is still the one that was read."""
         patch, meta = status_patch(job.status, status), job.metadata
         if not patch:
             return job
@@ -244,20 +248,21 @@ class Reconciler:
 
 @dataclass(frozen=True, slots=True)
 class _Books:
-    """What the tracking of one sync goes by."""
+    """Inputs of the tracking in one sync."""
 
-    stored: Job  # as the cache has it
+    stored: Job  # as in the cache
     observed: Observed
     step: Step
     now: datetime
 
 
 def is_managed_elsewhere(job: Job) -> bool:
+    """Return True if another controller manages the job."""
     return job.spec.managed_by not in (None, MANAGER)
 
 
 def _as_adopted(pod: Pod, owner_uid: str) -> Pod:
-    """A pod that was just adopted as it is by now, which the cache doesn't show yet."""
+    """Return an adopted pod with the finalizer that the cache does not show yet."""
     meta = pod.metadata
     if is_tracked(pod) or is_owned_by(meta.owner_references, owner_uid):
         return pod
@@ -265,7 +270,7 @@ def _as_adopted(pod: Pod, owner_uid: str) -> Pod:
 
 
 def _occasion(observed: Observed) -> str:
-    """Why pods are created, as metrics call it."""
+    """Return the reason of pod creations for metrics."""
     if observed.job.spec.pod_replacement_policy == "Failed" and observed.failed > 0:
         return "recreate_failed"
     return "recreate_terminating_or_failed" if observed.failed > 0 or observed.terminating > 0 else "new"

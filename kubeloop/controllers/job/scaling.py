@@ -1,4 +1,4 @@
-"""Which pods a job creates and deletes to have as many as it may. Pure."""
+"""Decides which pods a job creates and deletes to match its parallelism. Pure."""
 
 from __future__ import annotations
 
@@ -15,22 +15,23 @@ from kubeloop.controllers.job.indexes import Indexes
 from kubeloop.controllers.job.observed import IndexState, Observed, indexes_of, is_suspended
 from kubeloop.controllers.job.pods import completion_index
 
-MOST_AT_ONCE = 500  # pods that one sync creates or deletes, so that other jobs get their turn
+MOST_AT_ONCE = 500  # pods that one sync creates or deletes, so that other jobs are not delayed
 
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do about the number of pods. Never both: what is deleted makes room in a later sync."""
+    """Pods to create or to delete, never both: deleted pods make room in a later sync."""
 
     delete: Sequence[Pod] = ()
-    create: Sequence[int | None] = ()  # the index of each pod; None in jobs without
+    create: Sequence[int | None] = ()  # index of each pod; None in non-indexed jobs
     wait: float | None = None  # seconds until there is something to create
-    action: str = field(default="tracking")  # as metrics call it
+    action: str = field(default="tracking")  # label value of the metrics
 
 
 def plan(observed: Observed, now: datetime) -> Plan:
+    """Decide which pods to create or delete."""
     active = len(observed.active)
     if is_suspended(observed.job):
         return Plan(delete=observed.active, action="pods_deleted")
@@ -38,7 +39,7 @@ def plan(observed: Observed, now: datetime) -> Plan:
     surplus = _surplus(observed, max(0, active - wanted))[:MOST_AT_ONCE]
     if surplus:
         return Plan(delete=surplus, action="pods_deleted")
-    # Where only what has really ended is replaced, what is about to end holds its place.
+    # If only failed pods are replaced, terminating pods occupy their place.
     blocked = observed.terminating if observed.job.spec.pod_replacement_policy == "Failed" else 0
     missing = wanted - blocked - active
     return _creation(observed, min(missing, MOST_AT_ONCE), now) if missing > 0 else Plan()
@@ -47,7 +48,7 @@ def plan(observed: Observed, now: datetime) -> Plan:
 def _wanted(observed: Observed) -> int:
     spec = observed.job.spec
     parallelism = spec.parallelism or 0
-    if spec.completions is None:  # a work queue: after the first success, who still works may finish
+    if spec.completions is None:  # a work queue: after the first success, running pods may finish
         return len(observed.active) if observed.succeeded > 0 else parallelism
     return max(0, min(parallelism, spec.completions - observed.succeeded))
 
@@ -75,7 +76,7 @@ def _shortest(waits: dict[int, float]) -> float | None:
 
 
 def _pending(observed: Observed, indexes: IndexState) -> Indexes:
-    """All indexes that need no pod."""
+    """Return all indexes that need no pod."""
     busy = indexes.succeeded | indexes_of(observed.active)
     if indexes.failed is not None:
         busy |= indexes.failed
@@ -85,7 +86,7 @@ def _pending(observed: Observed, indexes: IndexState) -> Indexes:
 
 
 def _surplus(observed: Observed, at_least: int) -> list[Pod]:
-    """Pods without an index, or with one that another has too, go whatever their number; then who has done least."""
+    """Return the pods to delete: those with an invalid or duplicate index, then the cheapest ones."""
     if observed.indexes is None:
         return _least_first(observed.active, at_least)
     completions = observed.job.spec.completions or 0
@@ -106,7 +107,7 @@ def _index_key(pod: Pod) -> int:
 
 
 def _least_first(pods: Sequence[Pod], count: int) -> list[Pod]:
-    """Those whose end costs least: unassigned, pending, unready, briefly ready, restarted, young."""
+    """Sort by deletion cost: unassigned, pending, unready, briefly ready, restarted, young first."""
     return sorted(pods, key=_rank)[:count] if count > 0 else []
 
 

@@ -1,4 +1,4 @@
-"""A job's status between what was read and what is written: times, suspension, the end, and the patch. Pure."""
+"""Derives a job's new status: times, suspension, end, and the patch. Pure."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ _UNCOUNTED = "uncountedTerminatedPods"
 
 
 class Suspension(NamedTuple):
-    """What becomes of a status when a job is suspended or resumed, and the event that tells of it."""
+    """Status and event of a suspended or resumed job."""
 
     status: JobStatus
     event: tuple[str, str] | None = None  # reason and message
 
 
 def started(job: Job, now: datetime) -> Job:
-    """The job with a time at which it began, unless it waits to be resumed."""
+    """Set the start time, unless the job is suspended."""
     if job.status.start_time is not None or is_suspended(job):
         return job
     return replace(job, status=replace(job.status, start_time=Time(format_time(now))))
 
 
 def suspension(job: Job, now: datetime) -> Suspension:
-    """A suspended job has no time at which it began; a resumed one begins anew."""
+    """Set the Suspended condition: suspension clears the start time, resumption sets it again."""
     status, known = job.status, find_condition(job.status.conditions, "Suspended")
     if is_suspended(job):
         if known is not None and known.status == "True":
@@ -49,38 +49,38 @@ def suspension(job: Job, now: datetime) -> Suspension:
 
 
 def announced(status: JobStatus, end: JobCondition | None) -> JobStatus:
-    """The status with the condition that comes before the final one; a final one is not told yet."""
+    """Add the interim condition; a final one is not reported yet."""
     if end is None or end.type not in ("FailureTarget", "SuccessCriteriaMet"):
         return status
     return replace(status, conditions=_with(status.conditions, end))
 
 
 def ended(status: JobStatus, end: JobCondition, now: datetime) -> JobStatus:
-    """The status of a job that is done."""
+    """Return the status of a finished job."""
     last = final(end, now)
     status = replace(status, conditions=_with(status.conditions, last))
     return replace(status, completion_time=last.last_transition_time) if last.type == "Complete" else status
 
 
 def is_settled(status: JobStatus) -> bool:
-    """Whether all pods that are noted are counted."""
+    """Return True if all recorded pods are counted."""
     noted = status.uncounted_terminated_pods or UncountedTerminatedPods()
     return not noted.succeeded and not noted.failed
 
 
 def status_patch(before: JobStatus, after: JobStatus) -> dict[str, Any]:
-    """What a strategic patch has to say to make the one the other; empty if they are equal."""
+    """Build a strategic merge patch from one status to the other; empty if they are equal."""
     if before == after:
         return {}
     old, new = codec.to_plain(before), codec.to_plain(after)
     patch = {name: new.get(name) for name in (*old, *new) if old.get(name) != new.get(name)}
-    if patch.get(_UNCOUNTED) is not None:  # merged as a mapping: what is no longer there has to be named
+    if patch.get(_UNCOUNTED) is not None:  # merged as a mapping: removed keys must be listed
         patch[_UNCOUNTED] = {"succeeded": None, "failed": None} | patch[_UNCOUNTED]
     return patch
 
 
 def _with(conditions: tuple[JobCondition, ...], new: JobCondition) -> tuple[JobCondition, ...]:
-    """The conditions with one in the place of its predecessor, or at the end; the same if it says the same."""
+    """Replace or append a condition; unchanged if it is equal."""
     old = find_condition(conditions, new.type)
     if old is None:
         return (*conditions, new)

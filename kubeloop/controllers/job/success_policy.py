@@ -1,4 +1,4 @@
-"""When an indexed job's `successPolicy` counts it as a success before all indexes are done. Pure."""
+"""Evaluates an indexed job's `successPolicy`. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kubeloop.controllers.job.indexes import Indexes
 
 
 def met_rule(policy: SuccessPolicy | None, completions: int, succeeded: Indexes) -> int | None:
-    """The number of the first rule that is met, if any is."""
+    """Return the index of the first rule that is met, or None."""
     if policy is None or not succeeded.spans:
         return None
     rules = enumerate(policy.rules or ())

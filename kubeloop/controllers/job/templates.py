@@ -1,4 +1,4 @@
-"""The pods that a job creates: its template, marked so that none is lost, and told which index is theirs. Pure."""
+"""Builds the pods of a job: its template with the tracking finalizer and the completion index. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kubeloop.controllers.shared.pods.pod_control import pod_from_template
 T = TypeVar("T", bound=Container)
 
 _JOBS = resource_of_class(Job)
-_LONGEST_PREFIX = 58  # of a name that the server completes with five characters
+_LONGEST_PREFIX = 58  # of a name to which the server appends five characters
 _VARIABLE = EnvVar(
     name=INDEX_VARIABLE,
     value_from=EnvVarSource(field_ref=ObjectFieldSelector(field_path=f"metadata.labels['{COMPLETION_INDEX}']")),
@@ -32,7 +32,7 @@ _VARIABLE = EnvVar(
 
 
 def template_of(job: Job) -> PodTemplateSpec:
-    """What all pods of the job have in common."""
+    """Build the template that all pods of the job share."""
     template = job.spec.template
     metadata, spec = template.metadata, template.spec
     if TRACKING not in metadata.finalizers:
@@ -53,7 +53,7 @@ def _with_variable(container: T) -> T:
 
 
 def new_pod(job: Job, template: PodTemplateSpec, index: int | None, replaced: Pod | None) -> Pod:
-    """One pod; for an index with limits of its own it takes over the failures of the pod that it replaces."""
+    """Build one pod; with a backoff limit per index it inherits the failure counts of the pod that it replaces."""
     if index is None:
         return pod_from_template(template, job, _JOBS)
     metadata, number = template.metadata, str(index)
@@ -68,6 +68,7 @@ def new_pod(job: Job, template: PodTemplateSpec, index: int | None, replaced: Po
 
 
 def name_prefix(job_name: str, index: int) -> str:
+    """Build the generateName of an indexed pod."""
     tail = f"-{index}-"
     return job_name[: _LONGEST_PREFIX - len(tail)] + tail
 

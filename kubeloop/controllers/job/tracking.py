@@ -1,8 +1,8 @@
-"""The books of a job: every pod that ends is counted exactly once, whatever crashes in between. Pure.
+"""Accounting of a job: every ended pod is counted exactly once, even across crashes. Pure.
 
-A pod that has ended is first noted by its UID in the status (`uncountedTerminatedPods`); only when that is written
-its finalizer is removed, and only when it is gone the counters move. For successes of indexed jobs the index is
-enough of a note. Whoever comes after a crash finds either the finalizer or the note.
+An ended pod is first recorded by its UID in the status (`uncountedTerminatedPods`); after that write its finalizer is
+removed, and after its removal the counters change. For successes of indexed jobs the index is record enough. After a
+crash either the finalizer or the record is found.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from kubeloop.controllers.job.indexes import Indexes
 from kubeloop.controllers.job.observed import Observed, is_indexed, uncounted_of
 from kubeloop.controllers.job.pods import completion_index, has_failed, is_tracked, valid_index
 
-MOST_UNCOUNTED = 500  # notes at a time: they are in the status of every job, and shall stay below some 20 KB
+MOST_UNCOUNTED = 500  # records at a time: they are in the status of every job, which should stay below 20 KB
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What one sync writes into the books."""
+    """Accounting of one sync."""
 
-    status: JobStatus  # with the notes, to be written before pods are let go
-    release: Sequence[Pod]  # whose finalizers are removed then
-    complete: bool  # whether no ended pod is left for another sync
+    status: JobStatus  # with the records, to be written before pods are released
+    release: Sequence[Pod]  # pods whose finalizers are removed afterwards
+    complete: bool  # True if no ended pod is left for another sync
     policy_actions: Counter[str]
 
 
 def book(observed: Observed, status: JobStatus, end: JobCondition | None) -> Entry:
-    """`status` as it is up to now; `end` if the job is at its end, so that pods that still run are let go too."""
+    """Record ended pods in `status`; with `end`, pods that still run are released too."""
     job = observed.job
     pods = sorted(observed.pods, key=_by_index) if is_indexed(job) else observed.pods
     tracked = [pod for pod in pods if is_tracked(pod)]
@@ -49,7 +49,7 @@ def book(observed: Observed, status: JobStatus, end: JobCondition | None) -> Ent
 
 
 def settle(status: JobStatus, tracked: Collection[str]) -> JobStatus:
-    """The status when noted pods that no longer have a finalizer are counted; the same if there are none."""
+    """Count the recorded pods that no longer have a finalizer; unchanged if there are none."""
     noted = status.uncounted_terminated_pods or UncountedTerminatedPods()
     succeeded = tuple(uid for uid in noted.succeeded if uid in tracked)
     failed = tuple(uid for uid in noted.failed if uid in tracked)
@@ -62,11 +62,11 @@ def settle(status: JobStatus, tracked: Collection[str]) -> JobStatus:
 
 
 class _Notes:
-    """What comes into the status for the pods that have ended."""
+    """Records of ended pods for the status."""
 
     def __init__(self, observed: Observed, status: JobStatus, end: JobCondition | None) -> None:
         self._observed = observed
-        known = uncounted_of(observed.job)  # as it was read
+        known = uncounted_of(observed.job)  # as read
         self._known = {*known.succeeded, *known.failed}
         noted = status.uncounted_terminated_pods or UncountedTerminatedPods()
         self._succeeded = list(noted.succeeded)
@@ -120,7 +120,7 @@ class _Notes:
 
 
 def _may_go(observed: Observed, pod: Pod, end: JobCondition | None) -> bool:
-    """Whether a pod's finalizer has done its duty once the pod is noted."""
+    """Return True if the pod's finalizer may be removed once the pod is recorded."""
     job = observed.job
     if job.metadata.deletion_timestamp is not None or end is not None or pod.status.phase == "Succeeded":
         return True

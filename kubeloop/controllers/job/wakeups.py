@@ -1,4 +1,4 @@
-"""What wakes the loop: jobs at once, pods after a moment in which more of them may change."""
+"""Maps events to queue keys: jobs at once, pods after a batching delay."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from kubeloop.runtime.informer.store import CONTROLLER
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 from kubeloop.runtime.queue.enqueue import controller_key
 
-CANDIDATES = "jobs that may adopt"  # an index of jobs
+CANDIDATES = "jobs that may adopt"  # name of an index of jobs
 
 _owner_key = controller_key(JOBS)
 
 
 class Wakeups:
-    """Whom changes concern."""
+    """Maps objects to the keys that their changes enqueue."""
 
     def __init__(self, caches: Caches, orphans: OrphanReconciler, metrics: JobMetrics) -> None:
         self._caches = caches
@@ -35,18 +35,20 @@ class Wakeups:
         self._metrics = metrics
 
     def jobs(self, job: Job) -> Iterable[JobOrOrphan]:
+        """Return the key of the job."""
         return (key_of(job),)
 
     def owners(self, pod: Pod) -> Iterable[JobOrOrphan]:
+        """Return the key of the pod's job."""
         return _owner_key(pod)
 
     def left_behind(self, job: Job) -> Iterable[JobOrOrphan]:
-        """Pods that a job which is over, or gone, never let go."""
+        """Return keys of tracked pods of a job that is finished or gone."""
         own = self._caches.pods.by_index(CONTROLLER, job.metadata.uid)
         return [orphan_key(pod) for pod in own if is_tracked(pod)]
 
     def adopters(self, pod: Pod) -> Iterable[JobOrOrphan]:
-        """Jobs whose selector matches a pod that is nobody's."""
+        """Return keys of jobs whose selector matches an orphan."""
         if controller_of(pod.metadata.owner_references) is not None:
             return ()
         namespace, labels = pod.metadata.namespace, pod.metadata.labels
@@ -61,7 +63,7 @@ class Wakeups:
         ]
 
     def orphans(self, pod: Pod) -> Iterable[JobOrOrphan]:
-        """The pod itself, if it has the finalizer and nobody who will remove it."""
+        """Return the pod's key if it has the finalizer and no job that will remove it."""
         if not is_tracked(pod):
             return ()
         is_free = controller_of(pod.metadata.owner_references) is None
@@ -70,10 +72,13 @@ class Wakeups:
         return ()
 
     def count_job(self, job: Job) -> None:
+        """Count a job that another controller manages."""
         if is_managed_elsewhere(job):
             self._metrics.managed_elsewhere(job.spec.managed_by or "")
 
     def counting_pods(self) -> Callbacks:
+        """Return a handler that counts pods whose tracking begins or ends."""
+
         def note(was: bool, is_now: bool) -> None:
             if was != is_now:
                 self._metrics.tracking_changed(is_now)
@@ -90,25 +95,27 @@ def _is_to_count(pod: Pod) -> bool:
 
 
 def candidacy(job: Job) -> tuple[str, ...]:
-    """Index jobs by what a pod that they may adopt has: the UID as a label, or else only the same namespace."""
+    """Index jobs by the UID label of pods that they may adopt; with a manual selector by namespace."""
     return (job.metadata.namespace,) if job.spec.manual_selector else (job.metadata.uid,)
 
 
 def is_asked_anew(old: Any, new: Any) -> bool:
-    """Whether a job is new or gone, or wants something else than before."""
+    """Return True if a job is new or gone or its generation has changed."""
     return old is None or new is None or old.metadata.generation != new.metadata.generation
 
 
 def is_only_reported(old: Any, new: Any) -> bool:
+    """Return True if only the status of an unfinished job has changed."""
     return not is_asked_anew(old, new) and not is_finished(new)
 
 
 def is_over(_: Any, new: Any) -> bool:
+    """Return True if the job is gone or finished."""
     return new is None or is_finished(new)
 
 
 def is_newly_free(old: Any, new: Any) -> bool:
-    """Whether a pod may have become one to adopt."""
+    """Return True if a pod may have become adoptable."""
     if new is None:
         return False
     if old is None:

@@ -1,15 +1,15 @@
-"""A namespace that is being deleted is emptied, pods first and every other kind thereafter, and then let go.
+"""Empties a namespace that is being deleted, pods first and then every other kind, and removes its finalizer.
 
-namespace ──▶ kinds, by discovery ──▶ pods ──▶ all the rest, side by side ──▶ conditions ──▶ finalizer
-                                        └─ something remains: woken when it is gone
+namespace ──▶ kinds, by discovery ──▶ pods ──▶ all the rest, concurrently ──▶ conditions ──▶ finalizer
+                                             └─ content remains: enqueued when it is gone
 
-Watches: namespaces; while something remains in one that is being deleted, the metadata of its kind.
+Watches: namespaces; while content remains in one that is being deleted, the metadata of its kind.
 Owns: everything in the namespace.
 Writes: deletes objects; the namespace's status (phase and conditions) and, by its finalize subresource, its finalizers.
-Wakes itself: after half of the time that what remains is expected to take.
-Differs from upstream: is woken as soon as what remains is gone. Begins at once; where several API servers share the
-    work it waits until all of them must have heard of the deletion, 5 seconds, only with its last step. Kinds without
-    objects are not told to delete them. Conditions tell of remaining pods too.
+Wakes itself: after half of the time that the remaining content is expected to take.
+Differs from upstream: is enqueued as soon as the remaining content is gone. Begins at once; with several API servers
+  it waits only before its last step until all of them must know of the deletion, 5 seconds. Sends no delete requests
+  for kinds without objects. Conditions report remaining pods too.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "namespace-controller"
 QUEUE = "namespace"
-LONGEST_DELAY = 60.0  # upstream's: a namespace that cannot be emptied is tried again every minute
+LONGEST_DELAY = 60.0  # as upstream: a namespace that cannot be emptied is retried every minute
 
 
 def wire(context: Context) -> Controller[str]:
+    """Build the controller and register its event handlers."""
     resource = resource_of_class(Namespace)
     namespaces = context.informers.of(resource)
     clock, client = context.clock, context.client
@@ -51,7 +52,7 @@ def wire(context: Context) -> Controller[str]:
 
 
 def _is_going(old: Any, namespace: Any) -> bool:
-    """Whether there is something new to be done: what this loop itself writes of its work is no news to it."""
+    """Return True if there is new work; ignores the status that this controller itself writes."""
     if namespace is None or namespace.metadata.deletion_timestamp is None:
         return False
     return (

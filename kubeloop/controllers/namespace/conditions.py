@@ -1,4 +1,4 @@
-"""What a namespace tells of its deletion: one condition for each thing that may stand in its way. Pure."""
+"""Builds the conditions of a namespace's deletion: one for each possible obstacle. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DELETION = "NamespaceDeletionContentFailure"
 CONTENT = "NamespaceContentRemaining"
 FINALIZERS = "NamespaceFinalizersRemaining"
 
-# What each says when nothing is in the way, in the order in which they are told.
+# Reason and message of each condition without an obstacle, in reporting order.
 _WELL: Mapping[str, tuple[str, str]] = {
     DISCOVERY: ("ResourcesDiscovered", "All resources successfully discovered"),
     PARSING: ("ParsedGroupVersions", "All legacy kube types successfully parsed"),
@@ -30,43 +30,44 @@ _WELL: Mapping[str, tuple[str, str]] = {
 
 @dataclass(slots=True)
 class Findings:
-    """What came of one attempt to empty a namespace."""
+    """Results of one attempt to empty a namespace."""
 
-    discovery: str = ""  # what could not be discovered
-    parsing: str = ""  # which versions have names that make no sense
+    discovery: str = ""  # errors of the discovery
+    parsing: str = ""  # invalid group versions
     failures: list[Exception] = field(default_factory=list)
     remaining: Counter[str] = field(default_factory=Counter)  # objects by qualified resource
     finalizers: Counter[str] = field(default_factory=Counter)  # objects by finalizer
-    seconds: int = 0  # how long what remains is expected to take
+    seconds: int = 0  # expected duration of the remaining content
 
     @property
     def complaints(self) -> list[Exception]:
-        """Why it has to be tried again."""
+        """Errors that require another attempt."""
         told = [RuntimeError(text) for text in (self.discovery, self.parsing) if text]
         return [*told, *self.failures]
 
 
 def discovery_failure(served: Served) -> str:
+    """Return the message of a failed discovery, or an empty string."""
     if not served.failures:
         return ""
     return f"Discovery failed for some groups, {len(served.failures)} failing: {served.complaint()}"
 
 
 def parsing_failure(served: Served) -> str:
-    """The first group and version that is no such thing."""
+    """Return the message for the first invalid group version, or an empty string."""
     odd = [version for group in served.groups for version in group if version.count("/") > 1]
     return f"unexpected GroupVersion string: {odd[0]}" if odd else ""
 
 
 def resource_name(resource: Resource) -> str:
-    """As messages have it; the core group leaves a lonely dot."""
+    """Return the resource as in messages; the core group leaves a trailing dot."""
     return f"{resource.plural}.{resource.group}"
 
 
 def conditions_after(
     before: tuple[NamespaceCondition, ...], findings: Findings, now: Time
 ) -> tuple[NamespaceCondition, ...]:
-    """The namespace's conditions; the very same tuple if nothing has changed."""
+    """Return the new conditions; the same tuple if nothing has changed."""
     troubles = _troubles(findings)
     after = before
     for kind, (reason, message) in _WELL.items():
@@ -79,12 +80,13 @@ def conditions_after(
 
 
 def changed(before: Iterable[NamespaceCondition], after: Iterable[NamespaceCondition]) -> list[NamespaceCondition]:
+    """Return the conditions that differ."""
     before = tuple(before)
     return [one for one in after if find_condition(before, one.type) != one]
 
 
 def _troubles(findings: Findings) -> dict[str, tuple[str, str]]:
-    """Reason and message of each condition that is true."""
+    """Return reason and message of each condition that is true."""
     troubles: dict[str, tuple[str, str]] = {}
     if findings.discovery:
         troubles[DISCOVERY] = ("DiscoveryFailed", findings.discovery)

@@ -1,4 +1,4 @@
-"""Removes all objects of one kind from a namespace, and tells what is left of them."""
+"""Deletes all objects of one kind from a namespace, and reports the remaining ones."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from kubeloop.client import Client
 from kubeloop.client.errors import ClientError
 from kubeloop.clock import Clock
 
-# How long finalizers are expected to take, for want of anything better to expect.
+# Assumed duration of finalizers.
 FINALIZER_SECONDS = 15
 _UNSUPPORTED = (MethodNotAllowed, NotFound)
 
 
 class StillThere(Exception):
-    """Objects remain that have no reason to."""
+    """Raised if objects remain without a reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What remains of a kind, and for how many seconds it is expected to."""
+    """Remaining objects of a kind, and the expected seconds until they are gone."""
 
     resource: Resource
     objects: Sequence[ObjectMeta] = ()
@@ -36,18 +36,19 @@ class Left:
     failure: Exception | None = None
 
     def finalizers(self) -> Counter[str]:
+        """Count the objects by finalizer."""
         return Counter(finalizer for one in self.objects for finalizer in one.finalizers)
 
 
 class Content:
-    """What is in namespaces."""
+    """Content of namespaces."""
 
     def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client
         self._clock = clock
 
     async def remove(self, resource: Resource, namespace: str, deleted_at: datetime) -> Left:
-        """Delete all objects of a kind. Failures are part of what is told: other kinds go on."""
+        """Delete all objects of a kind; a failure is part of the result, so that other kinds continue."""
         seconds = 0
         try:
             before = await self._listed(resource, namespace, whole=_is_pods(resource))
@@ -62,7 +63,7 @@ class Content:
         return judged(resource, namespace, [one.metadata for one in after], seconds)
 
     async def _listed(self, resource: Resource, namespace: str, whole: bool = False) -> Sequence[Any] | None:
-        """The objects there are; None where they can't be listed."""
+        """List the objects; None if the kind can't be listed."""
         if "list" not in resource.verbs:
             return None
         try:
@@ -71,13 +72,13 @@ class Content:
             return None
 
     async def _delete(self, resource: Resource, namespace: str, objects: Sequence[Any] | None) -> None:
-        # Dependents need no help from their owners: all there is goes anyway.
+        # Background deletion suffices, since all dependents are deleted anyway.
         if "deletecollection" in resource.verbs:
             try:
                 await self._client.delete_collection(resource, namespace, propagation="Background")
                 return
             except _UNSUPPORTED:
-                pass  # some servers claim more than they can
+                pass  # some servers list verbs that they don't support
         for one in objects or ():
             try:
                 await self._client.delete(resource, one.metadata.name, namespace, propagation="Background")
@@ -86,7 +87,7 @@ class Content:
 
 
 def judged(resource: Resource, namespace: str, objects: Sequence[ObjectMeta], seconds: int) -> Left:
-    """How what remains is to be taken: as a matter of time, or as something gone wrong."""
+    """Evaluate the remaining objects: expected for some time, or a failure."""
     if not objects:
         return Left(resource)
     if seconds:
@@ -99,7 +100,7 @@ def judged(resource: Resource, namespace: str, objects: Sequence[ObjectMeta], se
 
 
 def allowed_seconds(pods: Iterable[Pod], deleted_at: datetime, now: datetime) -> int:
-    """How long the slowest pod may take to end; zero when all should have by now."""
+    """Return the longest grace period of the pods; 0 if it has already passed."""
     graces = (one.spec.termination_grace_period_seconds or 0 for one in pods if not is_terminal(one))
     longest = max(graces, default=0)
     return 0 if (now - deleted_at).total_seconds() >= longest else longest

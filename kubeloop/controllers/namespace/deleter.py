@@ -1,4 +1,4 @@
-"""Empties a namespace and lets it go: observe what there is, delete it, tell what is left, finalize when nothing is."""
+"""Empties a namespace and finalizes it: observe, delete, report, and finalize when nothing is left."""
 
 from __future__ import annotations
 
@@ -32,18 +32,20 @@ from kubeloop.controllers.namespace.remains import Remains
 from kubeloop.controllers.shared.status_writer import StatusWriter
 from kubeloop.runtime.controller import Result
 
-FINALIZER = "kubernetes"  # ours among a namespace's
-AT_ONCE = 16  # kinds that are emptied side by side
-TRIES = 5  # of finalizing a namespace that others write too
-# How long other API servers may let objects into a namespace that they don't know to be ending.
+FINALIZER = "kubernetes"  # this controller's finalizer in the spec
+AT_ONCE = 16  # kinds that are emptied concurrently
+TRIES = 5  # attempts to finalize a namespace that others write too
+# Seconds for which other API servers may admit objects because they don't know of the deletion.
 NEWS_SECONDS = 5.0
-# How soon it is looked at what remains although no informer has seen it.
+# Seconds until remaining objects that no informer has seen are checked.
 UNSEEN_SECONDS = 1.0
-# What each API server of a cluster leaves in kube-system.
+# Label of the lease that each API server keeps in kube-system.
 _SERVERS = "apiserver.kubernetes.io/identity=kube-apiserver"
 
 
 class Deleter:
+    """Deletes the content of namespaces by name."""
+
     def __init__(
         self, client: Client, content: Content, status: StatusWriter, remains: Remains, clock: Clock
     ) -> None:  # fmt: skip
@@ -54,11 +56,12 @@ class Deleter:
         self._clock = clock
 
     async def reconcile(self, name: str) -> Result | None:
+        """Continue the deletion of one namespace."""
         try:
             return await self._delete(name)
         except NotFound:
             self._remains.forget(name)
-            return None  # whoever did it, it is gone
+            return None  # already gone
 
     async def _delete(self, name: str) -> Result | None:
         namespace: Namespace = await self._client.get(Namespace, name)
@@ -83,12 +86,12 @@ class Deleter:
         resources = await self._resources(findings)
         pods = [one for one in resources if (one.group, one.version, one.plural) == ("", "v1", "pods")]
         left = await self._remove(pods, namespace, findings)
-        if not any(one.objects for one in left):  # pods may need all the rest until their end
+        if not any(one.objects for one in left):  # pods may need all other objects until they end
             left += await self._remove([one for one in resources if one not in pods], namespace, findings)
         return left, findings
 
     async def _resources(self, findings: Findings) -> list[Resource]:
-        """The namespaced kinds whose objects can be deleted, as far as the server tells."""
+        """Return the namespaced kinds whose objects can be deleted, as far as discovery succeeds."""
         try:
             served: Served = await discover(self._client.document)
         except (ApiError, ClientError) as error:
@@ -107,13 +110,13 @@ class Deleter:
                 return await self._content.remove(resource, name, deleted_at)
 
         left = await asyncio.gather(*map(remove, resources))
-        # Some objects are served as more than one kind, and were just being deleted as the other.
+        # Some objects are served as several kinds, and were already being deleted as another one.
         left = [await remove(one.resource) if isinstance(one.failure, StillThere) else one for one in left]
         for one in left:
             _note(findings, one)
         return left
 
-    # Telling
+    # Reporting
 
     async def _report(self, namespace: Namespace, findings: Findings) -> None:
         before = namespace.status.conditions
@@ -125,14 +128,14 @@ class Deleter:
         try:
             await self._status.write(namespace, _status_patch(namespace, conditions=conditions))
         except Conflict:
-            return  # told the next time; it must not hold up the rest
+            return  # reported the next time; it must not delay the rest
 
     def _await(self, name: str, left: Sequence[Left], seconds: int) -> Result:
         remaining = [(one.resource, meta) for one in left for meta in one.objects]
         seen = self._remains.expect(name, remaining)
         return Result(requeue_after=seconds // 2 + 1.0 if seen else UNSEEN_SECONDS)
 
-    # Letting go
+    # Finalizing
 
     async def _let_go(self, namespace: Namespace) -> Result | None:
         news = await self._news_seconds(namespace)
@@ -156,14 +159,14 @@ class Deleter:
         return None
 
     async def _news_seconds(self, namespace: Namespace) -> float:
-        """How long to wait until every API server knows that the namespace is ending; one alone knows at once."""
+        """Return the seconds until every API server knows of the deletion; 0 if there is only one server."""
         left = NEWS_SECONDS - (self._clock.now() - _deleted_at(namespace)).total_seconds()
         if left <= 0:
             return 0.0
         try:
             servers = await self._client.list(Lease, "kube-system", labels=_SERVERS, metadata_only=True)
         except ApiError:
-            return min(left, NEWS_SECONDS)  # it cannot be known
+            return min(left, NEWS_SECONDS)  # unknown
         return min(left, NEWS_SECONDS) if len(servers.items) > 1 else 0.0
 
 
@@ -178,7 +181,7 @@ def _note(findings: Findings, left: Left) -> None:
 
 def _deleted_at(namespace: Namespace) -> datetime:
     moment = namespace.metadata.deletion_timestamp
-    assert moment is not None  # nothing else is reconciled
+    assert moment is not None  # others are not reconciled
     return parse_time(moment)
 
 

@@ -1,4 +1,4 @@
-"""Wakes a namespace when the last of what remained in it is gone."""
+"""Enqueues a namespace when its last remaining object is gone."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from kubeloop.runtime.informer.informer import Informer, Informers
 
 
 class Remains:
-    """What remains in namespaces. A kind is watched from when something of it first remained."""
+    """Remaining objects of namespaces; a kind is watched from the first remaining object on."""
 
     def __init__(self, informers: Informers, wake: Callable[[str], None]) -> None:
         self._informers = informers
         self._wake = wake
         self._watched: dict[tuple[str, str, str], Informer] = {}
-        self._left: dict[str, set[str]] = {}  # uids by namespace; never empty
+        self._left: dict[str, set[str]] = {}  # UIDs by namespace; never empty
 
     def expect(self, namespace: str, found: Iterable[tuple[Resource, ObjectMeta]]) -> bool:
-        """Wait for the end of these objects; False if some are not seen, so that their end won't be either."""
+        """Wait for the deletion of these objects; False if the informer does not show some of them."""
         found = list(found)
         self._left[namespace] = {meta.uid for _, meta in found}
         seen = True
@@ -31,6 +31,7 @@ class Remains:
         return seen
 
     def forget(self, namespace: str) -> None:
+        """Drop the state of a namespace."""
         self._left.pop(namespace, None)
 
     def _informer(self, resource: Resource) -> Informer:

@@ -1,16 +1,16 @@
-"""Every node has a network for its pods that no other node has, where `--allocate-node-cidrs` asks for it.
+"""Assigns each node a unique pod CIDR if `--allocate-node-cidrs` is set.
 
-flags ──▶ plan: ranges without what services have ──▶ ledger: who has what ◀── nodes
-                                                          └▶ the next free one ──▶ spec.podCIDRs
+flags ──▶ plan: cluster CIDRs without Service CIDRs ──▶ ledger: allocations ◀── nodes
+                                                       └▶ next free CIDR ──▶ spec.podCIDRs
 
 Watches: nodes.
 Owns: nothing.
 Writes: `podCIDR` and `podCIDRs` of nodes that have none.
 Wakes itself: never.
-Differs from upstream: a node keeps what it was promised through failed and unanswered writes, so nothing leaks; a
-    network that two nodes have by hand is free when both are gone; when a second family is exhausted, nothing of the
-    first is lost; whoever waits for a network hears at once when one is free; nodes whose networks are none of ours
-    are told of, and don't keep the program from starting.
+Differs from upstream: a node keeps its reserved CIDRs across failed writes and lost responses, so that nothing leaks;
+  a CIDR that two nodes were given manually is free when both are gone; when a second family is exhausted, nothing of
+  the first is lost; nodes that wait for a CIDR are enqueued as soon as one is free; nodes with CIDRs out of range are
+  reported, and don't prevent the program from starting.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ WORKERS = 30
 
 
 def wire(context: Context) -> Loop:
+    """Build the controller, or a disabled one without --allocate-node-cidrs."""
     if not context.config.allocate_node_cidrs:
         return Idle(NAME)
     sets = plan_of(context.config).sets()
@@ -52,7 +53,7 @@ def wire(context: Context) -> Loop:
     ledger = Ledger(sets, Instruments(context.telemetry.registry, sets))
     queue: WorkQueue[ObjectKey] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
     books = Books(ledger, queue)
-    # Before the first node is given anything, all that nodes have is in the books: handlers hear of every node first.
+    # All existing CIDRs are recorded before the first allocation, since handlers receive every node first.
     nodes.add_handler(Callbacks(on_add=books.note, on_update=lambda _, new: books.note(new), on_delete=books.forget))
     allocator = Allocator(context.client, nodes, ledger, books, context.recorder.of_component(COMPONENT))
     controller = Controller(
@@ -63,7 +64,7 @@ def wire(context: Context) -> Loop:
 
 
 class Books:
-    """Keeps the ledger as the cache is, and wakes whoever waits when there is room."""
+    """Updates the ledger from node events, and enqueues waiting nodes when CIDRs become free."""
 
     def __init__(self, ledger: Ledger, queue: WorkQueue[ObjectKey]) -> None:
         self._ledger = ledger
@@ -71,16 +72,18 @@ class Books:
         self.waiting: set[ObjectKey] = set()
 
     def note(self, node: Node) -> None:
+        """Record the CIDRs of a node."""
         if not node.spec.pod_cidrs:
             return
         try:
             made_room = self._ledger.note(node)
-        except Unusable:  # its own turn tells of it
+        except Unusable:  # the node's own sync reports it
             made_room = self._ledger.forget(node)
         if made_room:
             self._wake()
 
     def forget(self, node: Node) -> None:
+        """Release the CIDRs of a deleted node."""
         self.waiting.discard(key_of(node))
         if self._ledger.forget(node):
             self._wake()
@@ -92,6 +95,8 @@ class Books:
 
 
 class Allocator:
+    """Assigns pod CIDRs to nodes by key."""
+
     def __init__(self, client: Client, nodes: Informer, ledger: Ledger, books: Books, recorder: EventRecorder) -> None:
         self._client = client
         self._nodes = nodes
@@ -100,6 +105,7 @@ class Allocator:
         self._recorder = recorder
 
     async def reconcile(self, key: ObjectKey) -> None:
+        """Reserve CIDRs for a node without any, and write them; check those of others."""
         node: Node | None = self._nodes.get(*key)
         if node is None or node.metadata.deletion_timestamp is not None:
             return
@@ -124,7 +130,7 @@ class Allocator:
         try:
             await self._client.patch(Node, node.metadata.name, patch_of(node, networks), type=MERGE_PATCH)
         except (Conflict, NotFound):
-            raise  # another of that name, or none: the cache will say
+            raise  # the node was replaced or deleted: the cache will show it
         except (ApiError, ClientError):
             self._tell(node, "CIDRAssignmentFailed")
             raise
@@ -136,9 +142,11 @@ class Allocator:
 
 
 def patch_of(node: Node, networks: Networks) -> dict[str, Any]:
+    """Build the patch of a node's pod CIDRs."""
     texts = [str(one) for one in networks]
     return {"metadata": {"uid": node.metadata.uid}, "spec": {"podCIDR": texts[0], "podCIDRs": texts}}
 
 
 def networks_changed(old: Node | None, new: Node | None) -> bool:
+    """Return True if a node is new or its pod CIDRs have changed."""
     return new is not None and (old is None or old.spec.pod_cidrs != new.spec.pod_cidrs)

@@ -1,4 +1,4 @@
-"""The parts of a network that are given to nodes: which are taken, by how many, and which is next."""
+"""Allocator of equal subnets of a CIDR, with a reference count for each."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from typing import Final, NamedTuple
 
 Network = IPv4Network | IPv6Network
 
-# Upstream's limit for IPv6, where a node's network would otherwise be one of trillions.
+# Upstream's limit for IPv6, which otherwise allows trillions of subnets.
 MOST_BITS_IPV6: Final = 16
 
 
 class NoneLeft(Exception):
-    """All parts are taken."""
+    """Raised if all subnets are allocated."""
 
     def __init__(self) -> None:
         super().__init__("CIDR allocation failed; there are no remaining CIDRs left to allocate in the accepted range")
 
 
 class OutOfRange(ValueError):
-    """A network that has nothing in common with the one that is divided."""
+    """Raised for a network that does not overlap with the CIDR."""
 
 
 class Taken(NamedTuple):
-    """A part, and how many were looked at before it was found free."""
+    """Allocated subnet, and the number of subnets tried before it."""
 
     network: Network
     tries: int
 
 
 class CidrSet:
-    """A network divided into equal parts.
+    """CIDR divided into equal subnets.
 
-    A part may be held several times, as when somebody gave two nodes the same by hand; it is free again when all have
-    let go. Always true: `_holders` has exactly the parts that somebody holds.
+    A subnet may be held several times, for instance if two nodes were given the same one manually; it is free again
+    when all holders have released it. Invariant: `_holders` contains exactly the subnets that are held.
     """
 
     def __init__(self, network: Network, node_bits: int) -> None:
@@ -50,10 +50,11 @@ class CidrSet:
 
     @property
     def used(self) -> int:
+        """Number of subnets in use."""
         return len(self._holders)
 
     def take(self) -> Taken:
-        """The next free part after the one taken last: what was let go rests for as long as it can."""
+        """Allocate the next free subnet after the last one, so that released ones are reused as late as possible."""
         if self.used >= self.size:
             raise NoneLeft
         for tries in range(self.size):
@@ -65,14 +66,14 @@ class CidrSet:
         raise NoneLeft
 
     def hold(self, network: Network) -> int:
-        """Take all parts that a network lies in; how many were free before."""
+        """Hold all subnets that overlap with a network; returns how many were free before."""
         before = self.used
         for index in self._parts_of(network):
             self._holders[index] = self._holders.get(index, 0) + 1
         return self.used - before
 
     def let_go(self, network: Network) -> int:
-        """Undo one `hold`, or a `take`; how many parts became free."""
+        """Undo one `hold` or `take`; returns how many subnets became free."""
         before = self.used
         for index in self._parts_of(network):
             holders = self._holders.get(index, 0) - 1
@@ -83,7 +84,7 @@ class CidrSet:
         return before - self.used
 
     def check(self, network: Network) -> None:
-        """Raises `OutOfRange` for a network that can't be held."""
+        """Raise `OutOfRange` for a network that can't be held."""
         if network.version != self.network.version or not network.overlaps(self.network):
             raise OutOfRange(f"cidr {network} is out the range of cluster cidr {self.network}")
 

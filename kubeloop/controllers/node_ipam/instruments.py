@@ -1,4 +1,4 @@
-"""What metrics tell of the networks that nodes get theirs from, by upstream's names."""
+"""Metrics of CIDR allocations, under upstream's names."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ _LABEL = "clusterCIDR"
 
 
 class Instruments:
+    """Metrics of CIDR allocations."""
+
     def __init__(self, registry: Registry, sets: Sequence[CidrSet]) -> None:
         self._taken = registry.counter(f"{_PREFIX}_cidrset_cidrs_allocations_total", "Networks given.", _LABEL)
         self._freed = registry.counter(
@@ -31,11 +33,14 @@ class Instruments:
             usage.read(lambda one=one: one.used / one.size, label)  # type: ignore[misc]
 
     def taken(self, one: CidrSet, tries: int) -> None:
+        """Record an allocation and the number of tries."""
         self.held(one, 1)
         self._tries.of(str(one.network)).observe(tries)
 
     def held(self, one: CidrSet, count: int) -> None:
+        """Count held subnets."""
         self._taken.of(str(one.network)).value += count
 
     def freed(self, one: CidrSet, count: int) -> None:
+        """Count released subnets."""
         self._freed.of(str(one.network)).value += count

@@ -1,4 +1,4 @@
-"""Which networks nodes have or are about to have: none is in it for two nodes, unless somebody else gave it so."""
+"""Records the pod CIDRs that nodes have or are about to get; each belongs to one node, unless set manually."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ Networks = tuple[Network, ...]
 
 
 class Unusable(ValueError):
-    """What a node has can't be taken note of."""
+    """Raised if a node's pod CIDRs can't be recorded."""
 
 
 class Ledger:
-    """Always true: a node's uid is in `_shown` with what the cache shows that it has, or in `_promised` with what it
-    is being given, or in neither; and the sets hold exactly what these two say.
+    """Pod CIDRs by the UID of their node.
+
+    Invariant: a node's UID is in `_shown` with the CIDRs in the cache, or in `_promised` with those being assigned,
+    or in neither; and the sets hold exactly these CIDRs.
     """
 
     def __init__(self, sets: Sequence[CidrSet], instruments: Instruments) -> None:
@@ -28,9 +30,9 @@ class Ledger:
         self._promised: dict[str, Networks] = {}
 
     def promise(self, node: Node) -> Networks:
-        """What a node without networks shall have: the same each time, until it has it or is gone.
+        """Reserve CIDRs for a node without any: the same ones each time, until it has them or is gone.
 
-        Raises `NoneLeft`; then nothing is taken.
+        Raises `NoneLeft`; then nothing is reserved.
         """
         uid = node.metadata.uid
         if uid not in self._promised:
@@ -50,7 +52,7 @@ class Ledger:
         return tuple(taken)
 
     def note(self, node: Node) -> bool:
-        """A node shows the networks that it has; whether that makes room. `Unusable` is raised for what isn't ours."""
+        """Record the CIDRs of a node; returns True if others became free. Raises `Unusable` for CIDRs out of range."""
         uid = node.metadata.uid
         shown = self.networks_of(node)
         if self._shown.get(uid) == shown:
@@ -62,7 +64,7 @@ class Ledger:
         return made_room
 
     def forget(self, node: Node) -> bool:
-        """A node is gone, or has something else now; whether that makes room."""
+        """Release the CIDRs of a node; returns True if any became free."""
         uid = node.metadata.uid
         promised, shown = self._promised.pop(uid, ()), self._shown.pop(uid, ())
         return self._let_go(promised) + self._let_go(shown) > 0
@@ -76,7 +78,7 @@ class Ledger:
         return freed
 
     def networks_of(self, node: Node) -> Networks:
-        """What a node shows, if all of it lies in our ranges."""
+        """Parse a node's pod CIDRs; raises `Unusable` if one is invalid or out of range."""
         name, found = node.metadata.name, []
         for index, text in enumerate(node.spec.pod_cidrs):
             parsed = parse_cidr(text)

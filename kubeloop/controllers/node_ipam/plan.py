@@ -1,4 +1,4 @@
-"""What the flags about nodes' networks say together, or why they can't be meant. Pure."""
+"""Reads and checks the flags about pod CIDRs. Pure."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from kubeloop.controllers.app.config import ManagerConfig
 from kubeloop.controllers.node_ipam.cidr_set import CidrSet, Network
 
 _DEFAULT_BITS: Final = {4: 24, 6: 64}
-_MOST_RANGES: Final = 2  # one of each family
+_MOST_RANGES: Final = 2  # one per family
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The networks that nodes get theirs from, how large those are, and the networks that no node may have."""
+    """Cluster CIDRs, the mask size of nodes, and the Service CIDRs that no node may have."""
 
     ranges: tuple[Network, ...]
     node_bits: tuple[int, ...]
     services: tuple[Network, ...]
 
     def sets(self) -> tuple[CidrSet, ...]:
-        """What there is to give, without what services have."""
+        """Build the allocators, with the Service CIDRs held."""
         made = tuple(map(_set, self.ranges, self.node_bits))
         for one in made:
             for services in self.services:
@@ -43,7 +43,7 @@ def _set(network: Network, bits: int) -> CidrSet:
 
 
 def plan_of(config: ManagerConfig) -> Plan:
-    """Raises `UnusableChoice`, in upstream's words."""
+    """Read the flags. Raises `UnusableChoice` with upstream's messages."""
     if config.cidr_allocator_type == "CloudAllocator":
         raise UnusableChoice("--cidr-allocator-type is set to 'CloudAllocator' but cloud provider is not configured")
     if config.cidr_allocator_type != "RangeAllocator":
@@ -101,7 +101,7 @@ def _refuse_contradictions(config: ManagerConfig, network: Network, dual: bool) 
 
 
 def _services(text: str) -> tuple[Network, ...]:
-    """What can't be read is passed over, as upstream does: the API server is who gives services their addresses."""
+    """Parse the Service CIDRs; invalid ones are skipped as in upstream, since the API server allocates Service IPs."""
     found = []
     for one in filter(None, text.strip().split(",")):
         parsed = parse_cidr(one)

@@ -1,17 +1,17 @@
-"""A node that gives no sign of life is not ready; what is wrong with a node keeps pods away, or makes them leave.
+"""Marks silent nodes as not ready, and taints nodes by their conditions so that pods avoid or leave them.
 
-flags, leases, nodes ──▶ monitor: health, zones ──▶ conditions of silent nodes, pods no longer ready
-                              └▶ evictors: whose turn is it? ──▶ taints that make pods leave
-nodes ──▶ taints of conditions, labels of old names
+flags, leases, nodes ──▶ monitor: health, zones ──▶ conditions of silent nodes, pods not ready
+                             └▶ evictors: rate limits ──▶ NoExecute taints
+nodes ──▶ NoSchedule taints of conditions, deprecated labels
 
 Watches: nodes, their leases, and pods.
-Owns: the taints that stand for conditions of nodes, and the labels `beta.kubernetes.io/os` and `…/arch`.
+Owns: the taints for conditions of nodes, and the labels `beta.kubernetes.io/os` and `…/arch`.
 Writes: conditions of silent nodes; taints and labels of nodes; the Ready condition of pods on silent nodes.
-Wakes itself: every `--node-monitor-period`; and in each zone when the next node may be emptied.
-Differs from upstream: nodes that don't count for disruption are still emptied at their zone's rate; a taint that is
-    there keeps its time when it is due again; while the cache of leases is behind, zones aren't judged either; a node
-    that is made anew under the same name begins anew; a lease that is renewed with an earlier time than before is
-    renewed, for the node's clock was set back.
+Wakes itself: every `--node-monitor-period`; and in each zone when the next node may be tainted.
+Differs from upstream: nodes excluded from disruption are still tainted at their zone's rate; an existing taint keeps
+  its time when it is due again; while the cache of leases is outdated, zones aren't evaluated either; a node recreated
+  under the same name starts afresh; a lease renewed with an earlier time than before counts as renewed, since the
+  node's clock was set back.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ WORKERS = 12  # upstream has eight for nodes and four for pods
 
 
 class Task(NamedTuple):
-    """What a key asks for: a look at all nodes, the next taints of a zone, or a look at one node or pod."""
+    """Queue key: all nodes, the next taints of a zone, or a single node or pod."""
 
     kind: Literal["monitor", "zone", "node", "pod"]
     name: str = ""
@@ -56,6 +56,7 @@ MONITOR = Task("monitor")
 
 
 def wire(context: Context) -> Controller[Task]:
+    """Build the controller and register its event handlers."""
     config = context.config
     views = Views(
         context.informers.of(resource_of_class(Node)),
@@ -80,7 +81,7 @@ def wire(context: Context) -> Controller[Task]:
     controller = Controller(
         NAME, reconciler.reconcile, context.clock, workers=WORKERS, queue=queue, telemetry=context.telemetry
     )
-    controller.reads(views.leases)  # a look finds what has changed
+    controller.reads(views.leases)  # the periodic check finds changes
     controller.watches(views.nodes, lambda node: (Task("node", node.metadata.name),), concerns_taints_or_labels)
     controller.watches(views.pods, _pod_task, was_bound)
     queue.add(MONITOR)
@@ -92,16 +93,19 @@ def _pod_task(pod: Pod) -> tuple[Task]:
 
 
 class Reconciler:
+    """Dispatches the tasks."""
+
     def __init__(self, views: Views, hands: Hands, monitor: Monitor, evictors: Evictors) -> None:
         self._views = views
         self._hands = hands
         self._monitor = monitor
         self._evictors = evictors
         self._clock = hands.clock
-        self.period = 0.0  # between two looks at all nodes
+        self.period = 0.0  # seconds between two checks of all nodes
         self.enqueue: Callable[[Task], None] = lambda _: None
 
     async def reconcile(self, task: Task) -> Result | None:
+        """Execute one task."""
         match task.kind:
             case "monitor":
                 return await self._look_at_all()
@@ -121,7 +125,7 @@ class Reconciler:
         return Result(requeue_after=max(0.0, self.period - (self._clock.monotonic() - began)))
 
     async def _empty_next(self, zone: str) -> Result | None:
-        """Taint the nodes of a zone that wait, as fast as its pace allows."""
+        """Taint the waiting nodes of a zone at its rate."""
         evictor = self._evictors.of(zone)
         while (name := evictor.first) is not None:
             wait = evictor.take(self._clock.monotonic())
@@ -151,7 +155,7 @@ class Reconciler:
             await self._hands.writer.write(node, taints, labels_to_set(node))
 
     async def _mark_late_pod(self, namespace: str, name: str) -> None:
-        """A pod that came to its node when that had fallen silent already."""
+        """Mark a pod as not ready if it was bound to a node that was already silent."""
         pod = self._views.pods.get(namespace, name)
         if pod is not None and self._monitor.status_of(pod.spec.node_name) not in (None, "True"):
             await self._hands.pods.mark(pod)
@@ -161,7 +165,7 @@ class Reconciler:
 
 
 def concerns_taints_or_labels(old: Node | None, new: Node | None) -> bool:
-    """Whether a change of a node may ask for other taints or labels; most are mere signs of life."""
+    """Return True if a change of a node may require other taints or labels; heartbeats don't."""
     if new is None or old is None:
         return new is not None
     return (
@@ -173,6 +177,7 @@ def concerns_taints_or_labels(old: Node | None, new: Node | None) -> bool:
 
 
 def was_bound(old: Any, new: Any) -> bool:
+    """Return True if the pod was just bound to a node."""
     if new is None or not new.spec.node_name:
         return False
     return old is None or old.spec.node_name != new.spec.node_name

@@ -1,4 +1,4 @@
-"""The zones' queues of nodes to be emptied, and the states that set their pace."""
+"""Queues of nodes to be tainted by zone, with rates by the state of the zone."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from kubeloop.controllers.node_lifecycle.zones import Rates, State, Tally, Turn,
 
 
 class Evictors:
-    """Always true: every zone that has a state has a queue. Queues of zones without nodes are kept: they are empty
-    of work, and a zone that comes back goes on where it was.
+    """Queues and states of all zones.
+
+    Invariant: every zone with a state has a queue. Queues of zones without nodes are kept: they are empty, and a zone
+    that returns continues with its former rate.
     """
 
     def __init__(self, rates: Rates, threshold: float, clock: Clock, instruments: Instruments) -> None:
@@ -26,37 +28,39 @@ class Evictors:
         self.states: dict[str, State] = {}
 
     def of(self, zone: str) -> ZoneTainter:
+        """Return the queue of a zone, created if missing."""
         if zone not in self._queues:
             self._queues[zone] = ZoneTainter(self._rates.normal, self._clock.monotonic())
             self._instruments.new_zone(zone)
         return self._queues[zone]
 
     def busy(self) -> Iterator[str]:
-        """The zones in which nodes wait."""
+        """Return the zones with waiting nodes."""
         return (zone for zone, queue in self._queues.items() if queue.first is not None)
 
     def holds(self, node: Node) -> bool:
+        """Return True if the node is in its zone's queue."""
         return node.metadata.name in self.of(zone_of(node))
 
     def put(self, node: Node, status: str) -> None:
-        """A node waits for its taint; one that had its turn and lost the taint since waits again."""
+        """Enqueue a node for its taint; one that was processed and has lost the taint since is enqueued again."""
         queue, name = self.of(zone_of(node)), node.metadata.name
         if queue.had_turn(name) and not has_eviction_taint(node, eviction_key(status)):
             queue.remove(name)
         queue.add(name)
 
     def let_go(self, name: str) -> None:
-        """A node waits no longer, in whichever zone it was then."""
+        """Remove a node from the queues of all zones."""
         for queue in self._queues.values():
             queue.remove(name)
 
     @property
     def all_lost(self) -> bool:
-        """Whether no node anywhere is ready."""
+        """True if no zone has a ready node."""
         return bool(self.states) and all(state is State.FULL for state in self.states.values())
 
     def settle(self, tallies: Mapping[str, Tally]) -> Turn:
-        """Take note of how zones are, and set their pace."""
+        """Update the states of all zones, and set their rates."""
         self._instruments.count(tallies, self.states.keys() - tallies.keys())
         before = {zone: self.states.get(zone, State.INITIAL) for zone in tallies}
         after = {zone: tally.state(self._threshold) for zone, tally in tallies.items()}

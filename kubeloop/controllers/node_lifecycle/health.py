@@ -1,7 +1,7 @@
-"""When a node last gave a sign of life, as this loop saw it, and what is said of one that has fallen silent. Pure.
+"""Health of nodes as observed by this controller, and the conditions of silent nodes. Pure.
 
-Clocks may go wrong, those of nodes and our own: what counts is when a change of the lease or of the status was seen
-here, by a clock that nobody sets, not what moment is written in it.
+Clocks may be wrong, those of nodes and our own: what counts is when a change of the lease or of the status was observed
+here by a monotonic clock, not the time that is written in it.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from kubeloop.api.scalars.times import format_time, parse_time
 from kubeloop.api.scalars.wire import Time
 
 READY: Final = "Ready"
-# What a silent node no longer vouches for. Whether the network is there, others say.
+# Conditions that become unknown on a silent node. NetworkUnavailable is set by others.
 _REPORTED_BY_KUBELET: Final = (READY, "MemoryPressure", "DiskPressure", "PIDPressure")
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a node may be silent: one that has reported, and one that has yet to do so for the first time."""
+    """Grace periods of nodes: after their last report, and before their first one."""
 
     grace: timedelta
     startup_grace: timedelta
 
 
 class Moment(NamedTuple):
-    """A moment: the time of day, which is told to others, and the seconds by which we reckon ourselves."""
+    """Wall time, for the API, and monotonic seconds, for comparisons."""
 
     time: datetime
     seconds: float
@@ -39,32 +39,33 @@ class Moment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What was seen of a node, and when it last gave a sign of life."""
+    """Observed state of a node, and the time of its last sign of life."""
 
     node: Node
     ready: NodeCondition | None
-    renewed: str  # the newest renewal of its lease
-    alive_at: float  # in seconds that nobody sets
+    renewed: str  # latest renewal of its lease
+    alive_at: float  # in monotonic seconds
 
     @property
     def status(self) -> str:
-        """Its readiness; a node that has never reported is unknown."""
+        """Status of the Ready condition; Unknown for a node that has never reported."""
         return self.ready.status if self.ready is not None else "Unknown"
 
     def is_overdue(self, patience: Patience, now: Moment) -> bool:
+        """Return True if the node's grace period has passed."""
         grace = patience.startup_grace if self.ready is None else patience.grace
         return now.seconds > self.alive_at + grace.total_seconds()
 
 
 def observed(before: Health | None, node: Node, renewed: str, now: Moment) -> Health:
-    """A node's health after one more look; the very same if nothing has changed."""
+    """Update a node's health; returns the same object if nothing has changed."""
     if before is None or before.node.metadata.uid != node.metadata.uid:
         return _first_seen(node, renewed, now)
     renewed = renewed or before.renewed
     if before.node is node and renewed == before.renewed:
         return before
     ready = find_condition(node.status.conditions, READY)
-    # A renewal of an earlier time is one as well: the node's clock was set back.
+    # A renewal with an earlier time counts too: the node's clock was set back.
     alive = renewed != before.renewed or _heartbeat_of(ready) != _heartbeat_of(before.ready)
     return Health(node, ready, renewed, now.seconds if alive else before.alive_at)
 
@@ -82,7 +83,7 @@ def _heartbeat_of(ready: NodeCondition | None) -> Any:
 
 
 def silent_conditions(node: Node, now: datetime) -> dict[str, NodeCondition]:
-    """What the conditions of a silent node become, by type; those that say so already are left out."""
+    """Return the changed conditions of a silent node, by type."""
     changed: dict[str, NodeCondition] = {}
     for type in _REPORTED_BY_KUBELET:
         condition = find_condition(node.status.conditions, type)
@@ -108,7 +109,7 @@ def silent_conditions(node: Node, now: datetime) -> dict[str, NodeCondition]:
 
 
 def status_patch(node: Node, conditions: Mapping[str, NodeCondition]) -> dict[str, Any]:
-    """A strategic patch that fails if the node has said anything meanwhile."""
+    """Build a strategic merge patch that fails if the node has changed meanwhile."""
     meta = node.metadata
     return {
         "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},

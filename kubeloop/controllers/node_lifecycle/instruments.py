@@ -1,4 +1,4 @@
-"""What metrics tell of nodes and zones, by upstream's names."""
+"""Metrics of nodes and zones, under upstream's names."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from kubeloop.runtime.metrics import Registry, exponential_bounds
 
 
 class Instruments:
+    """Metrics of nodes and zones."""
+
     def __init__(self, registry: Registry) -> None:
         self._health = registry.gauge("node_collector_zone_health", "Ready nodes of a zone, in percent.", "zone")
         self._size = registry.gauge("node_collector_zone_size", "Nodes of a zone.", "zone")
@@ -30,13 +32,15 @@ class Instruments:
         ).of()
 
     def new_zone(self, zone: str) -> None:
+        """Create the counter of a zone."""
         self._evictions.of(zone)
 
     def tainted(self, zone: str) -> None:
+        """Count a tainted node."""
         self._evictions.of(zone).value += 1
 
     def count(self, tallies: Mapping[str, Tally], gone: Iterable[str]) -> None:
-        """How zones are; of those that have no nodes any longer too."""
+        """Set the gauges of all zones, including those without nodes."""
         for zone, tally in (*tallies.items(), *((zone, Tally()) for zone in gone)):
             self._health.of(zone).value = tally.health
             self._size.of(zone).value = tally.size

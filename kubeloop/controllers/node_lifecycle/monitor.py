@@ -1,4 +1,4 @@
-"""One look at all nodes: who has fallen silent, who is back, how zones are; and what follows for nodes and pods."""
+"""Checks all nodes: silent and recovered ones, states of zones, and the resulting taints and pod conditions."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.informer.store import NODE
 
 LEASE_NAMESPACE = "kube-node-lease"
-AT_ONCE = 8  # nodes that are written at a time
+AT_ONCE = 8  # nodes that are written concurrently
 
 log = logging.getLogger(__name__)
 
 
 class LeasesBehind(Exception):
-    """The cache of leases is older than what the server says: silence may only be ours."""
+    """Raised if the cache of leases is older than the server, so that nodes only appear to be silent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Views:
-    """The caches that a look needs; pods have the index by node."""
+    """Informers that the monitor reads; pods are indexed by node."""
 
     nodes: Informer
     leases: Informer
@@ -65,7 +65,7 @@ class Views:
 
 @dataclass(frozen=True, slots=True)
 class Hands:
-    """What a loop of nodes can do."""
+    """Writers and other tools that the monitor uses."""
 
     client: Client
     writer: NodeWriter
@@ -77,17 +77,20 @@ class Hands:
 
 @dataclass(slots=True)
 class Findings:
-    """What one look has found so far."""
+    """Results of one check so far."""
 
     now: Moment
     tallies: dict[str, Tally] = field(default_factory=dict)
 
     def count(self, health: Health) -> None:
+        """Count a node in the tally of its zone."""
         if counts(health.node):
             self.tallies.setdefault(zone_of(health.node), Tally()).count(health.status == "True")
 
 
 class Monitor:
+    """Checks the health of all nodes."""
+
     def __init__(self, views: Views, hands: Hands, evictors: Evictors, patience: Patience) -> None:
         self._views = views
         self._hands = hands
@@ -96,17 +99,17 @@ class Monitor:
         self._clock = hands.clock
         self._instruments = hands.instruments
         self._health: dict[str, Health] = {}
-        self._known: dict[str, str] = {}  # uids of nodes that were told of, by name
-        self._unmarked: set[str] = set()  # silent nodes of which some pods still count as ready
-        self._awaited_version = 0  # which the cache of leases has to show before anybody is judged
+        self._known: dict[str, str] = {}  # UIDs of reported nodes, by name
+        self._unmarked: set[str] = set()  # silent nodes with pods that still count as ready
+        self._awaited_version = 0  # resourceVersion that the cache of leases must reach before nodes are evaluated
 
     def status_of(self, node: str) -> str | None:
-        """The readiness of a node when it was last looked at; None for one that wasn't, or has never said."""
+        """Return the Ready status of a node at the last check; None if it was not checked or has never reported."""
         health = self._health.get(node)
         return None if health is None or health.ready is None else health.ready.status
 
     def newest(self, node: str) -> Node | None:
-        """A node as it is in the cache, unless that doesn't show yet what was written of it here."""
+        """Return the cached node, or a newer one that was written here."""
         cached: Node | None = self._views.nodes.get("", node)
         health = self._health.get(node)
         if cached is None or health is None:
@@ -115,6 +118,7 @@ class Monitor:
         return cached if ready is not None and ready.status == health.status else health.node
 
     async def look(self) -> None:
+        """Check all nodes once."""
         began = self._clock.monotonic()
         nodes = self._views.nodes.list()
         await self._take_note_of_coming_and_going(nodes)
@@ -137,7 +141,7 @@ class Monitor:
         version = self._views.leases.version
         return version.isdigit() and int(version) < self._awaited_version
 
-    # Who is there
+    # Added and deleted nodes
 
     async def _take_note_of_coming_and_going(self, nodes: Sequence[Node]) -> None:
         present = {node.metadata.name for node in nodes}
@@ -166,10 +170,10 @@ class Monitor:
                 except (ApiError, ClientError) as error:
                     log.info("pods still leave node %s: %s", node.metadata.name, error)
 
-    # How they are
+    # Health
 
     def _is_settled(self, node: Node, findings: Findings) -> bool:
-        """Look at one node; whether that is all: nothing is to be written. Most nodes at most times are so."""
+        """Observe one node; returns True if nothing has to be written, as for most nodes most of the time."""
         name = node.metadata.name
         health = self._observe(node, findings.now)
         if name in self._unmarked or health.is_overdue(self._patience, findings.now):
@@ -206,7 +210,7 @@ class Monitor:
         self._instruments.node_seconds.observe(self._clock.monotonic() - began)
 
     async def _update_health(self, node: Node, now: Moment) -> tuple[str, Health]:
-        """How ready a node was by its own word, and its health after what had to be said of it was written."""
+        """Return the reported readiness of a node, and its health after its conditions were written."""
         health = self._observe(node, now)
         before = health.status if health.ready is not None else ""
         if not health.is_overdue(self._patience, now):
@@ -227,7 +231,7 @@ class Monitor:
         return self._health[name]
 
     async def _check_lease(self, name: str) -> None:
-        """Before a node is given up the server itself is asked: a cache that is behind makes all nodes look silent."""
+        """Compare the lease with the server before a node is declared silent; raises LeasesBehind."""
         try:
             live = await self._hands.client.get(Lease, name, LEASE_NAMESPACE)
         except NotFound:
@@ -239,13 +243,13 @@ class Monitor:
                 self._awaited_version = max(self._awaited_version, int(version))
             raise LeasesBehind(f"its lease is of version {version} already")
 
-    # What follows
+    # Consequences
 
     async def _settle_taints(self, health: Health) -> None:
         node, status = health.node, health.status
         if not (key := eviction_key(status)):
             await self._make_reachable((node,))
-        elif has_opposite_taint(node, key):  # its pods leave already: only the reason is another
+        elif has_opposite_taint(node, key):  # its pods are already being evicted: only the reason differs
             moment = Time(format_time(self._clock.now()))
             await self._hands.writer.write(node, with_eviction_taint(node, moment))
         else:

@@ -1,4 +1,4 @@
-"""Writes a node's taints and labels, unless somebody else has written the node meanwhile."""
+"""Writes a node's taints and labels with its version as precondition."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from kubeloop.client import Client
 
 
 class NodeWriter:
+    """Writer of taints and labels."""
+
     def __init__(self, client: Client) -> None:
         self._client = client
 
     async def write(self, node: Node, taints: tuple[Taint, ...], labels: Mapping[str, str] | None = None) -> bool:
-        """Give a node these taints, and these labels beside its own; whether that took a write.
+        """Set these taints and add these labels; returns True if that took a write.
 
-        Raises `Conflict` for a node that is no longer as it was judged: it is to be judged again.
+        Raises `Conflict` for a node that has changed meanwhile and must be evaluated again.
         """
         patch = patch_of(node, taints, labels or {})
         if patch is None:
@@ -28,7 +30,7 @@ class NodeWriter:
 
 
 def patch_of(node: Node, taints: tuple[Taint, ...], labels: Mapping[str, str]) -> dict[str, Any] | None:
-    """A merge patch that fails if the node has changed meanwhile; None if there is nothing to change."""
+    """Build a merge patch that fails if the node has changed meanwhile; None if there is nothing to change."""
     if taints == node.spec.taints and not labels:
         return None
     meta = node.metadata

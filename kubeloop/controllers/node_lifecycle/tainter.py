@@ -1,4 +1,4 @@
-"""Which nodes wait for the taint that makes their pods leave, zone by zone, each at its own rate."""
+"""Queue of nodes that wait for a NoExecute taint in one zone, with a rate limit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _ROUNDING: Final = 1e-9
 
 
 class Bucket:
-    """A token every so often, one at most in store; none ever at a rate of zero."""
+    """Token bucket with a capacity of one; a rate of zero never yields a token."""
 
     def __init__(self, rate: float, now: float, *, empty: bool = False) -> None:
         self.rate = rate
@@ -17,7 +17,7 @@ class Bucket:
         self._as_of = now
 
     def take(self, now: float) -> float | None:
-        """0 if a token was taken, else the seconds until there is one, or None for never."""
+        """Take a token and return 0, or return the seconds until there is one, or None for never."""
         if self.rate <= 0:
             return None
         self._tokens = min(BURST, self._tokens + (now - self._as_of) * self.rate)
@@ -28,27 +28,30 @@ class Bucket:
         return 0.0
 
     def give_back(self) -> None:
+        """Return an unused token."""
         self._tokens = min(BURST, self._tokens + BURST)
 
 
 class ZoneTainter:
     """Nodes of a zone in the order in which they failed.
 
-    A node that had its turn is not taken again before it has been removed: it keeps its taint.
+    A node that was processed is not taken again before it has been removed: it keeps its taint.
     """
 
     def __init__(self, rate: float, now: float) -> None:
         self._bucket = Bucket(rate, now)
         self._waiting: dict[str, None] = {}
-        self._had_turn: set[str] = set()  # apart from those that wait
+        self._had_turn: set[str] = set()  # separate from those that wait
 
     def add(self, node: str) -> bool:
+        """Add a node; returns False if it is already known."""
         if node in self:
             return False
         self._waiting[node] = None
         return True
 
     def remove(self, node: str) -> None:
+        """Remove a node."""
         self._waiting.pop(node, None)
         self._had_turn.discard(node)
 
@@ -56,33 +59,35 @@ class ZoneTainter:
         return node in self._waiting or node in self._had_turn
 
     def had_turn(self, node: str) -> bool:
+        """Return True if the node was processed."""
         return node in self._had_turn
 
     @property
     def first(self) -> str | None:
+        """First waiting node, or None."""
         return next(iter(self._waiting), None)
 
     def finish(self, node: str) -> None:
-        """A node has had its turn; one that was removed meanwhile may come again."""
+        """Mark a node as processed; one that was removed meanwhile may be added again."""
         if node in self._waiting:
             del self._waiting[node]
             self._had_turn.add(node)
 
     def postpone(self, node: str) -> None:
-        """Others come first; that of a node that was removed meanwhile needs no word."""
+        """Move a node to the end of the queue, unless it was removed meanwhile."""
         if node in self._waiting:
             del self._waiting[node]
             self._waiting[node] = None
 
     def take(self, now: float) -> float | None:
-        """As `Bucket.take`."""
+        """Take a token as `Bucket.take` does."""
         return self._bucket.take(now)
 
     def give_back(self) -> None:
-        """What was taken was not used."""
+        """Return an unused token."""
         self._bucket.give_back()
 
     def set_rate(self, rate: float, now: float) -> None:
-        """Whoever waits for a token doesn't get one for nothing when the rate changes."""
+        """Change the rate; a waiting zone does not get a token by that."""
         if rate != self._bucket.rate:
             self._bucket = Bucket(rate, now, empty=self._bucket.take(now) != 0.0)

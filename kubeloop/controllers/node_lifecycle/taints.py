@@ -1,4 +1,4 @@
-"""Which taints a node has to have by its conditions, and its labels that two names are in use for. Pure."""
+"""Computes a node's taints from its conditions, and its deprecated labels. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOT_READY: Final = "node.kubernetes.io/not-ready"
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
 
-# What keeps new pods away: a condition's type and status, and the key of the taint that stands for it.
+# NoSchedule taints: type and status of a condition, and the key of its taint.
 _KEYS: Final = {
     ("Ready", "False"): NOT_READY,
     ("Ready", "Unknown"): UNREACHABLE,
@@ -25,9 +25,9 @@ _KEYS: Final = {
     ("PIDPressure", "True"): "node.kubernetes.io/pid-pressure",
 }
 _OURS: Final = frozenset((*_KEYS.values(), UNSCHEDULABLE))
-# A pod has to leave a node that is not ready for one reason or the other, never for both.
+# A node that is not ready has one of these NoExecute taints, never both.
 _OPPOSITE: Final = {NOT_READY: UNREACHABLE, UNREACHABLE: NOT_READY}
-# Labels that have an old name: the new one is right, the old one follows.
+# Labels with a deprecated name: the deprecated label copies the current one.
 _OLD_LABELS: Final = {
     "kubernetes.io/os": "beta.kubernetes.io/os",
     "kubernetes.io/arch": "beta.kubernetes.io/arch",
@@ -37,9 +37,9 @@ Taints = tuple[Taint, ...]
 
 
 def with_condition_taints(node: Node, now: Time) -> Taints:
-    """A node's taints where those that keep new pods away are as its conditions say; those that stay keep their time.
+    """Return the taints with the NoSchedule taints that the conditions require; existing ones keep their time.
 
-    The very same tuple if that is so already.
+    Returns the same tuple if nothing has changed.
     """
     wanted = dict.fromkeys(_condition_keys(node))
     before = node.spec.taints
@@ -62,12 +62,12 @@ def _is_for_condition(taint: Taint) -> bool:
 
 
 def eviction_key(ready: str) -> str:
-    """The key of the taint that makes pods leave a node whose readiness is this; empty for a ready one."""
+    """Return the key of the NoExecute taint for a Ready status; empty if the node is ready."""
     return _KEYS.get(("Ready", ready), "")
 
 
 def with_eviction_taint(node: Node, now: Time) -> Taints:
-    """A node's taints with the one that makes pods leave, as its Ready condition says."""
+    """Return the taints with the NoExecute taint that the Ready condition requires."""
     ready = find_condition(node.status.conditions, "Ready")
     key = eviction_key(ready.status) if ready is not None else ""
     if not key:
@@ -79,25 +79,27 @@ def with_eviction_taint(node: Node, now: Time) -> Taints:
 
 
 def without_eviction_taints(node: Node) -> Taints:
+    """Return the taints without both NoExecute taints."""
     return without(node.spec.taints, NOT_READY, UNREACHABLE)
 
 
 def has_eviction_taint(node: Node, *keys: str) -> bool:
+    """Return True if the node has a NoExecute taint with one of the keys."""
     return any(one.effect == NO_EXECUTE and one.key in keys for one in node.spec.taints)
 
 
 def has_opposite_taint(node: Node, key: str) -> bool:
-    """Whether pods leave the node for the other reason."""
+    """Return True if the node has the NoExecute taint for the other reason."""
     return has_eviction_taint(node, _OPPOSITE[key])
 
 
 def without(taints: Taints, *keys: str) -> Taints:
-    """Without the taints of these keys that make pods leave; the very same tuple if there are none."""
+    """Remove the NoExecute taints with these keys; returns the same tuple if there are none."""
     kept = tuple(one for one in taints if one.effect != NO_EXECUTE or one.key not in keys)
     return kept if len(kept) != len(taints) else taints
 
 
 def labels_to_set(node: Node) -> dict[str, str]:
-    """The labels of old names that don't say what those of the new names do."""
+    """Return the deprecated labels that differ from the current ones."""
     labels = node.metadata.labels or {}
     return {old: labels[new] for new, old in _OLD_LABELS.items() if new in labels and labels.get(old) != labels[new]}

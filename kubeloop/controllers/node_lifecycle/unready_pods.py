@@ -1,4 +1,4 @@
-"""Pods of a node that has fallen silent are no longer ready: its own agent can't say so."""
+"""Marks the pods of a silent node as not ready, since its kubelet cannot."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ log = logging.getLogger(__name__)
 
 
 class UnreadyPods:
+    """Sets the Ready condition of pods to False."""
+
     def __init__(self, client: Client, recorder: EventRecorder, clock: Clock) -> None:
         self._client = client
         self._recorder = recorder
         self._clock = clock
 
     async def mark_all(self, pods: Iterable[Pod]) -> bool:
-        """Whether all of them say so now; one that can't be written doesn't keep the others from it."""
+        """Mark all pods; returns True if all succeeded. A failure does not stop the others."""
         done = True
         for pod in pods:
             try:
@@ -38,6 +40,7 @@ class UnreadyPods:
         return done
 
     async def mark(self, pod: Pod) -> None:
+        """Mark one pod and record an event."""
         patch = unready_patch(pod, format_time(self._clock.now()))
         if patch is None:
             return
@@ -52,7 +55,7 @@ class UnreadyPods:
 
 
 def unready_patch(pod: Pod, now: str) -> dict[str, Any] | None:
-    """A strategic patch that fails if the pod has changed; None for one that isn't ready, or has never said."""
+    """Build a strategic merge patch that fails if the pod has changed; None if it is not ready or has no condition."""
     ready = ready_condition(pod)
     if ready is None or ready.status == "False":
         return None

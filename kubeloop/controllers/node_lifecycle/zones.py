@@ -1,4 +1,4 @@
-"""Zones of nodes, how many of a zone's nodes have to be gone for it to count as disrupted, and what follows. Pure."""
+"""Zones of nodes, their states, and the resulting eviction rates. Pure."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Final
 
 from kubeloop.api.generated.core_v1 import Node
 
-# Two nodes may fail by chance.
+# Up to two failed nodes don't count as a disruption.
 _FAILED_BY_CHANCE: Final = 2
-EXCLUDED: Final = "node.kubernetes.io/exclude-disruption"  # the label of nodes that don't count
+EXCLUDED: Final = "node.kubernetes.io/exclude-disruption"  # label of nodes that don't count
 
 
 class State(StrEnum):
-    """How a zone is."""
+    """State of a zone."""
 
     INITIAL = "Initial"
     NORMAL = "Normal"
@@ -24,7 +24,7 @@ class State(StrEnum):
 
 
 def zone_of(node: Node) -> str:
-    """Region and zone of a node as one text; empty without either."""
+    """Return the key of a node's region and zone; empty without either."""
     labels = node.metadata.labels or {}
     zone = labels.get("failure-domain.beta.kubernetes.io/zone", labels.get("topology.kubernetes.io/zone", ""))
     region = labels.get("failure-domain.beta.kubernetes.io/region", labels.get("topology.kubernetes.io/region", ""))
@@ -32,22 +32,24 @@ def zone_of(node: Node) -> str:
 
 
 def counts(node: Node) -> bool:
-    """Whether a node matters for how its zone is."""
+    """Return True if the node counts for the state of its zone."""
     return EXCLUDED not in (node.metadata.labels or {})
 
 
 @dataclass(slots=True)
 class Tally:
-    """How many nodes a zone has, and how many of them are not ready."""
+    """Number of nodes in a zone, and of unready ones."""
 
     size: int = 0
     unready: int = 0
 
     def count(self, ready: bool) -> None:
+        """Count one node."""
         self.size += 1
         self.unready += not ready
 
     def state(self, threshold: float) -> State:
+        """Return the state of the zone."""
         if self.unready == self.size and self.size:
             return State.FULL
         if self.unready > _FAILED_BY_CHANCE and self.unready / self.size >= threshold:
@@ -56,27 +58,27 @@ class Tally:
 
     @property
     def health(self) -> float:
-        """In percent."""
+        """Share of ready nodes in percent."""
         return 100.0 * (self.size - self.unready) / self.size if self.size else 100.0
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """How many nodes a second may be emptied, in zones that are well, and in large ones that are not."""
+    """Nodes per second that may be tainted, in normal zones and in large disrupted ones."""
 
     normal: float
     reduced: float
     large: int
 
     def of(self, state: State, size: int) -> float:
-        """A small zone of which much is gone is left alone; of one that is gone wholly nothing is left to save."""
+        """Return the rate: zero for a small zone in partial disruption, normal for one in full disruption."""
         if state is State.PARTIAL:
             return self.reduced if size > self.large else 0.0
         return self.normal
 
 
 class Turn(StrEnum):
-    """What a change of zones means for the cluster."""
+    """Transition of the cluster's zones."""
 
     AS_BEFORE = "some zone was and is well, or none was or is"
     ALL_LOST = "no node is ready any longer: rather we are cut off than all of them"
@@ -84,7 +86,7 @@ class Turn(StrEnum):
 
 
 def turn_of(before: Mapping[str, State], after: Mapping[str, State]) -> Turn:
-    """The states of the same zones, before and after a look at all nodes."""
+    """Compare the states of the same zones before and after a check."""
     was_lost = all(one is State.FULL for one in before.values())
     is_lost = all(one is State.FULL for one in after.values())
     if is_lost == was_lost:

@@ -1,17 +1,17 @@
-"""Claims and volumes are bound to each other, one to one; volumes are made for claims, and reclaimed after them.
+"""Binds claims and volumes to each other, one to one; provisions volumes for claims, and reclaims them.
 
 claims, volumes, classes ──▶ keys ──▶ claims.py: find, wait, take ──▶ writing.py: volume, then claim
-                                 └──▶ volumes.py: available, bound, released ──▶ reclaiming.py: keep, wipe, delete
+                                 └──▶ volumes.py: available, bound, released ──▶ reclaiming.py: retain, recycle, delete
 
-Watches: claims, volumes, storage classes; pods and nodes for reading; pods that wipe volumes.
-Owns: the pods that wipe volumes, in the namespace `default`; volumes that its own provisioners make.
-Writes: specs, annotations, finalizers and status of volumes and claims; creates and deletes volumes and wiping pods.
+Watches: claims, volumes, storage classes; pods and nodes for reading; recycler pods.
+Owns: the recycler pods, in the namespace `default`; volumes that its own provisioners create.
+Writes: specs, annotations, finalizers and status of volumes and claims; creates and deletes volumes and recycler pods.
 Wakes itself: while a claim or a released volume waits, every `--pvclaimbinder-sync-period`.
-Differs from upstream: a claim is looked at anew when a volume or class that may suit it appears, not only each period;
-    what is bound and well isn't looked at periodically. Several claims are bound at once, each holding back the volume
-    that it takes. Of volumes of equal size the first by name is taken. A provisioner of this loop is called again for
-    a claim whose volume could not be saved, instead of the volume being saved five times. Directories of host paths
-    are removed only where this loop's provisioner made them. Events of wiping pods are not copied to the volume.
+Differs from upstream: a claim is synced when a volume or class that may suit it appears, not only each period; bound
+  objects aren't synced periodically. Several claims are bound concurrently, each reserving the volume that it takes.
+  Among volumes of equal size the first by name is taken. A built-in provisioner is called again for a claim whose
+  volume could not be saved, instead of saving the volume five times. Directories of host paths are removed only where
+  this controller's provisioner created them. Events of recycler pods are not copied to the volume.
 """
 
 from __future__ import annotations
@@ -49,18 +49,18 @@ from kubeloop.runtime.objects.keys import ObjectKey
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME: Final = "persistentvolume-binder-controller"
-QUEUE: Final = "claims"  # upstream's, as dashboards know it; its other one, of volumes, is the same here
-COMPONENT: Final = "persistentvolume-controller"  # whom upstream's events name
+QUEUE: Final = "claims"  # upstream's queue name, as dashboards know it; here it also serves volumes
+COMPONENT: Final = "persistentvolume-controller"  # source component of upstream's events
 WORKERS: Final = 8
-# What appears within it wakes a waiting claim once.
+# Seconds over which changes that enqueue a waiting claim are batched.
 GATHER_SECONDS: Final = 0.2
-# An index of claims: by class if they are not bound yet, and by volume if they ask for one.
+# Index of claims: unbound ones by class, or by the requested volume.
 WAITING: Final = "waiting"
-_ANY_CLASS: Final = "*"  # no class was asked for
+_ANY_CLASS: Final = "*"  # no class was requested
 
 
 class Key(NamedTuple):
-    """A claim, or without a namespace a volume."""
+    """Queue key: a claim, or without a namespace a volume."""
 
     namespace: str
     name: str
@@ -70,7 +70,7 @@ class Key(NamedTuple):
 
 
 def wire(context: Context, *provisioners: Provisioner) -> Controller[Key]:
-    """With provisioners of one's own besides those that are built in."""
+    """Build the controller with additional provisioners, and register its event handlers."""
     claims, volumes, classes, pods, nodes = (
         context.informers.of(resource_of_class(kind))
         for kind in (PersistentVolumeClaim, PersistentVolume, StorageClass, Pod, Node)
@@ -124,6 +124,8 @@ def _reconciler(
 
 
 class Reconciler:
+    """Dispatches keys of claims and volumes."""
+
     def __init__(
         self,
         claims: tuple[Latest, ClaimReconciler],
@@ -137,6 +139,7 @@ class Reconciler:
         self._period = period
 
     async def reconcile(self, key: Key) -> Result | None:
+        """Sync one claim or one volume, and requeue it while it waits."""
         if key.namespace:
             claim = self.claims.get(*key)
             waits = claim is not None and await self._of_claims.reconcile(claim)
@@ -146,7 +149,7 @@ class Reconciler:
         return Result(requeue_after=self._period) if waits else None
 
     def keys_of_claim(self, claim: PersistentVolumeClaim) -> Iterable[Key]:
-        """The claim, the volume that it has, and those that refer to it."""
+        """Return the keys of the claim, of its volume, and of volumes that refer to it."""
         meta = claim.metadata
         names = dict.fromkeys(self._shelf.reserved_for(ObjectKey(meta.namespace, meta.name)))
         if claim.spec.volume_name:
@@ -155,14 +158,14 @@ class Reconciler:
 
 
 def keys_of_volume(volume: PersistentVolume) -> Iterable[Key]:
-    """The volume, and the claim that it refers to."""
+    """Return the keys of the volume and of the claim that it refers to."""
     reference = volume.spec.claim_ref
     own = Key("", volume.metadata.name)
     return (own,) if reference is None else (own, Key(reference.namespace, reference.name))
 
 
 def waiting_for(claim: PersistentVolumeClaim) -> tuple[str, ...]:
-    """Index claims that are not bound by the class that they want, and by the volume if it is a certain one."""
+    """Index unbound claims by their class, or by the volume that they request."""
     if BIND_COMPLETED in claim.metadata.annotations and claim.status.phase != "Lost":
         return ()
     if claim.spec.volume_name:
@@ -171,7 +174,7 @@ def waiting_for(claim: PersistentVolumeClaim) -> tuple[str, ...]:
 
 
 def claims_for_volume(claims: Informer, volume: PersistentVolume) -> Iterable[Key]:
-    """The claims that a volume may suit."""
+    """Return the claims that may be bound to a volume."""
     of_class = class_of_volume(volume)
     values = [f"volume {volume.metadata.name}", f"class {of_class}"]
     if not of_class:
@@ -180,7 +183,7 @@ def claims_for_volume(claims: Informer, volume: PersistentVolume) -> Iterable[Ke
 
 
 def claims_for_class(claims: Informer, storage_class: StorageClass) -> Iterable[Key]:
-    """The claims that want a class, or that get it because it is the default."""
+    """Return the claims that request a class, or that get it as the default."""
     values = [f"class {storage_class.metadata.name}"]
     if is_default(storage_class):
         values.append(f"class {_ANY_CLASS}")
@@ -193,6 +196,7 @@ def _waiting(claims: Informer, values: Iterable[str]) -> Iterable[Key]:
 
 
 def wiped_volume(pod: Pod) -> Iterable[Key]:
+    """Return the key of the volume that a recycler pod wipes."""
     return (Key("", pod.metadata.name.removeprefix(PREFIX)),)
 
 
@@ -206,7 +210,7 @@ def _is_there(_: Any, new: Any) -> bool:
 
 
 def _may_be_taken(old: Any, new: Any) -> bool:
-    """A volume appears that was not to be had before."""
+    """Return True if a volume has become available."""
     return _is_free(new) and not (_is_free(old) and old.metadata.labels == new.metadata.labels)
 
 

@@ -1,4 +1,4 @@
-"""What a binding changes of volumes and claims, as patches; None where nothing is to be changed. Pure."""
+"""Builds the patches of a binding for volumes and claims; None if nothing changes. Pure."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ OVER: Final = ("Released", "Failed")
 
 
 class NoCapacity(ValueError):
-    """A volume that doesn't say how big it is cannot be bound."""
+    """Raised for a volume without a capacity, which cannot be bound."""
 
 
 def bound_volume(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Patch | None:
-    """The volume says whose it is, and that it wasn't a person who bound it if none did."""
+    """Set the volume's claimRef, and mark it as bound by the controller unless a user reserved it."""
     changes: Patch = {}
     reference, meta = volume.spec.claim_ref, claim.metadata
     known = None if reference is None else (reference.namespace, reference.name, reference.uid)
@@ -48,14 +48,14 @@ def bound_volume(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Patc
 
 
 def unbound_volume(volume: PersistentVolume) -> Patch:
-    """What the loop bound becomes free; what a person reserved stays reserved."""
+    """Clear the binding of a volume; a reservation by a user stays."""
     if BOUND_BY_CONTROLLER in volume.metadata.annotations:
         return {"metadata": {"annotations": {BOUND_BY_CONTROLLER: None}}, "spec": {"claimRef": None}}
     return {"spec": {"claimRef": {"uid": None}}}
 
 
 def bound_claim(claim: PersistentVolumeClaim, volume: PersistentVolume) -> Patch | None:
-    """The claim says which volume it has."""
+    """Set the claim's volume and annotations."""
     annotations: dict[str, str] = {}
     changes: Patch = {}
     if claim.spec.volume_name != volume.metadata.name:
@@ -69,7 +69,7 @@ def bound_claim(claim: PersistentVolumeClaim, volume: PersistentVolume) -> Patch
 
 
 def claim_status(claim: PersistentVolumeClaim, phase: str, volume: PersistentVolume | None) -> Patch | None:
-    """The claim's phase and what it has of its volume; without one, nothing."""
+    """Set the claim's phase, and the fields copied from its volume; without one these are cleared."""
     now = claim.status
     changes: Patch = {} if now.phase == phase else {"phase": phase}
     if volume is None:
@@ -92,10 +92,10 @@ def _with_volume(now: PersistentVolumeClaimStatus, phase: str, volume: Persisten
     changes: Patch = {}
     if now.access_modes != volume.spec.access_modes:
         changes["accessModes"] = list(volume.spec.access_modes)
-    if now.phase != phase:  # later the claim may say less on purpose: its file system has yet to grow
+    if now.phase != phase:  # afterwards the claim may show less on purpose, until its file system has grown
         changes |= _capacity(now.capacity, volume)
     attributes = volume.spec.volume_attributes_class_name
-    becomes_bound = (now.phase, phase) == ("Pending", "Bound")  # later it is the resizer's to tell
+    becomes_bound = (now.phase, phase) == ("Pending", "Bound")  # afterwards the resizer reports it
     if becomes_bound and now.current_volume_attributes_class_name != attributes:
         changes["currentVolumeAttributesClassName"] = attributes
     return changes
@@ -123,7 +123,7 @@ def _quantity_or(text: str, otherwise: str) -> str:
 
 
 def asked_of(claim: PersistentVolumeClaim, provisioner: str) -> Patch | None:
-    """The claim says who is to make its volume."""
+    """Annotate the claim with its provisioner."""
     if claim.metadata.annotations.get(STORAGE_PROVISIONER) == provisioner:
         return None
     annotations: dict[str, str | None] = {OLD_STORAGE_PROVISIONER: provisioner, STORAGE_PROVISIONER: provisioner}
@@ -131,7 +131,7 @@ def asked_of(claim: PersistentVolumeClaim, provisioner: str) -> Patch | None:
 
 
 def migration(annotations: Mapping[str, str | None], of_claim: bool) -> dict[str, str | None]:
-    """Which annotations change so that they say whether a driver answers for a disk of old."""
+    """Return the changed annotations about the migration of an in-tree plugin to CSI."""
     if of_claim:
         provisioner = annotations.get(STORAGE_PROVISIONER, annotations.get(OLD_STORAGE_PROVISIONER))
     else:
@@ -143,10 +143,10 @@ def migration(annotations: Mapping[str, str | None], of_claim: bool) -> dict[str
 
 
 def volume_finalizers(volume: PersistentVolume, own: frozenset[str]) -> list[str] | None:
-    """The finalizers that a volume should have, if those are others than it has.
+    """Return the finalizers that a volume should have; None if they are right.
 
-    Only volumes that were made by a provisioner within this loop, or by one of old, are held back until their disk is
-    gone, and only those that are to go with their claim.
+    Only volumes that a built-in or in-tree provisioner created are held until their storage is deleted, and only if
+    they are to be deleted with their claim.
     """
     provisioner = volume.metadata.annotations.get(PROVISIONED_BY)
     if provisioner is None:

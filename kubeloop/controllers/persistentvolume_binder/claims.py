@@ -1,4 +1,4 @@
-"""One claim: finds its volume, waits for it, or finds out that it is lost."""
+"""Syncs one claim: finds its volume, waits for it, or reports that it is lost."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ _DEFAULT = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.ku
 
 
 class InvalidBinding(RuntimeError):
-    """Somebody undid what the loop had written, and another has the volume by now."""
+    """Raised if another client undid a binding and the volume is bound elsewhere."""
 
 
 class ClaimReconciler:
-    """Answers whether a claim still waits for something that no event tells of."""
+    """Reconciles claims; returns True if a claim waits for something without an event."""
 
     def __init__(
         self,
         client: Client,
         writer: Writer,
-        caches: tuple[Shelf, Latest, Informer, Informer],  # of volumes twice, classes, pods
+        caches: tuple[Shelf, Latest, Informer, Informer],  # volumes twice, classes, pods
         provisioning: Provisioning | None,
         recorder: EventRecorder,
     ) -> None:
@@ -58,6 +58,7 @@ class ClaimReconciler:
         self._recorder = recorder
 
     async def reconcile(self, claim: PersistentVolumeClaim) -> bool:
+        """Sync one claim; returns True if it waits."""
         moved = migration(claim.metadata.annotations, True)
         claim = await self._writer.change_claim(claim, {"metadata": {"annotations": moved}} if moved else None)
         if BIND_COMPLETED in claim.metadata.annotations:
@@ -65,13 +66,13 @@ class ClaimReconciler:
         return await (self._take(claim) if claim.spec.volume_name else self._search(claim))
 
     async def _search(self, claim: PersistentVolumeClaim) -> bool:
-        """Any volume will do."""
+        """Find any suitable volume, or provision one."""
         waits = waits_for_pod(claim, self._classes.get("", class_of_claim(claim)))
         volume = self._shelf.find(claim, only_reserved=waits)
         if volume is not None:
             return await self._bind(volume, claim)
         if await self._assign_default_class(claim):
-            return False  # the change wakes the claim again
+            return False  # the change enqueues the claim again
         if waits and SELECTED_NODE not in claim.metadata.annotations:
             self._tell_wait(claim)
         elif class_of_claim(claim):
@@ -84,7 +85,7 @@ class ClaimReconciler:
         return await self._stay_pending(claim)
 
     async def _take(self, claim: PersistentVolumeClaim) -> bool:
-        """A certain volume is asked for."""
+        """Bind to the requested volume."""
         volume: PersistentVolume | None = self._volumes.get("", claim.spec.volume_name)
         if volume is None:
             return await self._stay_pending(claim)
@@ -105,7 +106,7 @@ class ClaimReconciler:
         return await self._stay_pending(claim)
 
     async def _keep(self, claim: PersistentVolumeClaim) -> bool:
-        """It was bound before."""
+        """Check an existing binding."""
         if not claim.spec.volume_name:
             message = "Bound claim has lost reference to PersistentVolume. Data on the volume is lost!"
             await self._writer.lose_claim(claim, "ClaimLost", message)
@@ -122,7 +123,7 @@ class ClaimReconciler:
         return False
 
     async def _own_volume(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
-        """The volume that a bound claim has. Before a claim is told to be lost the server itself is asked."""
+        """Return the volume of a bound claim; the server is asked before a claim is declared lost."""
         volume: PersistentVolume | None = self._volumes.get("", claim.spec.volume_name)
         if volume is not None and not is_others(volume, claim):
             return volume
@@ -134,7 +135,7 @@ class ClaimReconciler:
             return None
 
     async def _bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-        """While one claim's binding is being written no other claim looks at the volume."""
+        """Bind, and reserve the volume meanwhile so that no other claim takes it."""
         if volume.status.phase in OVER and await current_claim(self._client, claim) is None:
             return False  # the cache of claims is old; the claim was deleted and its volume released
         name = volume.metadata.name
@@ -170,22 +171,23 @@ class ClaimReconciler:
 
 
 def is_others(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Whether the volume is another claim's."""
+    """Return True if the volume belongs to another claim."""
     return volume.spec.claim_ref is not None and volume.spec.claim_ref.uid != claim.metadata.uid
 
 
 def waits_for_pod(claim: PersistentVolumeClaim, storage_class: StorageClass | None) -> bool:
-    """Whether the scheduler chooses the volume, together with a pod's node."""
+    """Return True if the scheduler chooses the volume together with a pod's node."""
     return storage_class is not None and storage_class.volume_binding_mode == "WaitForFirstConsumer"
 
 
 def is_default(storage_class: StorageClass) -> bool:
+    """Return True if the class is a default."""
     annotations = storage_class.metadata.annotations
     return any(annotations.get(one) == "true" for one in _DEFAULT)
 
 
 def default_class(classes: Iterable[StorageClass]) -> StorageClass | None:
-    """Of several the newest; of those of one moment the first by name."""
+    """Return the newest default class; ties are broken by name."""
     defaults = sorted((one for one in classes if is_default(one)), key=lambda one: one.metadata.name)
     return max(defaults, key=_made_at, default=None)
 
@@ -196,7 +198,7 @@ def _made_at(storage_class: StorageClass) -> float:
 
 
 def mismatch_of(volume: PersistentVolume, claim: PersistentVolumeClaim) -> str | None:
-    """Why a volume that was asked for by name will not do."""
+    """Return the reason that a requested volume is unsuitable, or None."""
     if volume.metadata.deletion_timestamp is not None:
         return f'the volume is marked for deletion "{volume.metadata.name}"'
     if size_of_volume(volume).value() < requested_size(claim).value():

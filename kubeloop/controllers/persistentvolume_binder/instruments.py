@@ -1,4 +1,4 @@
-"""How many volumes and claims there are, and how making and deleting volumes goes; by upstream's names."""
+"""Metrics of volumes and claims, and of provisioning and deletion, under upstream's names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Counts = Counter[tuple[str, ...]]
 
 
 def count_volumes(registry: Registry, volumes: Informer, claims: Informer) -> None:
-    """Counted when somebody asks."""
+    """Register gauges that are computed on each scrape."""
 
     def of_volumes(is_bound: bool) -> Counts:
         found: list[PersistentVolume] = list(volumes.list())
@@ -48,7 +48,7 @@ def _labels(claim: PersistentVolumeClaim) -> tuple[str, ...]:
 
 
 class Measured:
-    """A provisioner whose work is timed, and whose failures are counted."""
+    """Provisioner wrapper that measures durations and counts failures."""
 
     def __init__(self, inner: Provisioner, registry: Registry, clock: Clock) -> None:
         self._inner = inner
@@ -68,13 +68,16 @@ class Measured:
 
     @property
     def name(self) -> str:
+        """Name of the provisioner."""
         return self._inner.name
 
     @property
     def takes_mount_options(self) -> bool:
+        """True if the provisioner supports mount options."""
         return self._inner.takes_mount_options
 
     async def provision(self, request: Request) -> PersistentVolume:
+        """Provision a volume, and measure it."""
         began = self._clock.monotonic()
         try:
             made = await self._inner.provision(request)
@@ -85,10 +88,11 @@ class Measured:
         return made
 
     async def delete(self, volume: PersistentVolume) -> None:
+        """Delete the storage of a volume, and measure it."""
         began = self._clock.monotonic()
         try:
             await self._inner.delete(volume)
-        except StillInUse:  # which is no failure
+        except StillInUse:  # not a failure
             raise
         except Exception:
             self._ended("delete", began, "fail-unknown")

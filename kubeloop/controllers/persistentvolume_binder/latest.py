@@ -1,4 +1,4 @@
-"""The newest known version of each object: as an informer shows it, or as a write of our own made it a moment ago."""
+"""Cache of the newest known version of each object, from an informer or from own writes."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Changed = Callable[[ObjectKey], None]
 
 
 def _tell_nobody(_: ObjectKey) -> None:
-    """Not everybody keeps something by what the objects are like."""
+    """Ignore a change."""
 
 
 class Latest:
-    """A handler of an informer's events that also takes what the server answered to writes.
+    """Event handler of an informer that also accepts the objects returned by writes.
 
-    Always true: `_written` holds only versions that the informer has not reached. Once it has, what it shows counts,
-    be it that the object is gone.
+    Invariant: `_written` holds only versions that the informer has not reached. Afterwards the informer's state counts,
+    including a deletion.
     """
 
     def __init__(self, informer: Informer, changed: Changed = _tell_nobody) -> None:
@@ -31,6 +31,7 @@ class Latest:
         self._written: dict[ObjectKey, Any] = {}
 
     def get(self, namespace: str, name: str) -> Any | None:
+        """Return the newest known version of an object."""
         key = ObjectKey(namespace, name)
         shown, written = self._informer.get(namespace, name), self._written.get(key)
         if written is None:
@@ -41,7 +42,7 @@ class Latest:
         return written
 
     def note(self, answer: Any) -> Any:
-        """Take what the server answered to a write, unless the informer knows more by now; returns the answer."""
+        """Record the object that a write returned, unless the informer is newer; returns that object."""
         key = key_of(answer)
         before = self.get(*key)
         if not self._is_shown(answer) and (before is None or _version(before) < _version(answer)):
@@ -50,12 +51,15 @@ class Latest:
         return answer
 
     def on_add(self, obj: Any) -> None:
+        """Report a new object."""
         self._changed(key_of(obj))
 
     def on_update(self, _: Any, new: Any) -> None:
+        """Report a changed object."""
         self._changed(key_of(new))
 
     def on_delete(self, obj: Any) -> None:
+        """Report a deleted object and drop its recorded version."""
         key = key_of(obj)
         written = self._written.get(key)
         if written is not None and _version(written) <= _version(obj):
@@ -79,6 +83,6 @@ async def current_claim(client: Client, claim: PersistentVolumeClaim) -> Persist
 
 
 def _version(obj: Any) -> int:
-    """Versions of one collection grow; one that is no number is no newer than any."""
+    """Return the resourceVersion as a number; 0 if it is not numeric."""
     text = obj.metadata.resource_version
     return int(text) if text.isdigit() else 0

@@ -1,4 +1,4 @@
-"""Who makes and deletes which volumes: a provisioner of this loop, somebody outside, or nobody. Pure."""
+"""Finds the provisioner that creates or deletes a volume: built-in, external, or none. Pure."""
 
 from __future__ import annotations
 
@@ -10,30 +10,31 @@ from kubeloop.api.pods.volumes import CSI_DRIVERS, MIGRATED_TO, PROVISIONED_BY
 from kubeloop.controllers.persistentvolume_binder.changes import IN_TREE
 from kubeloop.controllers.persistentvolume_binder.provisioner import HOST_PATH, Provisioner
 
-# Kinds of volumes that upstream knows about here and that can be neither made nor deleted.
+# Volume plugins that upstream knows and that can be neither provisioned nor deleted.
 _KNOWN: Final = frozenset({"kubernetes.io/nfs", "kubernetes.io/iscsi", "kubernetes.io/fc", "kubernetes.io/csi"})
 
 
 class NoPlugin(LookupError):
-    """Nobody will ever do it; the message is upstream's."""
+    """Raised if no provisioner exists; the message is upstream's."""
 
 
 class Plugins:
-    """The provisioners of this loop, by name."""
+    """Built-in provisioners by name."""
 
     def __init__(self, provisioners: Iterable[Provisioner]) -> None:
         self._by_name: Mapping[str, Provisioner] = {one.name: one for one in provisioners}
 
     @property
     def names(self) -> frozenset[str]:
+        """Names of the built-in provisioners."""
         return frozenset(self._by_name)
 
     def maker(self, provisioner: str) -> Provisioner | None:
-        """Who makes volumes of a class; None if somebody outside does."""
+        """Return the provisioner of a class; None if it is external."""
         return None if provisioner in CSI_DRIVERS else self._named(provisioner, "provisionable")
 
     def deleter(self, volume: PersistentVolume) -> Provisioner | None:
-        """Who deletes what is behind a volume; None if somebody outside does."""
+        """Return the provisioner that deletes a volume's storage; None if it is external."""
         annotations = volume.metadata.annotations
         if provisioner := annotations.get(PROVISIONED_BY):
             return self._named(provisioner, "deletable")

@@ -1,4 +1,4 @@
-"""What makes volumes for claims within this loop: a small protocol, and the one that comes with us, host paths."""
+"""Protocol of built-in provisioners, and the one for host paths."""
 
 from __future__ import annotations
 
@@ -23,36 +23,36 @@ from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.generated.storage_v1 import StorageClass
 from kubeloop.api.pods.volumes import FILESYSTEM, STORAGE
 
-HOST_PATH: Final = "kubernetes.io/host-path"  # upstream's, for tests on one machine; on only if a flag says so
-OWN_HOST_PATH: Final = "kubeloop.io/host-path"  # ours: the node makes the directory when the volume is first mounted
+HOST_PATH: Final = "kubernetes.io/host-path"  # upstream's, for tests on one machine; enabled only by a flag
+OWN_HOST_PATH: Final = "kubeloop.io/host-path"  # ours: the kubelet creates the directory on the first mount
 HOST_PATH_ROOT: Final = Path("/tmp/hostpath_pv")
 OWN_HOST_PATH_ROOT: Final = Path("/var/lib/kubeloop/volumes")
 _HOSTNAME: Final = "kubernetes.io/hostname"
 _CREATED_BY: Final = "kubernetes.io/createdby"
 _ANY_ACCESS: Final = ("ReadWriteOnce",)
-# Upstream's rule about which host paths may be deleted with their volume, and its pattern is not anchored.
+# Upstream's rule for deletable host paths; its pattern is not anchored.
 _DELETABLE: Final = re.compile("/tmp/.+")
 
 
 class CannotProvision(Exception):
-    """No volume could be made this time; the message is for whoever made the claim."""
+    """Raised if no volume could be provisioned this time; the message is for the claim's author."""
 
 
 class ProvisionerUnavailable(Exception):
-    """The provisioner is there but makes no volumes at all, and says why."""
+    """Raised if the provisioner is disabled; the message gives the reason."""
 
 
 class CannotDelete(Exception):
-    """What is behind a volume could not be deleted; the message is for people."""
+    """Raised if the storage of a volume could not be deleted; the message is for users."""
 
 
 class StillInUse(CannotDelete):
-    """It will be possible to delete it later; nothing is wrong."""
+    """Raised if the storage can be deleted only later; not a failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a claim needs. `name` is the same whenever the same claim asks; `node` is where its pod is to run."""
+    """Requirements of a claim. `name` is stable for a claim; `node` is the node selected for its pod."""
 
     name: str
     claim: PersistentVolumeClaim
@@ -61,22 +61,25 @@ class Request:
 
 
 class Provisioner(Protocol):
-    """Makes what is behind volumes, and deletes it. A StorageClass chooses it by name."""
+    """Creates and deletes the storage of volumes. A StorageClass selects it by name."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Name of the provisioner."""
+
     @property
-    def takes_mount_options(self) -> bool: ...
+    def takes_mount_options(self) -> bool:
+        """True if the provisioner supports mount options."""
 
     async def provision(self, request: Request) -> PersistentVolume:
-        """The volume, not yet in the API; asked again under the same name it gives the same one. `CannotProvision`."""
+        """Return the volume, not yet in the API, the same one for the same name; raises `CannotProvision`."""
 
     async def delete(self, volume: PersistentVolume) -> None:
-        """Delete what is behind a volume; nothing happens if that is gone already. `CannotDelete`, `StillInUse`."""
+        """Delete the storage of a volume, if it still exists; raises `CannotDelete` or `StillInUse`."""
 
 
 class HostPaths:
-    """Directories on the node. With a node that is chosen already, the volume can only be used there."""
+    """Provisions directories on a node. If a node is already selected, the volume is restricted to it."""
 
     takes_mount_options = False
 
@@ -87,6 +90,7 @@ class HostPaths:
         self._makes_directories = makes_directories
 
     async def provision(self, request: Request) -> PersistentVolume:
+        """Provision a directory."""
         if not self._enabled:
             raise ProvisionerUnavailable(f'provisioning in volume plugin "{self.name}" is disabled')
         spec = request.claim.spec
@@ -107,7 +111,7 @@ class HostPaths:
         return PersistentVolume(metadata=ObjectMeta(name=request.name, annotations=annotations), spec=made)
 
     async def delete(self, volume: PersistentVolume) -> None:
-        """Only the directory that it would make for this volume is removed from this machine; nobody else's."""
+        """Remove only the directory that this provisioner would create for the volume on this machine."""
         source, name = volume.spec.host_path, volume.metadata.name
         path = Path(source.path) if source is not None else Path()
         if path == self._root / name and name not in ("", ".", ".."):
@@ -129,7 +133,7 @@ def _only_on(node: Node) -> VolumeNodeAffinity:
 
 
 def built_in(host_paths_enabled: bool) -> tuple[Provisioner, ...]:
-    """The provisioners that every binder has."""
+    """Return the provisioners that every binder has."""
     return (
         HostPaths(HOST_PATH, HOST_PATH_ROOT, enabled=host_paths_enabled, makes_directories=True),
         HostPaths(OWN_HOST_PATH, OWN_HOST_PATH_ROOT),

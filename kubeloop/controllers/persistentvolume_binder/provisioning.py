@@ -1,4 +1,4 @@
-"""A claim that no volume suits gets one made: here, or by somebody outside who is told by an annotation."""
+"""Provisions a volume for a claim without a suitable one, here or by an annotation for an external provisioner."""
 
 from __future__ import annotations
 
@@ -36,12 +36,14 @@ FAILED: Final = "ProvisioningFailed"
 
 
 class Provisioning:
+    """Provisions volumes for claims."""
+
     def __init__(
         self,
         client: Client,
         writer: Writer,
         plugins: Plugins,
-        caches: tuple[Informer, Informer, Latest],  # of classes, nodes, volumes
+        caches: tuple[Informer, Informer, Latest],  # classes, nodes, volumes
         recorder: EventRecorder,
     ) -> None:
         self._client = client
@@ -51,7 +53,7 @@ class Provisioning:
         self._recorder = recorder
 
     async def provision(self, claim: PersistentVolumeClaim) -> None:
-        """See to it that a volume is made. What fails is told in an event, and tried again when the claim is."""
+        """Provision a volume. A failure is recorded as an event, and retried with the claim."""
         name = class_of_claim(claim)
         storage_class: StorageClass | None = self._classes.get("", name)
         if storage_class is None:
@@ -131,7 +133,7 @@ class Provisioning:
             await self._writer.change_claim(claim, {"metadata": {"annotations": {SELECTED_NODE: None}}})
 
     async def _keep(self, volume: PersistentVolume, claim: PersistentVolumeClaim, maker: Provisioner) -> None:
-        """Tell the API of what was made. An answer that didn't come says nothing; a refusal will not change."""
+        """Save a provisioned volume in the API. After a lost response the result is unknown; a refusal is final."""
         try:
             self._volumes.note(await self._client.create(volume))
         except AlreadyExists:
@@ -160,7 +162,7 @@ class Provisioning:
 
 
 def completed(volume: PersistentVolume, claim: PersistentVolumeClaim, provisioner: str) -> PersistentVolume:
-    """What was made, bound to its claim, and held back by a finalizer if it is to go with the claim."""
+    """Complete a provisioned volume: bound to its claim, with a finalizer if it is deleted with the claim."""
     meta, spec = volume.metadata, volume.spec
     annotations = {**meta.annotations, BOUND_BY_CONTROLLER: "yes", PROVISIONED_BY: provisioner}
     finalizers = meta.finalizers

@@ -1,4 +1,4 @@
-"""What becomes of a volume whose claim is gone: kept, wiped and offered anew, or deleted with what is behind it."""
+"""Reclaims a volume whose claim is gone: retains it, recycles it, or deletes it with its storage."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FAILED_DELETE: Final = "VolumeFailedDelete"
 
 
 class Reclaiming:
-    """Answers whether there is more to do later."""
+    """Reclaims volumes; methods return True if there is more to do later."""
 
     def __init__(
         self,
@@ -39,11 +39,13 @@ class Reclaiming:
 
     @property
     def provisioners(self) -> frozenset[str]:
+        """Names of the built-in provisioners."""
         return self._plugins.names
 
     async def reclaim(self, volume: PersistentVolume) -> bool:
+        """Apply the reclaim policy of a released volume."""
         if volume.metadata.annotations.get(MIGRATED_TO):
-            return False  # the driver's own provisioner deletes it
+            return False  # the driver's external provisioner deletes it
         match volume.spec.persistent_volume_reclaim_policy:
             case "Retain":
                 return False
@@ -91,7 +93,7 @@ class Reclaiming:
         return False
 
     async def _released(self, volume: PersistentVolume) -> PersistentVolume | None:
-        """The volume as it is at this moment, if nobody has it."""
+        """Return the volume from the server if it is still released, else None."""
         try:
             fresh = await self._client.get(PersistentVolume, volume.metadata.name)
         except NotFound:
@@ -104,7 +106,7 @@ class Reclaiming:
 
 
 def is_done(volume: PersistentVolume) -> bool:
-    """Whether what is behind a volume that was made here is gone, and the volume itself only waits for others."""
+    """Return True if the storage of a provisioned volume is deleted and the volume only waits for other finalizers."""
     meta = volume.metadata
     return (
         meta.deletion_timestamp is not None
@@ -114,7 +116,7 @@ def is_done(volume: PersistentVolume) -> bool:
 
 
 def is_released(volume: PersistentVolume, claim: PersistentVolumeClaim | None) -> bool:
-    """Whether the claim that the volume refers to is gone, or has another volume."""
+    """Return True if the volume's claim is gone or has another volume."""
     reference = volume.spec.claim_ref
     if reference is None or not reference.uid:
         return False

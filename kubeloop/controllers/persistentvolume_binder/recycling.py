@@ -1,4 +1,4 @@
-"""A volume is wiped by a pod that empties it, and offered anew when that has ended well."""
+"""Recycles a volume by a pod that wipes it, and makes it available again after success."""
 
 from __future__ import annotations
 
@@ -34,18 +34,20 @@ _GIBI: Final = 1024**3
 
 
 class Patience(NamedTuple):
-    """How long wiping may take, in seconds: at least so long, and so much more for each Gi."""
+    """Time limit for wiping, in seconds: a minimum, and an increment for each Gi."""
 
     least: int
     for_gibi: int
 
 
 class Recycling:
+    """Recycles released volumes."""
+
     def __init__(
         self,
         client: Client,
         writer: Writer,
-        caches: tuple[Informer, Latest],  # of pods, claims
+        caches: tuple[Informer, Latest],  # pods, claims
         config: ManagerConfig,
         recorder: EventRecorder,
     ) -> None:
@@ -54,10 +56,10 @@ class Recycling:
         self._pods, self._claims = caches
         self._config = config
         self._recorder = recorder
-        self._begun: dict[str, str] = {}  # uids of the pods that were made here, by volume
+        self._begun: dict[str, str] = {}  # UIDs of the pods created here, by volume
 
     async def recycle(self, volume: PersistentVolume) -> bool:
-        """One step on the way; the pod's own changes wake the volume for the next."""
+        """Advance by one step; changes of the recycler pod enqueue the volume again."""
         if users := self._users(volume):
             self._recorder.event(volume, "Normal", FAILED, f"Volume is used by pods: {','.join(users)}")
             return True
@@ -69,7 +71,7 @@ class Recycling:
         if pod is None:
             return await self._begin(volume, wiper)
         if pod.metadata.uid != self._begun.get(volume.metadata.name):
-            # Left by another process, or by somebody who wants to keep the volume from being wiped.
+            # Left by another process, or by a user who wants to prevent the wiping.
             await self._end(volume, pod)
             return await self._fail(volume, "old recycler pod found, will retry later")
         return await self._look(volume, pod)
@@ -118,7 +120,7 @@ class Recycling:
         return False
 
     def _users(self, volume: PersistentVolume) -> list[str]:
-        """Pods that still use what the volume was, unless a new claim of the same name is what they use."""
+        """Return the pods that still use the volume, unless they use a new claim of the same name."""
         reference = volume.spec.claim_ref
         if reference is None or self._claims.get(reference.namespace, reference.name) is not None:
             return []
@@ -127,7 +129,7 @@ class Recycling:
 
 
 def wiper_of(volume: PersistentVolume, config: ManagerConfig) -> Pod | None:
-    """The pod that empties a volume; None for kinds of volumes that can't be emptied."""
+    """Build the recycler pod; None for volume types that can't be recycled."""
     spec = volume.spec
     if spec.host_path is not None:
         source = Volume(name="vol", host_path=HostPathVolumeSource(path=spec.host_path.path))
@@ -156,4 +158,5 @@ def wiper_of(volume: PersistentVolume, config: ManagerConfig) -> Pod | None:
 
 
 def seconds_to_wipe(volume: PersistentVolume, patience: Patience) -> int:
+    """Return the time limit for wiping."""
     return max(patience.least, size_of_volume(volume).value() // _GIBI * patience.for_gibi)

@@ -1,4 +1,4 @@
-"""Volumes in the order in which claims look at them: by class and access modes, the smallest first."""
+"""Index of volumes in matching order: by class and access modes, the smallest first."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Modes = frozenset[str]
 
 
 class _Free(NamedTuple):
-    """A volume that nobody claims, in its place."""
+    """Entry of an available volume."""
 
     size: Quantity
     name: str
 
 
 class _Place(NamedTuple):
-    """Where a volume stands: among the free ones of a class, or reserved for a claim."""
+    """Position of a volume: among the available ones of a class, or reserved for a claim."""
 
     modes: Modes
     free: tuple[str, _Free] | None
@@ -39,31 +39,31 @@ class _Place(NamedTuple):
 
 
 class Shelf:
-    """All volumes. `current` gives a volume as it is now; where it stands follows from `update`."""
+    """Index of all volumes. `current` returns a volume's current state; `update` repositions it."""
 
     def __init__(self, current: Callable[[str], PersistentVolume | None]) -> None:
         self._current = current
         self._places: dict[str, _Place] = {}
-        self._free: dict[str, dict[Modes, list[_Free]]] = {}  # by class; each list sorted, none empty
+        self._free: dict[str, dict[Modes, list[_Free]]] = {}  # by class; each list is sorted, and none is empty
         self._reserved: dict[ObjectKey, dict[str, None]] = {}
-        self.taken: set[str] = set()  # names that are being bound right now
+        self.taken: set[str] = set()  # names that are currently being bound
 
     def update(self, name: str) -> None:
-        """A volume came, changed or went."""
+        """Reposition a volume that was added, changed or deleted."""
         self._remove(name)
         volume = self._current(name)
         if volume is not None:
             self._place(volume)
 
     def reserved_for(self, claim: ObjectKey) -> tuple[str, ...]:
-        """The volumes that refer to a claim by its name."""
+        """Return the volumes that refer to a claim by its name."""
         return tuple(self._reserved.get(claim, ()))
 
     def find(self, claim: PersistentVolumeClaim, only_reserved: bool) -> PersistentVolume | None:
-        """The volume that waits for this claim, or else the smallest that would do.
+        """Return the volume reserved for this claim, or else the smallest suitable one.
 
-        Fewest access modes first: what comes closest to what was asked for. That order counts more than whether a
-        volume waits for the claim, as it does upstream.
+        Volumes with the fewest access modes come first, as the closest match. As in upstream, this order takes
+        precedence over reservations.
         """
         free = {} if only_reserved else self._free.get(class_of_claim(claim), {})
         waiting = [
@@ -124,7 +124,7 @@ class Shelf:
 
 
 def _is_enough(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """What even a volume that waits for the claim has to be."""
+    """Check the requirements that even a reserved volume must meet."""
     return (
         volume.metadata.deletion_timestamp is None
         and same_volume_mode(volume, claim)
@@ -134,7 +134,7 @@ def _is_enough(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
 
 
 def _would_do(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """What any other volume has to be; its class, access modes and size are looked at before."""
+    """Check the requirements of any other volume; access modes and size are already checked."""
     if volume.spec.claim_ref is not None or volume.status.phase != "Available" or not _is_enough(volume, claim):
         return False
     if class_of_volume(volume) != class_of_claim(claim):

@@ -1,4 +1,4 @@
-"""One volume: available, bound, or released and then dealt with as its policy says."""
+"""Syncs one volume: available, bound, or released and then reclaimed by its policy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kubeloop.runtime.events.recorder import EventRecorder
 
 
 class VolumeReconciler:
-    """Answers whether a volume still waits for something that no event tells of."""
+    """Reconciles volumes; returns True if a volume waits for something without an event."""
 
     def __init__(
         self,
@@ -33,6 +33,7 @@ class VolumeReconciler:
         self._recorder = recorder
 
     async def reconcile(self, volume: PersistentVolume) -> bool:
+        """Sync one volume; returns True if it waits."""
         volume = await self._writer.change_volume(volume, self._corrections(volume))
         reference = volume.spec.claim_ref
         if reference is None or not reference.uid:
@@ -42,7 +43,7 @@ class VolumeReconciler:
         if claim is None:
             return await self._release(volume)
         if not claim.spec.volume_name:
-            return self._check_mode(volume, claim)  # the claim's own reconcile completes the binding
+            return self._check_mode(volume, claim)  # the claim's own sync completes the binding
         if claim.spec.volume_name == volume.metadata.name:
             await self._writer.set_volume_phase(volume, "Bound")
             return False
@@ -58,7 +59,7 @@ class VolumeReconciler:
         return {"metadata": changes} if changes else None
 
     async def _claim_of(self, volume: PersistentVolume, reference: ObjectReference) -> PersistentVolumeClaim | None:
-        """The claim with the UID that the volume refers to.
+        """Return the claim that the volume refers to, by UID.
 
         The server is asked if the cache and the volume's phase contradict each other: before a volume is released, and
         before a released one is bound again. Otherwise a replica with an old cache of claims would undo the release.
@@ -88,7 +89,7 @@ class VolumeReconciler:
         return True
 
     async def _part(self, volume: PersistentVolume) -> bool:
-        """The claim has another volume. What was made for it is not needed; anything else is free again."""
+        """Release a volume whose claim has another one: delete it if it was provisioned, else unbind it."""
         was_made = PROVISIONED_BY in volume.metadata.annotations
         if was_made and volume.spec.persistent_volume_reclaim_policy == "Delete":
             return await self._release(volume)
@@ -97,5 +98,5 @@ class VolumeReconciler:
 
 
 def _only_drops(volume: PersistentVolume, finalizers: list[str]) -> bool:
-    """No finalizer may be added to what is being deleted."""
+    """Return True if no finalizer is added, which is not allowed during deletion."""
     return set(finalizers) <= set(volume.metadata.finalizers)

@@ -1,4 +1,4 @@
-"""Bindings written to the API, step by step and each step against the version that was judged."""
+"""Writes bindings step by step, each step with the evaluated version as precondition."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CLAIMS: Resource = resource_of_class(PersistentVolumeClaim)
 
 
 class Writer:
-    """Changes volumes and claims; what comes of it is known at once, before any watch tells."""
+    """Changes volumes and claims; results are recorded at once, before a watch event."""
 
     def __init__(self, client: PatchOrUpdate, volumes: Latest, claims: Latest, recorder: EventRecorder) -> None:
         self._client = client
@@ -32,24 +32,26 @@ class Writer:
         self._recorder = recorder
 
     async def bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> None:
-        """The volume first: whoever has its reference has the volume, and nobody else can get it any more."""
+        """Bind the volume first: its claimRef reserves it, so that no other claim can take it."""
         volume = await self.change_volume(volume, bound_volume(volume, claim))
         volume = await self.set_volume_phase(volume, "Bound")
         claim = await self.change_claim(claim, bound_claim(claim, volume))
         await self.set_claim_phase(claim, "Bound", volume)
 
     async def unbind(self, volume: PersistentVolume) -> None:
+        """Clear the binding of a volume and make it available."""
         volume = await self.change_volume(volume, unbound_volume(volume))
         await self.set_volume_phase(volume, "Available")
 
     async def set_volume_phase(self, volume: PersistentVolume, phase: str, message: str = "") -> PersistentVolume:
+        """Set the phase of a volume if it differs."""
         if volume.status.phase == phase:
             return volume
         status = {"phase": phase, "message": message or None}
         return await self.change_volume(volume, {"status": status}, "status")
 
     async def fail_volume(self, volume: PersistentVolume, reason: str, message: str) -> PersistentVolume:
-        """Told once, when the phase changes."""
+        """Set the phase Failed; the event is recorded once, when the phase changes."""
         if volume.status.phase == "Failed":
             return volume
         volume = await self.set_volume_phase(volume, "Failed", message)
@@ -59,10 +61,11 @@ class Writer:
     async def set_claim_phase(
         self, claim: PersistentVolumeClaim, phase: str, volume: PersistentVolume | None = None
     ) -> PersistentVolumeClaim:
+        """Set the phase of a claim and the fields copied from its volume."""
         return await self.change_claim(claim, claim_status(claim, phase, volume), "status")
 
     async def lose_claim(self, claim: PersistentVolumeClaim, reason: str, message: str) -> None:
-        """Told once, when the phase changes."""
+        """Set the phase Lost; the event is recorded once, when the phase changes."""
         if claim.status.phase != "Lost":
             claim = await self.set_claim_phase(claim, "Lost")
             self._recorder.event(claim, "Warning", reason, message)
@@ -70,6 +73,7 @@ class Writer:
     async def change_volume(
         self, volume: PersistentVolume, patch: Patch | None, subresource: str = ""
     ) -> PersistentVolume:
+        """Patch a volume; does nothing without a patch."""
         if patch is None:
             return volume
         changed: PersistentVolume = self._volumes.note(await self._change(VOLUMES, volume, patch, subresource))
@@ -78,6 +82,7 @@ class Writer:
     async def change_claim(
         self, claim: PersistentVolumeClaim, patch: Patch | None, subresource: str = ""
     ) -> PersistentVolumeClaim:
+        """Patch a claim; does nothing without a patch."""
         if patch is None:
             return claim
         changed: PersistentVolumeClaim = self._claims.note(await self._change(CLAIMS, claim, patch, subresource))

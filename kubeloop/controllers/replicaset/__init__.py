@@ -1,15 +1,15 @@
-"""As many pods run as a ReplicaSet asks for: missing ones are made from its template, surplus ones deleted.
+"""Runs as many pods as a ReplicaSet specifies: creates missing ones from its template, deletes surplus ones.
 
 pod, replica set ── wakeups ──▶ queue ──▶ reconciler: claim pods, then scaling ──▶ creates, deletes
-                       │                                     status ──▶ one patch of what is counted
-                       └── expectations: what was asked for and has not been seen yet
+                      │                                     status ──▶ one patch of all counts
+                      └── expectations: creations and deletions that the cache does not show yet
 
 Watches: replica sets; pods.
 Owns: pods that match the selector; orphans are adopted, those that no longer match released.
 Writes: creates and deletes pods, patches their owner references; patches the status of replica sets.
 Wakes itself: when a ready pod has been so for `minReadySeconds`, and when expected changes stay unseen.
-Differs from upstream: a set of hundreds of pods is looked at once for all changes of its pods within some
-milliseconds; pods that only match the selector of a related set do not count for the spread over nodes.
+Differs from upstream: for a set of hundreds of pods, changes of its pods within some milliseconds are handled in one
+sync; pods that only match the selector of a related set do not count for the spread over nodes.
 
 `replicationcontroller.py` wires the same policy to replication controllers.
 """
@@ -28,6 +28,7 @@ NAME = "replicaset-controller"
 
 
 def wire(context: Context) -> Controller[ObjectKey]:
+    """Build the controller and register its event handlers."""
     kind = ReplicaKind(
         name=NAME,
         component="replicaset-controller",
@@ -41,4 +42,5 @@ def wire(context: Context) -> Controller[ObjectKey]:
 
 
 def selector_of(owner: ReplicaSet) -> LabelSelector:
+    """Return the selector of a replica set."""
     return from_label_selector(owner.spec.selector)

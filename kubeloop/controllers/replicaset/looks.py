@@ -1,6 +1,6 @@
-"""What the pods of a set look like to it: pods that look alike are counted and ranked together. Pure.
+"""Groups a set's pods into classes of equivalent pods, which are counted and ranked together. Pure.
 
-A set of thousands has but a few looks at first, one for each second and node in which something happened to its pods.
+A set of thousands of pods has few classes at first, one for each second and node in which its pods changed.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from kubeloop.runtime.informer.equivalence_groups import Place
 
 LOOKS: Final = "looks of replicas"
 _OWNERS: Final = ("ReplicaSet", "ReplicationController")
-_ANY: Final = Standing("", 0, False, 0, "", 0, 0, "")  # of those that no longer count
+_ANY: Final = Standing("", 0, False, 0, "", 0, 0, "")  # for pods that are no longer active
 
 State = Literal["active", "terminating", "ended"]
 
 
 class Look(msgspec.Struct, frozen=True, gc=False):
-    """How far along a pod is, its labels, and where it stands among the active ones."""
+    """Equivalence class of pods: lifecycle state, labels, and ranking properties if active."""
 
     state: State
     labels: tuple[tuple[str, str], ...]
@@ -37,6 +37,7 @@ Pods = Mapping[Look, Sequence[Pod]]
 
 
 def look_of(pod: Pod) -> Look:
+    """Return the class of a pod."""
     labels = tuple((pod.metadata.labels or {}).items())
     if is_terminal(pod):
         return Look("ended", labels)
@@ -46,7 +47,7 @@ def look_of(pod: Pod) -> Look:
 
 
 def by_look(*pods: Pod) -> dict[Look, tuple[Pod, ...]]:
-    """Pods that no cache has grouped."""
+    """Group pods that no cache has grouped."""
     found: dict[Look, list[Pod]] = {}
     for pod in pods:
         found.setdefault(look_of(pod), []).append(pod)
@@ -54,13 +55,13 @@ def by_look(*pods: Pod) -> dict[Look, tuple[Pod, ...]]:
 
 
 def place_of(pod: Pod) -> Place | None:
-    """By the uid of the set that controls it; pods of other owners are not kept track of."""
+    """Return the group key by the UID of the controlling set; None for pods of other owners."""
     controller = controller_of(pod.metadata.owner_references)
     return Place(controller.uid, look_of(pod)) if controller is not None and controller.kind in _OWNERS else None
 
 
 def matching(pods: Pods, selector: LabelSelector) -> Pods:
-    """Those that a selector selects."""
+    """Return the pods that the selector matches."""
     fits: dict[tuple[tuple[str, str], ...], bool] = {}
     for look in pods:
         if look.labels not in fits:
@@ -69,8 +70,10 @@ def matching(pods: Pods, selector: LabelSelector) -> Pods:
 
 
 def of_state(pods: Pods, state: State) -> Pods:
+    """Return the pods in one state."""
     return {look: alike for look, alike in pods.items() if look.state == state}
 
 
 def number_of(pods: Pods) -> int:
+    """Return the number of pods."""
     return sum(map(len, pods.values()))

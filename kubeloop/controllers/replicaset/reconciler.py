@@ -1,4 +1,4 @@
-"""One set brought to the number of pods that it asks for, whichever of the two kinds it is of."""
+"""Reconciles one set to its desired number of pods; serves ReplicaSets and ReplicationControllers."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ PODS = resource_of_class(Pod)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaKind:
-    """What tells replica sets and replication controllers apart."""
+    """Differences between replica sets and replication controllers."""
 
     name: str
-    component: str  # whom events name as their source
-    queue: str  # upstream's name of it, as dashboards know it
+    component: str  # source component of events
+    queue: str  # upstream's queue name, as dashboards know it
     resource: Resource
     condition: Callable[..., Any]
     selector_of: Callable[[Any], LabelSelector]
@@ -54,7 +54,7 @@ class ReplicaKind:
 
 
 def wire_kind(context: Context, kind: ReplicaKind, *, workers: int) -> Controller[ObjectKey]:
-    """The loop for one of the kinds."""
+    """Build the controller for one of the kinds."""
     owners, pods = context.informers.of(kind.resource), context.informers.of(PODS)
     owners.add_indexer(CONTROLLER, controller_uid_of)
     pods.add_grouping(LOOKS, place_of)
@@ -73,10 +73,12 @@ def wire_kind(context: Context, kind: ReplicaKind, *, workers: int) -> Controlle
 
 
 class UnableToDelete(Exception):
-    """A pod that should go stays."""
+    """Raised if a surplus pod could not be deleted."""
 
 
 class Reconciler:
+    """Reconciles sets of one kind by key."""
+
     def __init__(
         self, context: Context, kind: ReplicaKind, owners: Informer, pods: Informer, expectations: Expectations[str]
     ) -> None:
@@ -95,11 +97,12 @@ class Reconciler:
         ).of()
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
+        """Sync one set: claim pods, create or delete some, and report the status."""
         owner = self._owners.get(*key)
         if owner is None:
             return None
         selector = self._selector_of(owner)
-        may_act = self._expectations.satisfied(owner.metadata.uid)  # before looking at the pods that it speaks of
+        may_act = self._expectations.satisfied(owner.metadata.uid)  # before reading the pods that it refers to
         pods = {look: tuple(alike.values()) for look, alike in self._pods.alike(LOOKS, owner.metadata.uid).items()}
         active = await self._claimed(owner, selector, of_state(pods, "active"))
         failure: Exception | None = None
@@ -119,10 +122,10 @@ class Reconciler:
             where = f"{owner.metadata.namespace}/{owner.metadata.name}"
             raise TerminalError(f"error converting pod selector to selector for rs {where}: {error}") from error
 
-    # Which pods are its own
+    # Claiming
 
     async def _claimed(self, owner: Any, selector: LabelSelector, active: Pods) -> Pods:
-        """The active pods that are the owner's in the end. Only what has to change hands costs a call."""
+        """Return the active pods that belong to the owner; only adoption and release cost requests."""
         own = dict(matching(active, selector))
         contested = [pod for look, alike in active.items() if look not in own for pod in alike]
         orphans = self._pods.by_index(ORPHANS, owner.metadata.namespace)
@@ -137,10 +140,10 @@ class Reconciler:
         check = live_check(owner, resource.kind, lambda: self._client.get(resource, meta.name, meta.namespace))
         return await claim(self._client, Claimant(owner, resource, selector), PODS, pods, check)
 
-    # As many as wanted
+    # Scaling
 
     async def _scale(self, owner: Any, active: Pods) -> Exception | None:
-        """Create or delete; what went wrong is returned, because the status is to tell of it first."""
+        """Create or delete pods; a failure is returned, because the status must be reported first."""
         difference = surplus(number_of(active), owner.spec.replicas)
         if difference < 0:
             return await self._create(owner, -difference)
@@ -160,13 +163,13 @@ class Reconciler:
             except ApiError as error:
                 if not namespaces.is_terminating(error):
                     raise
-                # No pod will come, and none can be made: to go on waiting for it is as well as trying again.
+                # No pod can be created in this namespace: waiting for it to appear is as good as a retry.
             made += 1
 
         self._expectations.expect_creations(uid, missing)
         try:
             return (await slow_start(missing, create))[1]
-        finally:  # also when this is being stopped: what was never answered is not waited for
+        finally:  # also on cancellation: requests without a response are not expected
             self._expectations.lower(uid, creations=missing - made)
 
     async def _delete(self, owner: Any, active: Pods, count: int) -> Exception | None:
@@ -191,7 +194,7 @@ class Reconciler:
         return UnableToDelete(f"unable to delete pods: {failures[0]}") if failures else None
 
     def _chosen(self, owner: Any, active: Pods, count: int) -> list[Pod]:
-        """Which pods go. Where all have to there is no choice."""
+        """Choose the pods to delete; with zero replicas all go, so no ranking is needed."""
         if owner.spec.replicas == 0:
             return list(islice(chain.from_iterable(active.values()), count))
         now = self._clock.now()
@@ -201,14 +204,14 @@ class Reconciler:
         return chosen
 
     def _related_pods(self, owner: Any) -> list[Alike]:
-        """The pods of all sets that have the same owner: a deployment's older and newer ones."""
+        """Return the pods of all sets with the same owner, such as a deployment's older and newer ones."""
         manager = controller_of(owner.metadata.owner_references)
         if manager is None:
             return []
         related = self._owners.by_index(CONTROLLER, manager.uid)
         return [self._pods.alike(LOOKS, one.metadata.uid) for one in related]
 
-    # What it tells
+    # Reporting
 
     async def _report(
         self, owner: Any, active: Pods, terminating: int, failure: Exception | None, now: datetime

@@ -1,4 +1,4 @@
-"""How far a set is from what it asks for, and which pods go when there are too many. Pure."""
+"""Computes the surplus of a set and chooses the pods to delete. Pure."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from kubeloop.controllers.replicaset.looks import Pods
 from kubeloop.controllers.shared.pods.deletion_order import Standing, first_to_go
 from kubeloop.runtime.informer.equivalence_groups import Alike
 
-BURST: Final = 500  # creates or deletes at a time; the next ones wait until the cache shows these
+BURST: Final = 500  # creates or deletes per sync; the next ones wait until the cache shows these
 
 
 def surplus(active: int, wanted: int) -> int:
-    """How many pods there are too many, or below zero too few, as far as they are seen to at a time."""
+    """Return the number of surplus pods, negative if some are missing, limited to the burst size."""
     return max(-BURST, min(BURST, active - wanted))
 
 
 def crowding_of(related: Iterable[Alike]) -> Counter[str]:
-    """How many active pods each node has, of all sets of the same owner: they should spread."""
+    """Count the active pods on each node over all sets of the same owner, so that they spread."""
     on_node: Counter[str] = Counter()
     for pods in related:
         for look, alike in pods.items():
@@ -33,7 +33,7 @@ def crowding_of(related: Iterable[Alike]) -> Counter[str]:
 
 
 def pods_to_delete(active: Pods, crowding: Mapping[str, int], count: int, now: datetime) -> list[Pod]:
-    """So many of the active pods, those first that can best be spared."""
+    """Choose `count` active pods by deletion rank."""
     by_standing: dict[Standing, list[Pod]] = {}
     for look, alike in active.items():
         by_standing.setdefault(look.standing, []).extend(alike)
@@ -41,7 +41,7 @@ def pods_to_delete(active: Pods, crowding: Mapping[str, int], count: int, now: d
 
 
 def age_ratios(chosen: Iterable[Pod], active: Pods, now: datetime) -> Iterator[float]:
-    """How much older each ready pod that goes is than the youngest ready one: what the ranking is judged by."""
+    """Return each deleted ready pod's age relative to the youngest ready pod; a metric of the ranking."""
     ready = (look.standing for look in active if look.standing.ready)
     youngest = min((_age(one.created, now) for one in ready), default=0.0)
     if youngest > 0:

@@ -1,4 +1,4 @@
-"""What a set says of itself: counts of its pods, and whether making or deleting them fails. Pure."""
+"""Computes a set's status: counts of its pods and failures to create or delete them. Pure."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ FAILURE: Final = "ReplicaFailure"
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """A set's pods, counted."""
+    """Counts of a set's pods."""
 
     replicas: int
     fully_labeled: int
     ready: int
     available: int
-    terminating: int | None  # None where the kind has no place for it
+    terminating: int | None  # None if the kind has no such field
 
 
 def count(owner: Any, active: Pods, terminating: int | None, now: datetime) -> Counts:
@@ -43,7 +43,7 @@ def count(owner: Any, active: Pods, terminating: int | None, now: datetime) -> C
 
 
 def seconds_until_next_available(active: Pods, wait: int, now: datetime) -> float | None:
-    """When the next ready pod has been so for long enough; None if there is none that isn't yet."""
+    """Return the seconds until the next ready pod becomes available; None if there is no such pod."""
     if wait <= 0:
         return None
     left = (_seconds_left(look, wait, now) for look in active if look.standing.ready)
@@ -51,14 +51,14 @@ def seconds_until_next_available(active: Pods, wait: int, now: datetime) -> floa
 
 
 def _seconds_left(look: Look, wait: int, now: datetime) -> float:
-    """How long a ready pod has to stay so; for ever if it doesn't say since when it is."""
+    """Return the seconds that a ready pod must stay ready; infinite if it has no transition time."""
     if not look.standing.ready_since:
         return math.inf
     return wait - (now - parse_time(look.standing.ready_since)).total_seconds()
 
 
 def failure_reason(replicas: int, wanted: int) -> str:
-    """What it is that fails, from where the set was before."""
+    """Return the reason of a failure, derived from the counts before it."""
     if replicas < wanted:
         return "FailedCreate"
     return "FailedDelete" if replicas > wanted else ""
@@ -67,10 +67,10 @@ def failure_reason(replicas: int, wanted: int) -> str:
 def status_patch(
     owner: Any, counts: Counts, failure: str | None, condition: Callable[..., Any], now: datetime
 ) -> dict[str, Any] | None:
-    """A strategic patch that brings the status up to date; None if it is so already.
+    """Build a strategic merge patch of the status; None if it is up to date.
 
-    All counts go together, whichever of them changed: a reader never sees some of now and some of before. A failure
-    that was told is not told again with other words until it is over.
+    All counts are written together, so that a reader never sees a mix of old and new ones. A reported failure is not
+    reported again with another message until it is resolved.
     """
     meta, before = owner.metadata, owner.status
     status: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Which sets a pod's changes wake, and what those changes tell of the writes that the loop waits to see."""
+"""Maps pod events to keys of sets and updates the expectations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kubeloop.runtime.queue.workqueue import WorkQueue
 
 
 class PodWakeups:
-    """A handler of pod events. Expectations are kept by the owner's UID, so that a namesake starts anew."""
+    """Pod event handler; expectations are kept by the owner's UID, so that a recreated set starts afresh."""
 
     def __init__(
         self,
@@ -33,7 +33,8 @@ class PodWakeups:
         self._selector_of = selector_of
 
     def on_add(self, pod: Pod) -> None:
-        if pod.metadata.deletion_timestamp is not None:  # first seen on its way out: nothing was created
+        """Record a creation and enqueue the owner; for an orphan enqueue the sets that may adopt it."""
+        if pod.metadata.deletion_timestamp is not None:  # first seen while terminating: no creation
             self._leave(pod, "ADDED")
             return
         uid = _controller_uid(pod)
@@ -45,13 +46,14 @@ class PodWakeups:
         self._wake_owner(pod, "ADDED", at_once=waited and self._expectations.satisfied(uid))
 
     def on_update(self, old: Pod, new: Pod) -> None:
+        """Enqueue the old and the new owner of a changed pod, or the sets that may adopt an orphan."""
         if old.metadata.resource_version == new.metadata.resource_version:
             return
         uid = _controller_uid(new)
         changed_hands = _controller_uid(old) != uid
         if changed_hands:
             self._leave(old, "MODIFIED")
-        if new.metadata.deletion_timestamp is not None:  # it counts no longer, however long its end may take
+        if new.metadata.deletion_timestamp is not None:  # it no longer counts, even if its termination takes long
             self._leave(new, "MODIFIED")
         elif uid is not None:
             self._wake_owner(new, "MODIFIED")
@@ -59,10 +61,11 @@ class PodWakeups:
             self._offer(new, "MODIFIED")
 
     def on_delete(self, pod: Pod) -> None:
+        """Record a deletion and enqueue the owner."""
         self._leave(pod, "DELETED")
 
     def _leave(self, pod: Pod, event: Event) -> None:
-        """The owner has lost a pod, or is about to."""
+        """Record that the owner has lost a pod or is about to, and enqueue it."""
         uid = _controller_uid(pod)
         if uid is not None:
             waited = not self._expectations.satisfied(uid)
@@ -70,7 +73,7 @@ class PodWakeups:
             self._wake_owner(pod, event, at_once=waited and self._expectations.satisfied(uid))
 
     def _offer(self, pod: Pod, event: Event) -> None:
-        """Whoever matches an orphan may want to adopt it."""
+        """Enqueue the sets that match an orphan and may adopt it."""
         for owner in self._owners.list(pod.metadata.namespace):
             if self._matches(owner, pod):
                 self._queue.add(key_of(owner), (_origin(pod, event),))

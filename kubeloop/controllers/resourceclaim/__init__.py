@@ -1,14 +1,14 @@
-"""Pods get the resource claims that their templates describe; claims that nobody uses are freed for others.
+"""Creates the resource claims of pods from templates, and deallocates claims that are no longer used.
 
-pods, templates ──▶ pod_claims: make, tell, reserve ──▶ claims, status of pods
-pods, claims ─────▶ claim_use: who still uses it? ───▶ status and finalizer of claims, deletions
+pods, templates ──▶ pod_claims: create, report, reserve ──▶ claims, status of pods
+pods, claims ─────▶ claim_use: remaining consumers ──────▶ status and finalizer of claims, deletions
 
 Watches: pods, resource claims, resource claim templates.
-Owns: the claims that it makes from templates.
+Owns: the claims that it creates from templates.
 Writes: creates and deletes claims; their reservations, allocation and finalizer; `resourceClaimStatuses` of pods.
 Wakes itself: never.
-Differs from upstream: claims of pod groups are left to a later version, as their gate is off; nothing is made for a pod
-    that has ended; a deletion names the uid of the claim that was judged.
+Differs from upstream: claims of pod groups are not supported, as their gate is off; nothing is created for a pod that
+  has ended; a deletion requires the UID of the evaluated claim.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ COMPONENT = "resource_claim"
 
 
 class Key(NamedTuple):
-    """A pod whose claims are to be made, or a claim whose use is to be looked at."""
+    """Queue key: a pod whose claims may have to be created, or a claim whose consumers may be gone."""
 
     kind: Literal["pod", "claim"]
     namespace: str
@@ -47,6 +47,7 @@ class Key(NamedTuple):
 
 
 def wire(context: Context) -> Controller[Key]:
+    """Build the controller and register its event handlers."""
     informed = Informed(
         context.informers.of(resource_of_class(Pod)),
         context.informers.of(resource_of_class(ResourceClaim)),
@@ -79,12 +80,15 @@ def wire(context: Context) -> Controller[Key]:
 
 
 class Reconciler:
+    """Dispatches keys of pods and claims."""
+
     def __init__(self, caches: Caches, pods: PodClaims, claims: ClaimUse) -> None:
         self._informed = caches.informed
         self._pods = pods
         self._claims = claims
 
     async def reconcile(self, key: Key) -> None:
+        """Sync one pod or one claim."""
         if key.kind == "pod":
             pod: Pod | None = self._informed.pods.get(key.namespace, key.name)
             if pod is not None:
@@ -96,7 +100,7 @@ class Reconciler:
 
 
 class Waker:
-    """From changes to keys; most changes of pods are none of this loop's."""
+    """Maps events to keys; most pod events are irrelevant."""
 
     def __init__(self, caches: Caches, pods: PodClaims, queue: WorkQueue[Key]) -> None:
         self._caches = caches
@@ -105,9 +109,11 @@ class Waker:
         self._queue = queue
 
     def pod_changed(self, pod: Pod) -> None:
+        """Enqueue a changed pod or its claims."""
         self._wake_for_pod(pod, "MODIFIED", done=is_done(pod))
 
     def pod_gone(self, pod: Pod) -> None:
+        """Record a deleted pod and enqueue its claims."""
         if pod.spec.resource_claims or extended_claim_name(pod):
             self._caches.note_gone(pod)
         self._wake_for_pod(pod, "DELETED", done=True)
@@ -125,6 +131,7 @@ class Waker:
             self._queue.add(Key("pod", meta.namespace, meta.name), origins)
 
     def claim_changed(self, claim: ResourceClaim) -> None:
+        """Enqueue a changed claim and the pods that use it."""
         self._caches.note_seen(claim)
         meta = claim.metadata
         origins = (Origin("ResourceClaim", meta.namespace, meta.name, meta.resource_version, "MODIFIED"),)
@@ -132,6 +139,7 @@ class Waker:
         self._wake_users(claim)
 
     def claim_gone(self, claim: ResourceClaim) -> None:
+        """Enqueue the pods that used a deleted claim."""
         self._caches.note_seen(claim)
         self._wake_users(claim)
 
@@ -140,5 +148,6 @@ class Waker:
             self.pod_changed(pod)
 
     def template_changed(self, template: ResourceClaimTemplate) -> None:
+        """Enqueue the pods that use a changed template."""
         for pod in self._informed.pods.by_index(PODS_BY_TEMPLATE, str(key_of(template))):
             self.pod_changed(pod)

@@ -1,4 +1,4 @@
-"""Pods, claims and templates as loops see them, the claims made here included that no watch has told of yet."""
+"""Informers of pods, claims and templates, with the created claims that no event has shown yet."""
 
 from __future__ import annotations
 
@@ -13,68 +13,77 @@ from kubeloop.runtime.objects.keys import ObjectKey, key_of
 PODS_BY_CLAIM = "resourceclaim: claim"
 PODS_BY_TEMPLATE = "resourceclaim: template"
 CLAIMS_BY_POD = "resourceclaim: owning pod"
-MOST_DELETED = 500  # pods that are remembered to be gone
+MOST_DELETED = 500  # number of deleted pods to remember
 
 
 def claims_used(pod: Pod) -> tuple[str, ...]:
+    """Index a pod by its claims."""
     return tuple(f"{pod.metadata.namespace}/{name}" for name in claim_names(pod))
 
 
 def templates_used(pod: Pod) -> tuple[str, ...]:
+    """Index a pod by its templates."""
     return tuple(f"{pod.metadata.namespace}/{name}" for name in template_names(pod))
 
 
 def owner_uid(claim: ResourceClaim) -> tuple[str, ...]:
+    """Index a claim by the UID of the pod that it was created for."""
     owner = owning_pod(claim)
     return () if owner is None else (owner.uid,)
 
 
 @dataclass(frozen=True, slots=True)
 class Informed:
-    """The informers; made by whoever wires the loop."""
+    """Informers of the controller."""
 
     pods: Informer
     claims: Informer
     templates: Informer
 
     def add_indexers(self) -> None:
+        """Add the indexes that the controller needs."""
         self.pods.add_indexer(PODS_BY_CLAIM, claims_used)
         self.pods.add_indexer(PODS_BY_TEMPLATE, templates_used)
         self.claims.add_indexer(CLAIMS_BY_POD, owner_uid)
 
 
 class Caches:
-    """Always true of `_fresh`: claims made here of which the informer has said nothing yet."""
+    """Informers combined with own writes and recent deletions.
+
+    Invariant of `_fresh`: it holds created claims that the informer has not shown yet.
+    """
 
     def __init__(self, informed: Informed) -> None:
         self.informed = informed
         self._fresh: dict[ObjectKey, ResourceClaim] = {}
-        self._deleted: dict[str, None] = {}  # uids of pods, the longest gone first
+        self._deleted: dict[str, None] = {}  # UIDs of pods, in the order of their deletion
 
     def note_made(self, claim: ResourceClaim) -> None:
-        """Without this a pod that is looked at again too soon would get a second one."""
+        """Record a created claim, so that an early resync of the pod does not create another."""
         if self.informed.claims.get(*key_of(claim)) is None:
             self._fresh[key_of(claim)] = claim
 
     def note_seen(self, claim: ResourceClaim) -> None:
-        """The informer has told of a claim, be it only of its end."""
+        """Drop a recorded claim that the informer has shown, even if only by its deletion."""
         self._fresh.pop(key_of(claim), None)
 
     def claim(self, namespace: str, name: str) -> ResourceClaim | None:
+        """Return a claim from the informer or from own writes."""
         cached: ResourceClaim | None = self.informed.claims.get(namespace, name)
         return cached or self._fresh.get(ObjectKey(namespace, name))
 
     def made_for(self, pod: Pod, wanted: str) -> ResourceClaim | None:
-        """The claim that was made for what a pod calls by this name."""
+        """Return the claim that was created for a pod's entry of this name."""
         mine: list[ResourceClaim] = list(self.informed.claims.by_index(CLAIMS_BY_POD, pod.metadata.uid))
         mine += [one for one in self._fresh.values() if owner_uid(one) == (pod.metadata.uid,)]
         return next((one for one in mine if (one.metadata.annotations or {}).get(ANNOTATION) == wanted), None)
 
     def note_gone(self, pod: Pod) -> None:
+        """Record a deleted pod."""
         self._deleted[pod.metadata.uid] = None
         if len(self._deleted) > MOST_DELETED:
             del self._deleted[next(iter(self._deleted))]
 
     def is_gone(self, uid: str) -> bool:
-        """Whether a pod is known to have been there and to be no longer."""
+        """Return True if the pod is known to be deleted."""
         return uid in self._deleted

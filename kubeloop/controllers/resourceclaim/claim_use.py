@@ -1,4 +1,4 @@
-"""Who uses a claim: consumers that are gone are taken off, and what nobody uses is freed, or deleted."""
+"""Removes consumers that are gone from a claim; deallocates or deletes unused claims."""
 
 from __future__ import annotations
 
@@ -18,11 +18,14 @@ Consumers = tuple[ResourceClaimConsumerReference, ...]
 
 
 class ClaimUse:
+    """Reconciles the consumers of claims."""
+
     def __init__(self, client: Client, caches: Caches) -> None:
         self._client = client
         self._caches = caches
 
     async def reconcile(self, claim: ResourceClaim) -> None:
+        """Remove the consumers of one claim that are gone, and deallocate or delete it if unused."""
         remaining = await self._still_using(claim)
         is_protected = FINALIZER in claim.metadata.finalizers
         if len(remaining) < len(claim.status.reserved_for):
@@ -41,20 +44,20 @@ class ClaimUse:
 
     async def _still_uses(self, claim: ResourceClaim, consumer: ResourceClaimConsumerReference) -> bool:
         if consumer.api_group or consumer.resource != "pods":
-            return True  # of a sort that we know nothing of
+            return True  # of an unknown kind
         if self._caches.is_gone(consumer.uid):
             return False
         pod: Pod | None = self._caches.informed.pods.get(claim.metadata.namespace, consumer.name)
         if pod is not None:
             return pod.metadata.uid == consumer.uid and not is_done(pod)
-        try:  # it may be too young for the cache, and is then about to be scheduled
+        try:  # it may be too new for the cache, and about to be scheduled
             fresh = await self._client.get(Pod, consumer.name, claim.metadata.namespace)
         except NotFound:
             return False
         return fresh.metadata.uid == consumer.uid
 
     async def _take_off(self, claim: ResourceClaim, remaining: Consumers, *, free: bool) -> ResourceClaim:
-        """Only if the claim is still as it was judged: somebody may reserve it at this moment."""
+        """Write the remaining consumers only if the claim is unchanged, since it may be reserved concurrently."""
         status: dict[str, Any] = {"reservedFor": codec.to_plain(remaining) or None}
         if free:
             status["allocation"] = None
@@ -74,9 +77,9 @@ class ClaimUse:
         await self._client.patch(ResourceClaim, meta.name, patch, meta.namespace, type=MERGE_PATCH)
 
     async def _delete_if_left_over(self, claim: ResourceClaim) -> None:
-        """A claim that was made for a pod goes as soon as the pod is done, though the pod itself may be kept.
+        """Delete a claim created for a pod as soon as the pod is done, even if the pod itself is kept.
 
-        If the pod isn't in the cache the garbage collector finds out: the pod may be too young for it.
+        If the pod is not in the cache, the garbage collector decides, since the pod may be too new for the cache.
         """
         owner = owning_pod(claim)
         if owner is None or claim.metadata.deletion_timestamp is not None:

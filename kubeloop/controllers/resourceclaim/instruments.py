@@ -1,4 +1,4 @@
-"""How many claims there are, of which sort, and how many were made; by upstream's names."""
+"""Metrics of existing and created claims, under upstream's names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _PREFIX = "dynamic_resource_allocation"
 
 
 class Instruments:
-    """Also a handler of the claims' informer: what comes and goes is counted, nothing is listed."""
+    """Metrics of claims; also an event handler of the claims' informer, so that nothing has to be listed."""
 
     def __init__(self, registry: Registry) -> None:
         self._claims = registry.gauge(
@@ -26,16 +26,20 @@ class Instruments:
         )
 
     def made(self, claim: ResourceClaim, status: str) -> None:
+        """Count a created claim, or a failure."""
         self._made.of(status, _word(asks_for_admin_access(claim)), "", "Pod").value += 1
 
     def on_add(self, claim: ResourceClaim) -> None:
+        """Count a new claim."""
         self._claims.of(*_labels(claim)).value += 1
 
     def on_update(self, old: ResourceClaim, new: ResourceClaim) -> None:
+        """Move a changed claim to its new labels."""
         self.on_delete(old)
         self.on_add(new)
 
     def on_delete(self, claim: ResourceClaim) -> None:
+        """Subtract a deleted claim."""
         self._claims.of(*_labels(claim)).value -= 1
 
 

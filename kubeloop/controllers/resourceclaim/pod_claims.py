@@ -1,4 +1,4 @@
-"""The claims of one pod: made where they are missing, told of in its status, reserved if it is bound already."""
+"""Creates the missing claims of one pod, reports them in its status, and reserves them if it is bound."""
 
 from __future__ import annotations
 
@@ -24,10 +24,12 @@ from kubeloop.runtime.events.recorder import EventRecorder
 
 
 class CannotMake(Exception):
-    """Why a pod has to wait for a claim; the pod's events tell it."""
+    """Raised if a claim could not be created; recorded in the pod's events."""
 
 
 class PodClaims:
+    """Reconciles the claims of pods."""
+
     def __init__(self, client: Client, caches: Caches, recorder: EventRecorder, instruments: Instruments) -> None:
         self._client = client
         self._caches = caches
@@ -35,7 +37,7 @@ class PodClaims:
         self._instruments = instruments
 
     def need_work(self, pod: Pod) -> bool:
-        """Whether anything is to be done for a pod, by what the caches show."""
+        """Return True if the caches show work to do for a pod."""
         if not is_active(pod):
             return False
         return any(self._needs_work(pod, wanted) for wanted in pod.spec.resource_claims)
@@ -51,10 +53,11 @@ class PodClaims:
         if claim is None:
             return named.is_generated
         if named.is_generated and not belongs_to(claim, pod):
-            return False  # nothing can be done before somebody removes that other claim
+            return False  # blocked until the other claim is removed
         return bool(pod.spec.node_name) and lacks_reservation(claim, pod)
 
     async def reconcile(self, pod: Pod) -> None:
+        """Create and report the claims of one pod, and reserve them if it is bound."""
         if not is_active(pod):
             return
         made: dict[str, str] = {}
@@ -69,13 +72,13 @@ class PodClaims:
                 made[wanted.name] = claim.metadata.name
         if made:
             await self._tell(pod, made)
-        if pod.spec.node_name:  # otherwise the scheduler sees to it
+        if pod.spec.node_name:  # otherwise the scheduler reserves them
             await self._reserve(pod)
 
-    # Making
+    # Creation
 
     async def _ensure(self, pod: Pod, wanted: PodResourceClaim) -> ResourceClaim | None:
-        """The claim that the pod's status has yet to tell of; None if there is none, or it does."""
+        """Return the claim that the pod's status does not list yet; None if there is none."""
         try:
             named = claim_of(pod, wanted)
         except NotMadeYet:
@@ -89,7 +92,7 @@ class PodClaims:
 
     async def _is_there(self, pod: Pod, name: str, is_generated: bool) -> bool:
         if not is_generated:
-            return True  # whoever wrote the pod sees to it
+            return True  # managed by the pod's author
         claim = self._caches.claim(pod.metadata.namespace, name)
         if claim is None:
             try:
@@ -114,7 +117,7 @@ class PodClaims:
         self._caches.note_made(made)
         return made
 
-    # Telling
+    # Reporting
 
     async def _tell(self, pod: Pod, made: dict[str, str]) -> None:
         statuses = [{"name": name, "resourceClaimName": claim} for name, claim in sorted(made.items())]
@@ -124,15 +127,15 @@ class PodClaims:
             Pod, meta.name, patch, meta.namespace, type=STRATEGIC_PATCH, subresource="status"
         )  # fmt: skip
 
-    # Reserving
+    # Reservation
 
     async def _reserve(self, pod: Pod) -> None:
-        """For pods that no scheduler has placed."""
+        """Reserve the claims of a pod that no scheduler has placed."""
         for wanted in pod.spec.resource_claims:
             try:
                 named = claim_of(pod, wanted)
             except NotMadeYet:
-                return  # its status is written, and will wake this pod again
+                return  # its status is written, whose event enqueues this pod again
             if named.name is None:
                 continue
             claim: ResourceClaim | None = self._caches.informed.claims.get(pod.metadata.namespace, named.name)

@@ -1,4 +1,4 @@
-"""Which claims a pod uses, which it still needs, and what a claim that is made for it looks like. Pure."""
+"""Resolves the claims of a pod, and builds claims from templates. Pure."""
 
 from __future__ import annotations
 
@@ -14,28 +14,29 @@ ANNOTATION: Final = "resource.kubernetes.io/pod-claim-name"
 EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 MOST_CONSUMERS: Final = 256
-_LONGEST_BASE: Final = 57  # room for five random characters in a name of 63
+_LONGEST_BASE: Final = 57  # leaves room for five random characters in a name of 63
 
 
 class NotMadeYet(Exception):
-    """A claim that is made from a template isn't there, or the pod's status doesn't tell of it yet."""
+    """Raised if a claim from a template does not exist or is not in the pod's status yet."""
 
 
 class UnknownSource(Exception):
-    """A pod of a newer API: none of the fields that we know says where a claim comes from."""
+    """Raised for a pod of a newer API whose claim source is unknown."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"pod claim {name}: none of the supported fields are set")
 
 
 class Named(NamedTuple):
-    """A claim that a pod uses; None for one that was found not to be needed."""
+    """Name of a claim that a pod uses; None if it turned out not to be needed."""
 
     name: str | None
-    is_generated: bool  # and has to belong to the pod
+    is_generated: bool  # True if it must belong to the pod
 
 
 def claim_of(pod: Pod, wanted: PodResourceClaim) -> Named:
+    """Resolve a pod's entry to the name of its claim; raises NotMadeYet or UnknownSource."""
     if wanted.resource_claim_name is not None:
         return Named(wanted.resource_claim_name, False)
     if wanted.resource_claim_template_name is None:
@@ -47,7 +48,7 @@ def claim_of(pod: Pod, wanted: PodResourceClaim) -> Named:
 
 
 def claim_names(pod: Pod) -> tuple[str, ...]:
-    """All claims that a pod is known to use, those for extended resources apart."""
+    """Return all claims that a pod is known to use, except that for extended resources."""
     found = []
     for wanted in pod.spec.resource_claims:
         try:
@@ -60,34 +61,36 @@ def claim_names(pod: Pod) -> tuple[str, ...]:
 
 
 def extended_claim_name(pod: Pod) -> str:
-    """The claim that the scheduler made for a pod's extended resources, if any."""
+    """Return the claim that the scheduler created for a pod's extended resources, if any."""
     status = pod.status.extended_resource_claim_status
     return "" if status is None else status.resource_claim_name
 
 
 def template_names(pod: Pod) -> tuple[str, ...]:
+    """Return the templates that a pod uses."""
     names = (one.resource_claim_template_name for one in pod.spec.resource_claims)
     return tuple(dict.fromkeys(name for name in names if name is not None))
 
 
 def is_done(pod: Pod) -> bool:
-    """Whether nothing of a pod runs, nor ever will."""
+    """Return True if the pod does not run and never will."""
     return is_terminal(pod) or (pod.metadata.deletion_timestamp is not None and not pod.spec.node_name)
 
 
 def owning_pod(claim: ResourceClaim) -> OwnerReference | None:
-    """The pod that a claim was made for."""
+    """Return the pod that a claim was created for, or None."""
     owner = controller_of(claim.metadata.owner_references)
     return owner if owner is not None and owner.kind == "Pod" and owner.api_version == "v1" else None
 
 
 def belongs_to(claim: ResourceClaim, pod: Pod) -> bool:
+    """Return True if the claim was created for the pod."""
     owner = controller_of(claim.metadata.owner_references)
     return owner is not None and owner.uid == pod.metadata.uid
 
 
 def lacks_reservation(claim: ResourceClaim, pod: Pod) -> bool:
-    """Whether a pod that is bound already uses an allocated claim that isn't reserved for it, and could be."""
+    """Return True if an allocated claim is not reserved for the pod but could be."""
     reserved = claim.status.reserved_for
     if claim.status.allocation is None or len(reserved) >= MOST_CONSUMERS:
         return False
@@ -95,11 +98,12 @@ def lacks_reservation(claim: ResourceClaim, pod: Pod) -> bool:
 
 
 def consumer_of(pod: Pod) -> ResourceClaimConsumerReference:
+    """Build the consumer reference of a pod."""
     return ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
 
 
 def claim_from_template(pod: Pod, name: str, template: ResourceClaimTemplate) -> ResourceClaim:
-    """The claim that a pod calls by this name, as it is to be created."""
+    """Build the claim for a pod's entry of this name."""
     meta, owner = template.spec.metadata, pod.metadata
     reference = OwnerReference(api_version="v1", kind="Pod", name=owner.name, uid=owner.uid, controller=True)
     return ResourceClaim(
@@ -115,7 +119,7 @@ def claim_from_template(pod: Pod, name: str, template: ResourceClaimTemplate) ->
 
 
 def name_base(pod: str, claim: str) -> str:
-    """What a generated name begins with; of long names both keep their share."""
+    """Return the prefix of a generated name; long names are truncated in proportion."""
     whole = f"{pod}-{claim}-"
     if len(whole) <= _LONGEST_BASE:
         return whole
@@ -124,4 +128,5 @@ def name_base(pod: str, claim: str) -> str:
 
 
 def asks_for_admin_access(claim: ResourceClaim) -> bool:
+    """Return True if the claim requests admin access."""
     return any(one.exactly is not None and one.exactly.admin_access for one in claim.spec.devices.requests or ())

@@ -1,15 +1,14 @@
-"""Whoever asks about a driver's pools of devices is told once how many there are, and how many could be had.
+"""Answers each request about a driver's device pools once, with total and available counts.
 
-requests, slices, claims, taint rules ──▶ answer: the pools, each with its counts ──▶ status, written once
+requests, slices, claims, taint rules ──▶ answer: the pools with their counts ──▶ status, written once
                                             └── views: partitions, shares             later: the request is deleted
 
-Watches: requests; slices, claims and taint rules, for what they say of pools.
+Watches: requests; slices, claims and taint rules, as input.
 Owns: the status of requests.
-Writes: that status; deletes requests an hour after they were answered, or a day after they were made.
-Wakes itself: when a request's time is over.
-Differs from upstream: a request about a pool that isn't whole yet waits for its driver's next slice, where upstream
-    tries five times within a second and then no more; requests are deleted at their moment, not within ten minutes
-    of it.
+Writes: that status; deletes requests an hour after they were answered, or a day after they were created.
+Wakes itself: when a request expires.
+Differs from upstream: a request about an incomplete pool waits for its driver's next slice, where upstream tries five
+  times within a second and then no more; requests are deleted when they expire, not up to ten minutes later.
 """
 
 from __future__ import annotations
@@ -34,17 +33,18 @@ from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME: Final = "resourcepoolstatusrequest-controller"
 QUEUE: Final = "resourcepoolstatusrequest"
-WORKERS: Final = 1  # upstream's
-TAINT_RULES: Final = "DRADeviceTaintRules"  # the gate
+WORKERS: Final = 1  # as upstream
+TAINT_RULES: Final = "DRADeviceTaintRules"  # feature gate
 BY_DRIVER: Final = "driver"
 ANSWERED: Final = timedelta(hours=1)
 WAITING: Final = timedelta(hours=24)
-INSTANT: Final = timedelta(seconds=1)  # times are told in seconds, and a request has all of its last one
-_SECONDS: Final = tuple(0.001 * 2**power for power in range(15))  # bounds of the histogram
+INSTANT: Final = timedelta(seconds=1)  # times have whole seconds, and a request keeps all of its last one
+_SECONDS: Final = tuple(0.001 * 2**power for power in range(15))  # histogram buckets
 _PREFIX: Final = "resourcepoolstatusrequest_controller_"
 
 
 def wire(context: Context) -> Controller[str]:
+    """Build the controller and register its event handlers."""
     requests = context.informers.of(resource_of_class(ResourcePoolStatusRequest))
     requests.add_indexer(BY_DRIVER, lambda one: (one.spec.driver,) if one.status is None else ())
     slices = context.informers.of(resource_of_class(ResourceSlice))
@@ -64,7 +64,7 @@ def wire(context: Context) -> Controller[str]:
         return [request.metadata.name for request in requests.by_index(BY_DRIVER, one.spec.driver)]
 
     controller.watches(slices, waiting_for)
-    # Seen to be there before the first request is answered; what they say later is of no interest to anybody.
+    # Synced before the first request is answered; their later changes trigger nothing.
     for source in (claims, rules):
         if source is not None:
             controller.reads(source)
@@ -73,6 +73,8 @@ def wire(context: Context) -> Controller[str]:
 
 
 class Reconciler:
+    """Answers and deletes requests by name."""
+
     def __init__(
         self, context: Context, requests: Informer, slices: Informer, claims: Informer, rules: Informer | None
     ) -> None:
@@ -91,6 +93,7 @@ class Reconciler:
         )
 
     async def reconcile(self, name: str) -> Result | None:
+        """Answer one request, and delete it when it has expired."""
         request: ResourcePoolStatusRequest | None = self._requests.get("", name)
         if request is None or request.metadata.deletion_timestamp is not None:
             return None
@@ -137,14 +140,14 @@ class Reconciler:
 
 
 def drivers_of(claim: ResourceClaim) -> tuple[str, ...]:
-    """The drivers whose devices a claim has."""
+    """Return the drivers of a claim's devices."""
     allocation = claim.status.allocation
     results = () if allocation is None else allocation.devices.results
     return tuple(dict.fromkeys(result.driver for result in results))
 
 
 def end_of(request: ResourcePoolStatusRequest) -> datetime | None:
-    """When a request has to go; None for one that tells no times."""
+    """Return the time at which a request expires; None if it has no times."""
     made = request.metadata.creation_timestamp
     if request.status is None:
         return None if made is None else parse_time(made) + WAITING

@@ -1,4 +1,4 @@
-"""The answer to a request: the pools that it asks about, as slices, claims and taint rules show them."""
+"""Computes the answer to a request from slices, claims and taint rules."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from kubeloop.controllers.resourcepoolstatusrequest.views import Pool, parts_of,
 
 COMPLETE: Final = "Complete"
 INCOMPLETE: Final = "PoolIncomplete:"
-USUAL_LIMIT: Final = 100  # pools, where a request has no limit
-_LONGEST_PROBLEM: Final = 256  # bytes that a status has room for
+USUAL_LIMIT: Final = 100  # pools, for a request without a limit
+_LONGEST_PROBLEM: Final = 256  # bytes that a status can hold
 _KEEPS_AWAY: Final = ("NoSchedule", "NoExecute")
 _ZERO: Final = Quantity(0)
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What claims have of a driver's pools; those who only look on have nothing."""
+    """Devices and capacity that claims have of a driver's pools; admin access does not count."""
 
     devices: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))  # names by pool
     capacity: dict[str, dict[str, Quantity]] = field(default_factory=lambda: defaultdict(dict))  # by pool and name
 
 
 def taken_by(claims: Iterable[ResourceClaim], driver: str) -> Taken:
+    """Sum the devices and capacity that claims have allocated."""
     taken = Taken()
     for claim in claims:
         allocation = claim.status.allocation
@@ -50,7 +51,7 @@ def pools_of(
     taken: Taken,
     rules: Sequence[DeviceTaintRule],
 ) -> list[dict[str, Any]]:
-    """Every pool that is asked about, by name."""
+    """Return the requested pools by name."""
     by_pool: dict[str, list[ResourceSlice]] = defaultdict(list)
     for one in slices:
         if one.spec.driver == spec.driver and spec.pool_name in (None, "", one.spec.pool.name):
@@ -59,7 +60,7 @@ def pools_of(
 
 
 def newest(slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
-    """Those of the last generation: a driver that changes a pool replaces its slices one by one."""
+    """Return the slices of the last generation, since a driver replaces a pool's slices one by one."""
     ordered = sorted(slices, key=lambda one: one.metadata.name)
     last = max(one.spec.pool.generation for one in ordered)
     return [one for one in ordered if one.spec.pool.generation == last]
@@ -96,7 +97,7 @@ def _pool(
 
 
 def _is_unavailable(device: Device, rules: Iterable[DeviceTaintRule]) -> bool:
-    """Whether a taint keeps pods away, the driver's or an administrator's."""
+    """Return True if a taint of the driver or of a rule makes the device unavailable."""
     if any(taint.effect in _KEEPS_AWAY for taint in device.taints):
         return True
     return any(_selector(rule).device in (None, device.name) for rule in rules)
@@ -118,12 +119,12 @@ def _shortened(problem: str) -> str:
 
 
 def is_incomplete(pools: Iterable[dict[str, Any]]) -> bool:
-    """Whether a driver still has slices to publish."""
+    """Return True if a driver has yet to publish slices."""
     return any(pool.get("validationError", "").startswith(INCOMPLETE) for pool in pools)
 
 
 def status_of(pools: Sequence[dict[str, Any]], limit: int | None, now: datetime) -> dict[str, Any]:
-    """The status that tells of pools, as many as were asked for."""
+    """Build the status with the pools, up to the limit."""
     listed = list(pools[: USUAL_LIMIT if limit is None else limit])
     wrong = Counter("validationError" in pool for pool in listed)[True]
     message = f"Calculated status for {len(listed)} pools" + (f" ({wrong} incomplete)" if wrong else "")

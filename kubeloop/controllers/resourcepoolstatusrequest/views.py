@@ -1,4 +1,4 @@
-"""What a complete pool offers beyond whole devices: partitions of them, and shares of their capacity."""
+"""Summarizes partitions and shareable capacity of a complete pool."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any, Final, NamedTuple
 from kubeloop.api.generated.resource_v1 import CounterSet, Device, DeviceCounterConsumption, ResourceSlice
 from kubeloop.api.scalars.quantity import Quantity, parse_quantity
 
-MOST_ITEMS: Final = 32  # that the lists of a status can hold
+MOST_ITEMS: Final = 32  # limit of the lists in a status
 _ZERO: Final = Quantity(0)
 
 Counters = dict[str, dict[str, Quantity]]  # by set and name
 
 
 class PoolError(Exception):
-    """Something that is wrong with a pool's slices; the message says it in upstream's words."""
+    """Raised for invalid slices of a pool; the message is upstream's."""
 
 
 class Part(NamedTuple):
-    """A device, and the attribute by which devices like it are grouped; empty for none."""
+    """A device, and the attribute by which it is grouped; empty for none."""
 
     device: Device
     attribute: str
@@ -29,21 +29,21 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """A pool's devices, and what claims have of them."""
+    """Devices of a pool, and their use by claims."""
 
     driver: str
     name: str
     parts: tuple[Part, ...]
-    counters: tuple[CounterSet, ...] = ()  # that partitions share
-    in_use: frozenset[str] = frozenset()  # devices that somebody has
-    consumed: Mapping[str, Quantity] = field(default_factory=dict)  # of capacity, by its name
+    counters: tuple[CounterSet, ...] = ()  # shared by partitions
+    in_use: frozenset[str] = frozenset()  # allocated devices
+    consumed: Mapping[str, Quantity] = field(default_factory=dict)  # capacity by name
 
     def __str__(self) -> str:
         return f"{self.driver}/{self.name}"
 
 
 def parts_of(slices: Iterable[ResourceSlice], default: str | None) -> tuple[Part, ...]:
-    """All devices. A default stands in only if no slice of the pool says how its devices are grouped."""
+    """Return all devices; the default attribute applies only if no slice of the pool sets one."""
     listed = tuple(slices)
     own = any(one.spec.partition_type_attribute for one in listed if one.spec.devices)
     usual = "" if own else default or ""
@@ -53,7 +53,7 @@ def parts_of(slices: Iterable[ResourceSlice], default: str | None) -> tuple[Part
 
 
 def views_of(pool: Pool) -> tuple[dict[str, Any], str]:
-    """The partitions and shares, as a status tells them, and what is wrong; the first of several problems counts."""
+    """Build the partition and share summaries, and return the first problem, if any."""
     shares, problem = _tried(_shares_of, pool)
     partitions, first = _tried(_partitions_of, pool)
     wrong = first or problem
@@ -77,7 +77,7 @@ def _tried(make: Any, pool: Pool) -> tuple[Any, str]:
 
 @dataclass(slots=True)
 class _Kind:
-    """Devices of one partition type: how many, those that are free, and what each costs."""
+    """Devices of one partition type: total, free ones, and the cost of each."""
 
     cost: str
     total: int = 0
@@ -85,7 +85,7 @@ class _Kind:
 
 
 def _partitions_of(pool: Pool) -> list[dict[str, Any]] | None:
-    """For each partition type how many there are, and how many could still be had if no other was."""
+    """Count for each partition type all devices, and those that would still fit alone."""
     if not any(part.attribute for part in pool.parts):
         return None
     if not pool.counters:
@@ -125,7 +125,7 @@ def _kinds_of(pool: Pool) -> dict[tuple[str, str], _Kind]:
 
 
 def _value_of(device: Device, attribute: str, driver: str) -> str | None:
-    """An attribute's text. The driver's own domain may be left out where a device has it; in full it goes first."""
+    """Return an attribute's string; the driver's own domain may be omitted on the device, but the full name wins."""
     found = device.attributes.get(attribute)
     if found is None and attribute.startswith(f"{driver}/"):
         found = device.attributes.get(attribute.removeprefix(f"{driver}/"))
@@ -138,7 +138,7 @@ def _cost_of(consumed: Iterable[DeviceCounterConsumption]) -> str:
 
 
 def _available(pool: Pool) -> Counters:
-    """What is left of the counters; a device is charged once, however many have a share of it."""
+    """Return the remaining counters; a device is charged once, even if it is shared."""
     left: Counters = defaultdict(dict)
     for one in pool.counters:
         left[one.name] |= {name: parse_quantity(each.value) for name, each in one.counters.items()}
@@ -178,7 +178,7 @@ def _charge(device: Device, left: Counters) -> None:
 
 
 def _shares_of(pool: Pool) -> dict[str, Any] | None:
-    """The capacity of devices that several can have a share of; None where there are none."""
+    """Sum the capacity of devices that allow multiple allocations; None if there are none."""
     shared = [device for device, _ in pool.parts if device.allow_multiple_allocations]
     if not shared:
         return None

@@ -1,19 +1,19 @@
-"""A quota's status says what it allows, and how much of that is used at present.
+"""Maintains the status of quotas: the limits and the current usage.
 
-kinds, by discovery ──▶ monitors: one informer each ──▶ something is gone, or takes less
-                              ▲                              ▼
+kinds, by discovery ──▶ monitors: one informer each ──▶ an object is gone, or uses less
+                             ▲                              ▼
 quotas ────────────────────▶ count: each kind's meter, within the quota's scopes ──▶ status
 
-Watches: quotas; every namespaced kind that can be created and deleted: pods, services, volume claims and claims of
-    devices as a whole, of others their metadata; definitions of kinds.
+Watches: quotas; every namespaced kind that can be created and deleted: pods, services, volume claims and resource
+  claims as a whole, of others their metadata; definitions of kinds.
 Owns: nothing.
 Writes: quotas' status.
-Wakes itself: every --resource-quota-sync-period for each quota; every 30 seconds to ask the server for its kinds, and
-    when definitions change; ten seconds after a quota was charged.
-Differs from upstream: a quota that was charged is counted once more soon after, since what was being created while it
-    was counted may have been missed, or never came to be; upstream waits for the next period. A quota of a kind that
-    was not there yet is counted as soon as the kind is. Every update that changes what an object takes counts, not
-    those of chosen fields. Quotas that lack usage come first in one queue, instead of having one of their own.
+Wakes itself: every --resource-quota-sync-period for each quota; every 30 seconds to discover the server's kinds, and
+  when definitions change; ten seconds after a quota was charged.
+Differs from upstream: a charged quota is recounted soon after, since objects that were being created during the count
+  may have been missed or never created; upstream waits for the next period. A quota of a kind that did not exist yet
+  is counted as soon as the kind does. Every update that changes an object's usage counts, not only those of certain
+  fields. Quotas without usage come first in one queue, instead of having a queue of their own.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ from kubeloop.runtime.objects.keys import ObjectKey
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "resourcequota-controller"
-QUEUE = "resourcequota_primary"  # upstream's, as dashboards know it
+QUEUE = "resourcequota_primary"  # upstream's queue name, as dashboards know it
 
 
 def wire(context: Context) -> Controller[ObjectKey]:
+    """Build the controller and register its event handlers."""
     quotas = context.informers.of(resource_of_class(ResourceQuota))
     clock, config = context.clock, context.config
     queue: WorkQueue[ObjectKey] = WorkQueue(clock, name=QUEUE, registry=context.telemetry.registry)

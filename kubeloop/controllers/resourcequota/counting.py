@@ -1,4 +1,4 @@
-"""How much of a quota is used: every kind that it names is counted in its namespace, within its scopes."""
+"""Computes the usage of a quota: counts every kind that it names, in its namespace and scopes."""
 
 from __future__ import annotations
 
@@ -13,28 +13,30 @@ from kubeloop.api.quota.meter import Meter, scopes_of
 
 
 class Countable(Protocol):
-    """A kind whose objects can be counted."""
+    """Kind whose objects can be counted."""
 
     @property
-    def meter(self) -> Meter: ...
+    def meter(self) -> Meter:
+        """Meter of the kind."""
 
     @property
     def is_known(self) -> bool:
-        """Whether all of its objects are known by now."""
+        """True if all objects of the kind are known."""
 
-    def objects(self, namespace: str) -> Iterable[Any]: ...
+    def objects(self, namespace: str) -> Iterable[Any]:
+        """Return the objects in a namespace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """What is used, and which names could not be counted because their objects are not known yet."""
+    """Usage, and the names that could not be counted because their objects are not known yet."""
 
     used: Amounts
     unknown: frozenset[str]
 
 
 def count(quota: ResourceQuota, kinds: Iterable[Countable], now: datetime) -> Count:
-    """Count anew. What no kind knows of is in neither part of the answer."""
+    """Count the usage; names that no kind measures are in neither part of the result."""
     used: Amounts = {}
     unknown: set[str] = set()
     for kind in kinds:
@@ -51,19 +53,20 @@ def count(quota: ResourceQuota, kinds: Iterable[Countable], now: datetime) -> Co
 
 
 def share(meter: Meter, quota: ResourceQuota, obj: Any, now: datetime) -> Amounts:
-    """What an object takes of a quota: nothing if it is outside of its scopes."""
+    """Return an object's usage of a quota; empty if it is outside of its scopes."""
     if not all(meter.in_scope(scope, obj) for scope in scopes_of(quota)):
         return {}
     return meter.usage(obj, now)
 
 
 def status_change(quota: ResourceQuota, counted: Amounts) -> dict[str, dict[str, str | None]]:
-    """What has to change in a quota's status, as a patch of it; empty if nothing has. What could not be counted
-    keeps its last number.
+    """Return the changes of a quota's status; empty if there are none.
+
+    Names that could not be counted keep their last value.
     """
     hard, used = amounts_of(quota.spec.hard), amounts_of(quota.status.used)
     wanted = only({**used, **counted}, hard)
-    # A quota without limits has a status too, by which one sees that it was looked at.
+    # A quota without limits gets a status too, which shows that it was processed.
     return {
         field: change
         for field, change in (
@@ -75,7 +78,7 @@ def status_change(quota: ResourceQuota, counted: Amounts) -> dict[str, dict[str,
 
 
 def lacks_usage(quota: ResourceQuota, meters: Iterable[Meter]) -> bool:
-    """Whether somebody waits for this quota's first count: until then nothing that it limits can be created."""
+    """Return True if the quota awaits its first count, which blocks the creation of what it limits."""
     if amounts_of(quota.spec.hard) != amounts_of(quota.status.hard):
         return True
     uncounted = [name for name in quota.status.hard if name not in quota.status.used]
@@ -83,7 +86,7 @@ def lacks_usage(quota: ResourceQuota, meters: Iterable[Meter]) -> bool:
 
 
 def _with(used: Amounts, more: Amounts) -> Amounts:
-    """Add to a sum that is nobody else's yet."""
+    """Add to a sum in place."""
     for name, amount in more.items():
         used[name] += amount
     return used

@@ -1,4 +1,4 @@
-"""Which kinds can be counted at this moment, each with its informer; tells of changes that may free something."""
+"""Informers of the countable kinds; report changes that may free resources."""
 
 from __future__ import annotations
 
@@ -17,36 +17,38 @@ from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.runtime.informer.event_handlers import Callbacks, Handler, Registration
 from kubeloop.runtime.informer.informer import Informer, Informers
 
-# Kinds that are measured by more than their number, so that their metadata is not enough.
+# Kinds that are measured by more than their number, so that metadata does not suffice.
 WHOLE = frozenset(resource_of_class(one) for one in (Pod, Service, PersistentVolumeClaim, ResourceClaim))
-# What these say changes which kinds there are.
+# Resources whose objects define kinds.
 _DEFINITIONS = frozenset({"customresourcedefinitions.apiextensions.k8s.io", "apiservices.apiregistration.k8s.io"})
 _NEEDED = frozenset({"create", "delete", "list", "watch"})
-# Until a kind has been listed others are not held up longer, as upstream has it.
+# Seconds for which a kind that is not listed yet delays others, as upstream.
 PATIENCE = 30.0
 
-# Told of a kind, an object as it was, and as it is, or None when it is gone.
+# Called with a kind, the old object, and the new one, or None if it is gone.
 Changed = Callable[["Monitor", Any, Any], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Monitor:
-    """A kind that is counted."""
+    """A counted kind."""
 
     meter: Meter
     informer: Informer
-    needs: tuple[Informer, ...] = ()  # others that its objects are measured by
+    needs: tuple[Informer, ...] = ()  # other informers that measure its objects
 
     @property
     def is_known(self) -> bool:
+        """True if all objects of the kind are known."""
         return self.informer.synced and all(one.synced for one in self.needs)
 
     def objects(self, namespace: str) -> Sequence[Any]:
+        """Return the objects in a namespace."""
         return self.informer.list(namespace)
 
 
 class Monitors:
-    """All kinds that are counted; also tells, by `redefined`, when kinds may have come or gone."""
+    """All counted kinds; calls `redefined` when kinds may have been added or removed."""
 
     def __init__(self, informers: Informers, changed: Changed, redefined: Callable[[], None]) -> None:
         self._informers = informers
@@ -59,10 +61,11 @@ class Monitors:
         return iter(self._counted.values())
 
     def meters(self) -> list[Meter]:
+        """Return the meters of all kinds."""
         return [one.meter for one in self]
 
     def sync(self, resources: Iterable[Resource]) -> list[Monitor]:
-        """Watch exactly what can be counted, and definitions, of these; the counted ones that are new."""
+        """Watch exactly the countable kinds and definitions among these; returns the new counted ones."""
         wanted = [one for one in resources if is_countable(one) or one.qualified in _DEFINITIONS]
         for resource in [one for one in self._handlers if one not in wanted]:
             self._unwatch(resource)
@@ -72,7 +75,7 @@ class Monitors:
         return [self._counted[one] for one in new if one in self._counted]
 
     async def wait_known(self) -> list[Resource]:
-        """Return when all objects are known, or when it has taken too long: then with what is not."""
+        """Wait until all objects are known or a timeout has passed; returns the resources that are not."""
         informers = {informer for one in self for informer in (one.informer, *one.needs)}
         waits = [asyncio.ensure_future(one.wait_synced()) for one in informers if not one.synced]
         try:
@@ -121,11 +124,12 @@ class Monitors:
 
 
 def is_countable(resource: Resource) -> bool:
+    """Return True if objects of the resource can be counted."""
     return resource.namespaced and is_metered(resource.qualified) and _NEEDED.issubset(resource.verbs)
 
 
 class _CachedDevices:
-    """What claims of devices depend on, as informers know it."""
+    """Inputs for the usage of resource claims, from informers."""
 
     def __init__(self, classes: Informer, pods: Informer, claims: Informer) -> None:
         self._classes = classes

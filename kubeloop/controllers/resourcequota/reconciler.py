@@ -1,4 +1,4 @@
-"""Counts what is used of a quota, and writes it down; follows the kinds that can be counted."""
+"""Counts the usage of a quota and writes it to the status; follows the countable kinds."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 from kubeloop.runtime.queue.workqueue import LOW, NORMAL, WorkQueue
 
-# Asks for the server's kinds. No quota is without a namespace.
+# Key that triggers the discovery of kinds. Every quota has a namespace.
 KINDS: Final = ObjectKey("", "kinds")
-# How often kinds are asked for, as upstream does it; and once more after a change, which servers take a while to serve.
+# Seconds between discoveries, as upstream; and after a change, which servers take some time to serve.
 PERIOD, AFTER_CHANGE = 30.0, 1.0
-# Objects are charged before they exist. If a quota is counted in between they are missed, and counted this much later.
+# Objects are charged before they exist. A count in between misses them, so it is repeated after these seconds.
 RECOUNT_AFTER = 10.0
-# How soon names are tried again whose objects were not all known.
+# Seconds until names are counted again whose objects were not all known.
 UNKNOWN_AFTER = 5.0
 
 log = logging.getLogger(__name__)
 
 
 class Reconciler:
+    """Reconciles quotas by key; also the event handler of quotas."""
+
     def __init__(self, context: Context, quotas: Informer, queue: WorkQueue[ObjectKey]) -> None:
         self._quotas = quotas
         self._queue = queue
@@ -42,10 +44,11 @@ class Reconciler:
         self._redefined = False
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
+        """Count one quota; a special key discovers the kinds."""
         if key == KINDS:
             return await self._follow_kinds()
         quota = self._quotas.get(*key)
-        if quota is None or not self._knows_kinds:  # when it does, all quotas are counted
+        if quota is None or not self._knows_kinds:  # afterwards all quotas are counted
             return None
         counted = count(quota, self._monitors, self._clock.now())
         change = status_change(quota, counted.used)
@@ -55,12 +58,14 @@ class Reconciler:
             await self._writer.write(quota, {"metadata": this_one, "status": change})
         return Result(requeue_after=UNKNOWN_AFTER) if counted.unknown else None
 
-    # What wakes it
+    # Event handlers
 
     def on_add(self, quota: ResourceQuota) -> None:
+        """Enqueue a new quota."""
         self._wake(quota, "ADDED")
 
     def on_update(self, old: ResourceQuota, new: ResourceQuota) -> None:
+        """Enqueue a quota with changed limits, and recount it after a delay if its status has changed."""
         if old is new:
             self._wake(new, "resync")
         elif old.spec.hard != new.spec.hard:
@@ -69,15 +74,15 @@ class Reconciler:
             self._queue.add_after(key_of(new), RECOUNT_AFTER, (_origin(new, "ResourceQuota", "MODIFIED"),), LOW)
 
     def on_delete(self, quota: ResourceQuota) -> None:
-        """Nothing is left to be done."""
+        """Do nothing for a deleted quota."""
 
     def _wake(self, quota: ResourceQuota, event: Event) -> None:
-        """Those first that block whoever wants to create something."""
+        """Enqueue a quota; those without usage first, since they block creations."""
         priority = NORMAL if lacks_usage(quota, self._monitors.meters()) else LOW
         self._queue.add(key_of(quota), (_origin(quota, "ResourceQuota", event),), priority)
 
     def _replenish(self, kind: Monitor, old: Any, new: Any) -> None:
-        """An object has changed, or gone: count the quotas that it was, or is now, a part of."""
+        """Enqueue the quotas whose usage changes with an object."""
         now = self._clock.now()
         for quota in self._quotas.list(old.metadata.namespace):
             names = kind.meter.measured(quota.spec.hard)
@@ -110,7 +115,7 @@ class Reconciler:
         return Result(requeue_after=AFTER_CHANGE if redefined else PERIOD)
 
     def _count_by(self, new: list[Monitor]) -> None:
-        """Count all quotas at first, and later those that name a new kind."""
+        """Enqueue all quotas at first, and later those that name a new kind."""
         for quota in self._quotas.list():
             if not self._knows_kinds or any(one.meter.measured(quota.spec.hard) for one in new):
                 self._wake(quota, "resync")

@@ -1,12 +1,12 @@
-"""Pods that could not share a volume on one node, because of their SELinux labels, are told so.
+"""Warns pods that could not share a volume on one node because of their SELinux labels.
 
 Watches: pods; claims, volumes and CSI drivers for the volumes that pods use.
 Owns: nothing.
 Writes: events only.
 Wakes itself: never.
-Differs from upstream: looks only at volumes that can be mounted with a label, which no others conflict about: those of
-    CSI drivers that say so, iSCSI and Fibre Channel, by way of claims. A pod that mounts one volume with two labels is
-    told once, not again and again.
+Differs from upstream: considers only volumes that can be mounted with a label, since others cause no conflicts: those
+  of CSI drivers that support it, iSCSI and Fibre Channel, through claims. A pod that mounts one volume with two labels
+  gets one event, not repeated ones.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from kubeloop.runtime.queue.enqueue import own_key
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME: Final = "selinux-warning-controller"
-COMPONENT: Final = "selinux_warning"  # whom upstream's events name
-QUEUE: Final = "selinux_warning"  # upstream's, as dashboards know it
-WORKERS: Final = 1  # upstream's
+COMPONENT: Final = "selinux_warning"  # source component of upstream's events
+QUEUE: Final = "selinux_warning"  # upstream's queue name, as dashboards know it
+WORKERS: Final = 1  # as upstream
 METRIC: Final = "selinux_warning_controller_selinux_volume_conflict"
 _LABELS: Final = (
     "property", "pod1_namespace", "pod1_name", "pod1_value", "pod2_namespace", "pod2_name", "pod2_value"
@@ -45,7 +45,7 @@ _LABELS: Final = (
 
 
 class Caches(NamedTuple):
-    """What the loop reads."""
+    """Informers that the controller reads from."""
 
     pods: Informer
     claims: Informer
@@ -54,6 +54,7 @@ class Caches(NamedTuple):
 
 
 def wire(context: Context) -> Controller[ObjectKey]:
+    """Build the controller and register its event handlers."""
     kinds = (Pod, PersistentVolumeClaim, PersistentVolume, CSIDriver)
     caches = Caches(*(context.informers.of(resource_of_class(kind)) for kind in kinds))
     caches.pods.add_indexer(PODS_BY_CLAIM, claim_keys_of)
@@ -75,12 +76,15 @@ def wire(context: Context) -> Controller[ObjectKey]:
 
 
 class Reconciler:
+    """Reconciles pods by key."""
+
     def __init__(self, caches: Caches, uses: Uses, recorder: EventRecorder) -> None:
         self._caches = caches
         self._recorder = recorder
         self._uses = uses
 
     async def reconcile(self, key: ObjectKey) -> None:
+        """Update the volume uses of one pod, and record conflicts."""
         pod: Pod | None = self._caches.pods.get(*key)
         if pod is None or pod.status.phase in ("Failed", "Succeeded"):
             self._uses.remove(key)
@@ -101,7 +105,7 @@ class Reconciler:
                 self._recorder.event(about, "Normal", told.reason, told.message)
 
     def _volumes_of(self, pod: Pod) -> Iterable[tuple[str, PersistentVolume]]:
-        """The volumes that a pod mounts by way of claims, by the names that it gives them."""
+        """Return the volumes that a pod mounts through claims, by their names in the pod."""
         for use in claim_uses(pod):
             claim: PersistentVolumeClaim | None = self._caches.claims.get(pod.metadata.namespace, use.name)
             if claim is None or not claim.spec.volume_name or not is_mounted(pod, use.volume.name):
@@ -114,7 +118,7 @@ class Reconciler:
                 yield use.volume.name, volume
 
     def _takes_label(self, volume: PersistentVolume) -> bool:
-        """Whether the volume can be mounted with a label for all its files."""
+        """Return True if the volume can be mounted with a label for all its files."""
         spec = volume.spec
         if spec.csi is None:
             return spec.iscsi is not None or spec.fc is not None
@@ -123,24 +127,28 @@ class Reconciler:
 
 
 def users_of(caches: Caches, namespace: str, claim: str) -> list[ObjectKey]:
+    """Return the keys of pods that use a claim."""
     return [key_of(pod) for pod in caches.pods.by_index(PODS_BY_CLAIM, f"{namespace}/{claim}")]
 
 
 def users_of_volume(caches: Caches, volume: PersistentVolume) -> list[ObjectKey]:
+    """Return the keys of pods that use a volume."""
     reference = volume.spec.claim_ref
     return [] if reference is None else users_of(caches, reference.namespace, reference.name)
 
 
 def users_of_driver(caches: Caches, driver: str) -> list[ObjectKey]:
+    """Return the keys of pods that use a volume of a CSI driver."""
     return [
         key for volume in caches.volumes.by_index(VOLUMES_BY_DRIVER, driver) for key in users_of_volume(caches, volume)
     ]
 
 
 def labels_of_conflict(one: Conflict) -> tuple[str, ...]:
+    """Return the metric labels of a conflict."""
     return one.what, *one.pod, one.value, *one.other, one.other_value
 
 
 def _begins_or_ends(old: Any, new: Any) -> bool:
-    """What matters of a pod never changes but for its end."""
+    """Return True if a pod appears, disappears or changes its phase; nothing else relevant is mutable."""
     return old is None or new is None or old.status.phase != new.status.phase

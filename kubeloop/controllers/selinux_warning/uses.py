@@ -1,4 +1,4 @@
-"""Which pods use a volume with which SELinux label and policy, and which of them cannot share it on one node. Pure."""
+"""Records SELinux labels and policies of volume uses, and finds pods that cannot share a volume. Pure."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _NO_LABEL: Final = ":::"
 
 
 class Use(NamedTuple):
-    """How one pod uses a volume."""
+    """Label and policy with which one pod uses a volume."""
 
     label: str
     policy: str
 
 
 class Conflict(NamedTuple):
-    """What one of two pods is told."""
+    """A conflict as reported on one of two pods."""
 
     what: str
     pod: ObjectKey
@@ -32,11 +32,12 @@ class Conflict(NamedTuple):
 
     @property
     def reason(self) -> str:
+        """Reason of the event."""
         return f"{self.what}Conflict"
 
     @property
     def message(self) -> str:
-        """Pods of other namespaces are not named. Upstream's words, in which a blank is missing."""
+        """Message of the event; does not name pods of other namespaces. Upstream's text, which lacks a blank."""
         end = "If both pods land on the same node, only one of them may access the volume."
         if self.pod.namespace == self.other.namespace:
             other = f'with {self.what} "{self.other_value}"'
@@ -47,14 +48,14 @@ class Conflict(NamedTuple):
 
 
 class Uses:
-    """All pods, by volume."""
+    """Uses of all volumes, by pod."""
 
     def __init__(self) -> None:
         self._volumes: dict[str, dict[ObjectKey, Use]] = {}
         self._pods: dict[ObjectKey, set[str]] = {}
 
     def put(self, volume: str, pod: ObjectKey, use: Use) -> list[Conflict]:
-        """The conflicts that this use causes; none if it was known."""
+        """Record a use; returns the conflicts that it causes, none if it was known."""
         users = self._volumes.setdefault(volume, {})
         if users.get(pod) == use:
             return []
@@ -63,12 +64,13 @@ class Uses:
         return [told for other, theirs in users.items() for told in _between(pod, use, other, theirs)]
 
     def conflicts(self) -> Iterator[Conflict]:
-        """All that there are now, each as both pods see it."""
+        """Return all current conflicts, each as seen by both pods."""
         for users in self._volumes.values():
             for (pod, use), (other, theirs) in combinations(users.items(), 2):
                 yield from _between(pod, use, other, theirs)
 
     def remove(self, pod: ObjectKey) -> None:
+        """Drop the uses of a pod."""
         for volume in self._pods.pop(pod, ()):
             users = self._volumes[volume]
             del users[pod]
@@ -77,7 +79,7 @@ class Uses:
 
 
 def _between(pod: ObjectKey, use: Use, other: ObjectKey, theirs: Use) -> Iterable[Conflict]:
-    """Told to both."""
+    """Return the conflicts between two uses, once for each pod."""
     if use.policy != theirs.policy:
         yield Conflict("SELinuxChangePolicy", pod, use.policy, other, theirs.policy)
         yield Conflict("SELinuxChangePolicy", other, theirs.policy, pod, use.policy)
@@ -87,7 +89,7 @@ def _between(pod: ObjectKey, use: Use, other: ObjectKey, theirs: Use) -> Iterabl
 
 
 def labels_conflict(one: str, other: str) -> bool:
-    """Whether two labels differ for certain. A node completes their first three parts, never the level."""
+    """Return True if two labels certainly differ; nodes complete the first three parts, but never the level."""
     parts, others = _parts(one), _parts(other)
     if parts[3] != others[3]:
         return True
@@ -100,12 +102,13 @@ def _parts(label: str) -> list[str]:
 
 
 def label_of(options: SELinuxOptions) -> str:
+    """Format the label; empty if no part is set."""
     label = ":".join((options.user, options.role, options.type, options.level))
     return "" if label == _NO_LABEL else label
 
 
 def labels_of(pod: Pod, volume: str) -> set[str]:
-    """The labels of the containers that mount a volume of the pod."""
+    """Return the labels of the containers that mount a volume of the pod."""
     found = set()
     for container in containers_of(pod):
         options = _options(pod, container)
@@ -115,15 +118,17 @@ def labels_of(pod: Pod, volume: str) -> set[str]:
 
 
 def is_mounted(pod: Pod, volume: str) -> bool:
+    """Return True if a container mounts the volume."""
     return any(mount.name == volume for one in containers_of(pod) for mount in one.volume_mounts)
 
 
 def containers_of(pod: Pod) -> Iterable[Container | EphemeralContainer]:
+    """Return all containers of a pod."""
     return (*pod.spec.init_containers, *(pod.spec.containers or ()), *pod.spec.ephemeral_containers)
 
 
 def _options(pod: Pod, container: Container | EphemeralContainer) -> SELinuxOptions | None:
-    """What a container says counts more than what its pod says."""
+    """Return the container's options, or else those of its pod."""
     own, of_pod = container.security_context, pod.spec.security_context
     if own is not None and own.se_linux_options is not None:
         return own.se_linux_options
@@ -131,7 +136,7 @@ def _options(pod: Pod, container: Container | EphemeralContainer) -> SELinuxOpti
 
 
 def use_of(pod: Pod, labels: set[str], takes_label: bool) -> Use:
-    """How a pod uses a volume: with its one label as a mount option, or changing labels file by file."""
+    """Return the label and policy of a use: one label as a mount option, or recursive relabelling."""
     context = pod.spec.security_context
     wanted = context.se_linux_change_policy if context is not None else None
     label = next(iter(labels), "") if takes_label and wanted != RECURSIVE else ""

@@ -1,4 +1,4 @@
-"""Read your own writes: a key is worked on again only when the caches show what was written for it before."""
+"""Makes a controller wait until its caches show its own writes before it syncs a key again."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from kubeloop.runtime.objects.keys import ObjectKey
 
 
 class OwnWrites:
-    """The versions that caches have to reach, for each key of one loop."""
+    """ResourceVersions that the caches must reach, by key of one controller."""
 
     def __init__(self, *informers: Informer) -> None:
         self._informers = {one.resource.kind: one for one in informers}
         self._awaited: dict[ObjectKey, dict[str, int]] = {}
 
     def note(self, key: ObjectKey, kind: str, answer: Any) -> None:
-        """What the server answered to a write; an answer without a version, as to some deletions, tells nothing."""
+        """Record the object that a write returned; one without a version, as after some deletions, is ignored."""
         metadata = getattr(answer, "metadata", None)
         version = getattr(metadata, "resource_version", "")
         if version.isdigit():
@@ -24,9 +24,9 @@ class OwnWrites:
             versions[kind] = max(versions.get(kind, 0), int(version))
 
     async def seen(self, key: ObjectKey) -> None:
-        """Return once the caches show all that was noted; a `TimeoutError` when they don't for too long.
+        """Wait until the caches show all recorded writes; raises `TimeoutError` if that takes too long.
 
-        That is not waited for again: a server may have been set back to an older state.
+        A version is waited for only once, because a server may have been restored to an older state.
         """
         versions = self._awaited.pop(key, None)
         if versions:

@@ -1,6 +1,6 @@
-"""Changes written by whoever may: as a merge patch, or where an account may only update, by reading and replacing.
+"""Changes objects by a merge patch, or by a read and a replacement if the account may only update.
 
-Upstream's roles let some loops update their objects but not patch them.
+Upstream's roles let some controllers update their objects but not patch them.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from kubeloop.api.patch import apply_merge_patch
 from kubeloop.api.requests import MERGE_PATCH
 from kubeloop.client import Client
 
-TRIES: Final = 2  # of reading and replacing; then whoever asked for it tries again
+TRIES: Final = 2  # attempts to read and replace; then the caller retries
 _DEMANDS: Final = ("uid", "resourceVersion")
 
 
 class PatchOrUpdate:
-    """Patches as a client does. Learns from the first refusal of a kind that patches are not allowed."""
+    """Patches objects like a client; after the first Forbidden for a kind it no longer tries to patch that kind."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -35,7 +35,7 @@ class PatchOrUpdate:
         type: str = MERGE_PATCH,
         subresource: str = "",
     ) -> Any:
-        """The object after a merge patch, whose metadata may demand a `uid` and a `resourceVersion`."""
+        """Apply a merge patch and return the object; its metadata may require a `uid` and a `resourceVersion`."""
         if type != MERGE_PATCH:
             raise ValueError(f"only merge patches can be replaced by an update, not {type}")
         kind = (what, subresource)

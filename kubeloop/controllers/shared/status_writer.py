@@ -1,7 +1,7 @@
-"""Status written by whoever may: as a patch, or where an account may only update, by reading and replacing it.
+"""Writes status by a patch, or by a read and a replacement if the account may only update.
 
-Upstream's roles let most loops update the status of their kind but not patch it. Only the loop writes it, so what a
-replacement could lose is little: fields of a newer server's status that our types don't know.
+Upstream's roles let most controllers update the status of their kind but not patch it. Only the controller writes it,
+so a replacement loses at most status fields of a newer server that our types don't know.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from kubeloop.api.patch import apply_strategic_merge_patch
 from kubeloop.api.requests import STRATEGIC_PATCH
 from kubeloop.client import Client
 
-TRIES: Final = 2  # of reading and replacing; then whoever asked for it tries again
+TRIES: Final = 2  # attempts to read and replace; then the caller retries
 
 
 class StatusWriter:
-    """Writes the status of one kind. Learns from the first refusal that patches are not allowed."""
+    """Writes the status of one kind; after the first Forbidden it no longer tries to patch."""
 
     def __init__(self, client: Client, resource: Resource) -> None:
         self._client = client
@@ -27,7 +27,7 @@ class StatusWriter:
         self._may_patch = True
 
     async def write(self, obj: Any, patch: dict[str, Any]) -> Any:
-        """The object after a strategic patch, whose metadata may demand a `uid` and a `resourceVersion`."""
+        """Apply a strategic merge patch and return the object; it may require a `uid` and a `resourceVersion`."""
         if self._may_patch:
             try:
                 return await self._patch(obj, patch)
@@ -51,7 +51,7 @@ class StatusWriter:
         resource, name, namespace = self._resource, obj.metadata.name, obj.metadata.namespace
         demanded = patch.get("metadata", {})
         if demanded.get("resourceVersion") == obj.metadata.resource_version:
-            fresh = obj  # the server compares versions itself; some accounts may not even get what they update
+            fresh = obj  # the server compares versions itself; some accounts may not get the objects that they update
         else:
             fresh = await self._client.get(resource, name, namespace)
         found = {"uid": fresh.metadata.uid, "resourceVersion": fresh.metadata.resource_version}

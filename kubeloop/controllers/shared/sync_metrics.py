@@ -1,4 +1,4 @@
-"""How often loops that publish certificates look at something, how long it takes, how it ends; by upstream's names."""
+"""Metrics for syncs of the certificate publishers: count, duration and result, under upstream's names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Sync = Callable[[str], Awaitable[None]]
 
 
 def measured(sync: Sync, context: Context, subsystem: str) -> Sync:
-    """The same, counted by the code of what came of it."""
+    """Wrap a sync function so that it counts each call by its result code."""
     registry, clock = context.telemetry.registry, context.clock
     total = registry.counter(f"{subsystem}_sync_total", "Looks by how they ended.", "code")
     seconds = registry.histogram(

@@ -1,19 +1,19 @@
-"""A StatefulSet's pods have lasting names and claims, and come, are updated and go in the order of their ordinals.
+"""Runs a StatefulSet's pods with stable names and claims; creates, updates and deletes them by ordinal.
 
-set, pod, claim ──▶ queue ──▶ reconciler: claim pods and revisions ──▶ history: from which revision to which?
-                                  │                                        plan: what is next? (rolling, claims)
-                                  └── status ◀── members: creates, repairs, deletes ◀──┘
+set, pod, claim ──▶ queue ──▶ reconciler: claim pods and revisions ──▶ history: current and update revision
+                                   │                                        plan: next steps (rolling, claims)
+                                   └── status ◀── members: creates, repairs, deletes ◀──┘
 
-Watches: stateful sets; their pods, and orphans; their revisions; claims that go.
-Owns: pods called `<set>-<ordinal>`, and ControllerRevisions, that match the selector: orphans are adopted, what no
-longer matches is released. Claims only if the retention policy says so.
+Watches: stateful sets; their pods, and orphans; their revisions; deletions of claims.
+Owns: pods called `<set>-<ordinal>`, and ControllerRevisions, that match the selector: orphans are adopted, those that
+no longer match are released. Claims only if the retention policy says so.
 Writes: creates and deletes pods, patches their labels; creates claims, patches their owners; creates, renumbers and
 deletes revisions; patches the status of sets.
 Wakes itself: when a ready pod has been so for `minReadySeconds`.
-Differs from upstream: a claim has its owner from the moment it is made, and one that goes wakes the set that waits for
-it; a pod is deleted only if it is still the one that was looked at; revisions are equal if their templates are,
-however they are written; `Recreate` is refused, as by upstream with its gate's default; a set of many pods is looked
-at once for all changes of its pods within some milliseconds.
+Differs from upstream: a claim is created with its owner, and a deleted claim enqueues the set that waits for it; a pod
+is deleted only if its UID is the one that was evaluated; revisions are equal if their templates are, even if their
+bytes differ; `Recreate` is refused, as by upstream with its gate's default; for a set of many pods, changes of its
+pods within some milliseconds are handled in one sync.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ from kubeloop.runtime.queue.enqueue import own_key
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "statefulset-controller"
-QUEUE = "statefulset"  # upstream's, as dashboards know it
+QUEUE = "statefulset"  # upstream's queue name, as dashboards know it
 
 
 def wire(context: Context) -> Controller[ObjectKey]:
+    """Build the controller and register its event handlers."""
     informers, telemetry = context.informers, context.telemetry
     sets = informers.of(SETS)
     pods, revisions = Dependents(informers.of(PODS), sets), Dependents(informers.of(REVISIONS), sets)
@@ -61,7 +62,7 @@ def _sets_of_claim(sets: Informer, claim: PersistentVolumeClaim) -> list[ObjectK
 
 
 def _is_orphaned_or_gone(old: Any, new: Any) -> bool:
-    """Revisions that the loop itself writes tell it nothing."""
+    """Ignore revisions that the controller itself writes."""
     return new is None or (concerns_owner(old, new) and not new.metadata.owner_references)
 
 

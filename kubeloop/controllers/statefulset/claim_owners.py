@@ -1,4 +1,4 @@
-"""Writes who owns a claim: as a patch, or where the loop's account may only update, by reading and replacing it."""
+"""Writes owner references of claims by a patch, or by a read and a replacement if only update is allowed."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from kubeloop.client import Client
 
 
 class ClaimOwners:
-    """Learns from the first refusal that patches are not allowed, as upstream's role for this loop has it."""
+    """Writer of owner references; after the first Forbidden it no longer patches, as upstream's role requires."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._may_patch = True
 
     async def write(self, claim: PersistentVolumeClaim, owners: Sequence[OwnerReference]) -> PersistentVolumeClaim:
-        """The claim with these owners and no others, unless somebody has written it in between."""
+        """Set exactly these owners; fails if the claim was written in between."""
         if self._may_patch:
             try:
                 return await self._patch(claim, owners)

@@ -1,9 +1,9 @@
-"""Who owns a pod's claims, by the set's retention policy: so that the garbage collector deletes them, or doesn't. Pure.
+"""Owner references of a pod's claims by the retention policy, which decide over garbage collection. Pure.
 
               when scaled down: Retain              when scaled down: Delete
 set deleted:
-  Retain      nobody                                the pod, once it is condemned
-  Delete      the set                               the set; the pod instead, once it is condemned
+Retain      no owner                              the pod, once it is condemned
+Delete      the set                               the set; the pod instead, once it is condemned
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PODS: Final = resource_of_class(Pod)
 
 
 def claims_of(set: StatefulSet, pod: Pod) -> Iterator[PersistentVolumeClaim]:
-    """The claims that a member of a set needs, as they are created: owned from the beginning by whom they shall be."""
+    """Build the claims of a pod with their initial owners."""
     ordinal = ordinal_of(pod)
     owners = (controller_reference(set, _SETS),) if _set_owns(set, pod) else ()
     selected = set.spec.selector.match_labels if set.spec.selector is not None else {}
@@ -47,23 +47,24 @@ def claims_of(set: StatefulSet, pod: Pod) -> Iterator[PersistentVolumeClaim]:
 
 
 def claim_names_of(set: StatefulSet, pod: Pod) -> list[str]:
+    """Return the names of a pod's claims."""
     ordinal = ordinal_of(pod)
     return [claim_name(set, template, ordinal) for template in set.spec.volume_claim_templates]
 
 
 def is_claim_of(set: StatefulSet, name: str) -> bool:
-    """Whether a claim is called as one of the set's, whatever its ordinal."""
+    """Return True if a claim has the name of one of the set's claims, with any ordinal."""
     stem, _, ordinal = name.rpartition("-")
     return ordinal.isdigit() and any(
         stem == f"{one.metadata.name}-{set.metadata.name}" for one in set.spec.volume_claim_templates
     )
 
 
-# Whose a claim shall be.
+# Owners of claims.
 
 
 def policy_of(set: StatefulSet) -> tuple[str, str]:
-    """What becomes of claims when the set is deleted, and when it is scaled down; what isn't understood is kept."""
+    """Return the policy for deletion and for scale-down; an unknown policy counts as Retain."""
     policy = set.spec.persistent_volume_claim_retention_policy
     said = (policy.when_deleted, policy.when_scaled) if policy is not None else (RETAIN, RETAIN)
     return said if all(one in (RETAIN, DELETE) for one in said) else (RETAIN, RETAIN)
@@ -83,7 +84,7 @@ def _pod_owns(set: StatefulSet, pod: Pod) -> bool:
 
 
 def has_right_owners(claim: PersistentVolumeClaim, set: StatefulSet, pod: Pod) -> bool:
-    """Whether a claim's owners are as the policy says, or it is in a state that had better not be touched."""
+    """Return True if a claim's owners follow the policy, or if its state must not be changed."""
     references = claim.metadata.owner_references
     if is_owned_by_earlier(claim, set.metadata, _SETS) or is_owned_by_earlier(claim, pod.metadata, _PODS):
         return True  # left to the garbage collector
@@ -97,7 +98,7 @@ def has_right_owners(claim: PersistentVolumeClaim, set: StatefulSet, pod: Pod) -
 
 
 def right_owners(claim: PersistentVolumeClaim, set: StatefulSet, pod: Pod) -> tuple[OwnerReference, ...]:
-    """The owners that a claim shall have: others' stay, and beside another manager there are none of ours."""
+    """Return the owners that a claim must have; others' are kept, and another controller excludes ours."""
     others = tuple(
         one
         for one in claim.metadata.owner_references
@@ -113,7 +114,7 @@ def right_owners(claim: PersistentVolumeClaim, set: StatefulSet, pod: Pod) -> tu
 
 
 def has_other_manager(claim: PersistentVolumeClaim, set: StatefulSet, pod: Pod) -> bool:
-    """Whether a policy that deletes would meet with somebody else who manages the claim, namesakes included."""
+    """Return True if the policy deletes and another object controls the claim, including namesakes."""
     if DELETE not in policy_of(set):
         return False
     return any(_is_other_manager(one, set.metadata, pod.metadata) for one in claim.metadata.owner_references)
@@ -128,12 +129,12 @@ def _is_other_manager(reference: OwnerReference, set: ObjectMeta, pod: ObjectMet
 
 
 def is_stale(claim: PersistentVolumeClaim, set: StatefulSet, pod: Pod) -> bool:
-    """Whether a claim goes with an earlier pod of the same name, so that a new one has to wait for its end."""
+    """Return True if a claim is deleted with an earlier pod of the same name, so that a new pod must wait."""
     return policy_of(set)[1] == DELETE and is_owned_by_earlier(claim, pod.metadata, _PODS)
 
 
 def is_owned_by_earlier(claim: PersistentVolumeClaim, owner: ObjectMeta, resource: Resource) -> bool:
-    """Whether the claim's owner has the name of this one, but is another."""
+    """Return True if the claim's owner has this name but another UID."""
     named = (one for one in claim.metadata.owner_references if _speaks_of(one, owner, resource))
     first = next(named, None)
     return first is not None and first.uid != owner.uid

@@ -1,4 +1,4 @@
-"""The two revisions that a StatefulSet is between: the one that its pods had, and the one that they shall have."""
+"""Finds or creates a StatefulSet's current and update revisions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SETS = resource_of_class(StatefulSet)
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """Where a set comes from and where it goes; the same revision when nothing is to be updated."""
+    """Current and update revision of a set; equal if there is nothing to update."""
 
     current: ControllerRevision
     update: ControllerRevision
@@ -37,16 +37,16 @@ class Rollout:
 
 
 class History:
-    """Finds or makes the revisions of sets."""
+    """Finds or creates the revisions of sets."""
 
     def __init__(self, revisions: Revisions) -> None:
         self._revisions = revisions
         self._templates = Templates()
 
     async def rollout_of(self, set: StatefulSet, ordered: Sequence[ControllerRevision]) -> Rollout | None:
-        """The set's revisions, given all that it has in their order; its template's becomes the newest.
+        """Return the set's rollout, given all its revisions in order; its template's revision becomes the newest.
 
-        None for a set that is being deleted, and this revision with it: to make it anew would hold up the deletion.
+        Returns None for a set that is being deleted together with this revision, whose recreation would delay that.
         """
         found = await self._update_of(set, ordered)
         if found is None:
@@ -74,7 +74,7 @@ class History:
     async def _create(
         self, set: StatefulSet, data: bytes, number: int, collisions: int
     ) -> tuple[ControllerRevision, int]:
-        """A new revision, under the first name that isn't taken by another template."""
+        """Create a revision under the first name that is not taken by another template."""
         label = hash_of(data, collisions)
         while True:
             wanted = ControllerRevision(

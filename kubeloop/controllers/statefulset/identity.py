@@ -1,4 +1,4 @@
-"""Who a StatefulSet's pods are: their ordinals, names and labels, and the pod that an ordinal stands for. Pure."""
+"""Identity of a StatefulSet's pods: ordinals, names, labels, and the pod of an ordinal. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LARGEST_ORDINAL: Final = 2**31 - 1
 
 
 def parent_and_ordinal(pod_name: str) -> tuple[str, int]:
-    """The set that a pod's name speaks of, and its place there; an ordinal of -1 for a name that isn't a member's."""
+    """Split a pod's name into the set's name and the ordinal; -1 for a name that is not a member's."""
     found = _POD_NAME.fullmatch(pod_name)
     if found is None:
         return "", NO_ORDINAL
@@ -43,34 +43,38 @@ def parent_and_ordinal(pod_name: str) -> tuple[str, int]:
 
 
 def ordinal_of(pod: Pod) -> int:
+    """Return the ordinal of a pod, or -1."""
     return parent_and_ordinal(pod.metadata.name)[1]
 
 
 def ordinals_of(set: StatefulSet) -> range:
-    """The ordinals that a set shall have."""
+    """Return the desired ordinals of a set."""
     start = set.spec.ordinals.start if set.spec.ordinals is not None else 0
     return range(start, start + replicas_of(set))
 
 
 def replicas_of(set: StatefulSet) -> int:
+    """Return the desired number of replicas."""
     return 1 if set.spec.replicas is None else set.spec.replicas
 
 
 def is_member(set: StatefulSet, pod: Pod) -> bool:
-    """Whether a pod is called as one of the set's."""
+    """Return True if the pod's name is that of a member of the set."""
     return parent_and_ordinal(pod.metadata.name)[0] == set.metadata.name
 
 
 def pod_name(set: StatefulSet, ordinal: int) -> str:
+    """Build the name of the pod with an ordinal."""
     return f"{set.metadata.name}-{ordinal}"
 
 
 def claim_name(set: StatefulSet, template: PersistentVolumeClaim, ordinal: int) -> str:
+    """Build the name of a claim from its template, the set and the ordinal."""
     return f"{template.metadata.name}-{set.metadata.name}-{ordinal}"
 
 
 def revision_of(pod: Pod) -> str:
-    """The name of the revision that a pod was made from; empty for one that was adopted."""
+    """Return the revision that a pod was created from; empty for an adopted pod."""
     return pod.metadata.labels.get(POD_REVISION_LABEL, "")
 
 
@@ -78,7 +82,7 @@ def revision_of(pod: Pod) -> str:
 
 
 def new_pod(set: StatefulSet, template: PodTemplateSpec, ordinal: int, revision: str) -> Pod:
-    """The pod with an ordinal, as a template describes it at a revision."""
+    """Build the pod of an ordinal from a template and its revision."""
     pod = pod_from_template(template, set, _SETS)
     name = pod_name(set, ordinal)
     labels = {**pod.metadata.labels, **identity_labels(set, ordinal), POD_REVISION_LABEL: revision}
@@ -91,11 +95,12 @@ def new_pod(set: StatefulSet, template: PodTemplateSpec, ordinal: int, revision:
 
 
 def identity_labels(set: StatefulSet, ordinal: int) -> dict[str, str]:
+    """Build the labels that identify the pod of an ordinal."""
     return {POD_NAME_LABEL: pod_name(set, ordinal), POD_INDEX_LABEL: str(ordinal)}
 
 
 def volumes_of(set: StatefulSet, ordinal: int, others: Sequence[Volume]) -> tuple[Volume, ...]:
-    """A volume for each claim of the ordinal, then those of the template that no claim takes the place of."""
+    """Build a volume for each claim of the ordinal, followed by the template's volumes that no claim replaces."""
     claimed = {one.metadata.name: claim_name(set, one, ordinal) for one in set.spec.volume_claim_templates}
     own = tuple(_claim_volume(name, claim) for name, claim in claimed.items())
     return own + tuple(one for one in others if one.name not in claimed)
@@ -105,11 +110,11 @@ def _claim_volume(name: str, claim: str) -> Volume:
     return Volume(name=name, persistent_volume_claim=PersistentVolumeClaimVolumeSource(claim_name=claim))
 
 
-# What is wrong with a pod.
+# Repair of pods.
 
 
 def has_identity(set: StatefulSet, pod: Pod) -> bool:
-    """Whether a pod is called and labelled as a member of the set."""
+    """Return True if the pod has the name and label of a member."""
     meta = pod.metadata
     parent, ordinal = parent_and_ordinal(meta.name)
     if ordinal == NO_ORDINAL or parent != set.metadata.name or meta.name != pod_name(set, ordinal):
@@ -118,7 +123,7 @@ def has_identity(set: StatefulSet, pod: Pod) -> bool:
 
 
 def has_storage(set: StatefulSet, pod: Pod) -> bool:
-    """Whether a pod mounts all claims of its ordinal."""
+    """Return True if the pod mounts all claims of its ordinal."""
     ordinal = ordinal_of(pod)
     if ordinal == NO_ORDINAL:
         return False
@@ -132,7 +137,7 @@ def has_storage(set: StatefulSet, pod: Pod) -> bool:
 
 
 def repair_patch(set: StatefulSet, pod: Pod) -> Mapping[str, Any] | None:
-    """A strategic patch that gives a pod its identity and storage, as far as a server lets it; None if it has both."""
+    """Build a strategic merge patch that restores identity and storage, as far as mutable; None if both are right."""
     ordinal = ordinal_of(pod)
     patch: dict[str, Any] = {"metadata": {"uid": pod.metadata.uid}}
     if not has_identity(set, pod):

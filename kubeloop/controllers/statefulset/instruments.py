@@ -1,4 +1,4 @@
-"""How many pods of each StatefulSet serve nobody, and how many may; by upstream's names."""
+"""Metrics of unavailable pods of each StatefulSet and of their maximum, under upstream's names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LABELS: Final = ("statefulset_namespace", "statefulset_name", "pod_management_p
 
 
 def count_unavailable(registry: Registry, sets: Informer) -> None:
-    """Read off the sets when somebody asks."""
+    """Register gauges that are computed from the sets on each scrape."""
     most = registry.gauge(f"{_PREFIX}_max_unavailable", "Pods that an update may make unavailable.", *_LABELS)
     most.collect(lambda: {_labels(one): max_unavailable(one) for one in sets.list()})
     now = registry.gauge(f"{_PREFIX}_unavailable_replicas", "Pods that are missing or not available.", *_LABELS)

@@ -1,4 +1,4 @@
-"""Carries out what is decided about single pods of a StatefulSet and their claims, and tells of it in events."""
+"""Executes plan steps for single pods and claims of a StatefulSet, and records events."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ CONFLICTING: Final = "ConflictingController"
 
 
 class ClaimsNotMade(Exception):
-    """Some claims of a pod can't be had yet."""
+    """Raised if some claims of a pod could not be created yet."""
 
 
 class MemberControl:
-    """Makes, repairs and removes the pods of sets."""
+    """Creates, repairs and deletes the pods of sets."""
 
     def __init__(self, client: Client, recorder: EventRecorder, claims: Informer, writes: OwnWrites) -> None:
         self._client = client
@@ -44,6 +44,7 @@ class MemberControl:
         self._writes = writes
 
     async def carry_out(self, set: StatefulSet, step: Step) -> None:
+        """Execute one step of a plan."""
         match step.act:
             case Act.CREATE:
                 await self._create(set, step.pod)
@@ -63,7 +64,7 @@ class MemberControl:
         try:
             await self._create_claims(set, pod)
             made = await self._client.create(pod)
-        except AlreadyExists:  # a pod that isn't the set's, or that the cache doesn't show yet
+        except AlreadyExists:  # another owner's pod, or one that the cache does not show yet
             raise
         except Exception as error:
             self._tell(set, "Create", pod, error)
@@ -80,7 +81,7 @@ class MemberControl:
         except NotFound:
             answer = None
         except Conflict:
-            return  # its successor is there already
+            return  # its successor already exists
         except Exception as error:
             self._tell(set, "Delete", pod, error)
             raise
@@ -105,7 +106,7 @@ class MemberControl:
     # Claims
 
     async def _create_claims(self, set: StatefulSet, pod: Pod) -> None:
-        """Make the claims that don't exist; one that is on its way out has to be gone first."""
+        """Create the missing claims; one that is being deleted must be gone first."""
         failures: list[str] = []
         for claim in claims_of(set, pod):
             there = self._claims.get(claim.metadata.namespace, claim.metadata.name)
@@ -131,7 +132,7 @@ class MemberControl:
         return []
 
     async def _own_claims(self, set: StatefulSet, pod: Pod, *, tell: bool) -> None:
-        """Give the claims that exist the owners that the retention policy asks for."""
+        """Set the owners of existing claims by the retention policy."""
         try:
             for name in claim_names_of(set, pod):
                 claim = self._claims.get(set.metadata.namespace, name)
@@ -155,7 +156,7 @@ class MemberControl:
         changed = await self._owners.write(claim, right_owners(claim, set, pod))
         self._writes.note(key_of(set), "PersistentVolumeClaim", changed)
 
-    # Telling
+    # Events
 
     def _tell(self, set: StatefulSet, what: str, pod: Pod, error: Exception | None = None) -> None:
         about = f"{what} Pod {pod.metadata.name} in StatefulSet {set.metadata.name}"

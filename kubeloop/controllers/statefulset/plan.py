@@ -1,7 +1,7 @@
-"""What to do next about a StatefulSet's pods, from one look at them. Pure.
+"""Decides the next steps for a StatefulSet's pods. Pure.
 
-members ─▶ replicas by ordinal ─▶ make, repair, remove the dead ─▶ condemned ones go ─▶ old ones go (rolling)
-           with OrderedReady: one after the other, and nothing behind the first that isn't available
+members ─▶ replicas by ordinal ─▶ create, repair, delete terminal ─▶ delete condemned ─▶ delete outdated (rolling)
+          with OrderedReady: one after the other, and nothing behind the first that is not available
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FindClaim = Callable[[str], PersistentVolumeClaim | None]
 
 
 class Act(Enum):
-    """What is done about one pod."""
+    """Actions on one pod."""
 
     CREATE = "make it, after the claims that it needs"
     DELETE = "delete it"
@@ -42,21 +42,23 @@ class Act(Enum):
 
 
 class Step(NamedTuple):
+    """An action and its pod."""
+
     act: Act
     pod: Pod
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Work on several pods: what is to be done for each of them, in its order. A failure ends the plan."""
+    """Work on several pods: the steps of each pod in order. A failure ends the plan."""
 
     work: Sequence[Sequence[Step]]
-    is_update: bool = False  # whether its deletions make room for newer pods
+    is_update: bool = False  # True if its deletions make room for newer pods
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Stages in their order; within one, everything at once or one after the other."""
+    """Stages in order; the work of a stage runs concurrently or one by one."""
 
     stages: Sequence[Stage]
     at_once: bool
@@ -64,18 +66,19 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """A set's pods, by what shall become of them."""
+    """Pods of a set, split into desired and condemned ones."""
 
-    replicas: Sequence[Pod]  # in the order of their ordinals; those that are missing as they shall be made
-    condemned: Sequence[Pod]  # that are beyond the wanted ordinals, highest first
+    replicas: Sequence[Pod]  # in the order of their ordinals; missing ones as they will be created
+    condemned: Sequence[Pod]  # outside the desired ordinals, highest first
 
     @property
     def all(self) -> Iterable[Pod]:
+        """All pods, replicas first."""
         return (*self.replicas, *self.condemned)
 
 
 def members_of(set: StatefulSet, rollout: Rollout, pods: Iterable[Pod]) -> Members:
-    """The pods in their places."""
+    """Assign the pods to their ordinals and fill gaps with pods to be created."""
     by_ordinal = {ordinal: pod for pod in pods if (ordinal := ordinal_of(pod)) != NO_ORDINAL}
     wanted = ordinals_of(set)
     replicas = [by_ordinal.get(one) or _missing_pod(set, rollout, one) for one in wanted]
@@ -84,14 +87,14 @@ def members_of(set: StatefulSet, rollout: Rollout, pods: Iterable[Pod]) -> Membe
 
 
 def _missing_pod(set: StatefulSet, rollout: Rollout, ordinal: int) -> Pod:
-    """A pod at the revision that its ordinal has at this point of the rollout."""
+    """Build a pod at the revision that its ordinal has at this point of the rollout."""
     if ordinal < _first_updated(set):
         return new_pod(set, rollout.current_template, ordinal, rollout.current.metadata.name)
     return new_pod(set, rollout.update_template, ordinal, rollout.update.metadata.name)
 
 
 def _first_updated(set: StatefulSet) -> int:
-    """The first ordinal whose pod, if it is missing, is made at the newer revision."""
+    """Return the first ordinal whose pod, if missing, is created at the update revision."""
     strategy, start = set.spec.update_strategy, ordinals_of(set).start
     if strategy.rolling_update is not None:
         return start + (strategy.rolling_update.partition or 0)
@@ -99,7 +102,7 @@ def _first_updated(set: StatefulSet) -> int:
 
 
 def decide(set: StatefulSet, rollout: Rollout, members: Members, find_claim: FindClaim, now: datetime) -> Plan:
-    """What to do now. A set that is being deleted is left alone."""
+    """Decide the next stages; a set that is being deleted gets none."""
     if set.metadata.deletion_timestamp is not None:
         return Plan((), at_once=False)
     look = _Look(set, find_claim, now)
@@ -137,16 +140,16 @@ def _update_stage(look: _Look, rollout: Rollout, members: Members) -> Stage:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """One look at a set: what single pods need in it."""
+    """Evaluates the needs of single pods at one point in time."""
 
     set: StatefulSet
     find_claim: FindClaim
     now: datetime
 
     def steps_for(self, pod: Pod) -> Sequence[Step]:
-        """What a pod within the wanted ordinals needs."""
+        """Return the steps for a pod within the desired ordinals."""
         ordered = self.set.spec.pod_management_policy != "Parallel"
-        if is_terminal(pod):  # its successor is made once it is gone
+        if is_terminal(pod):  # its successor is created once it is gone
             return (Step(Act.DELETE, pod),) if pod.metadata.deletion_timestamp is None else ()
         if not is_created(pod):
             stale = any(is_stale(one, self.set, pod) for one in self._claims(pod))
@@ -158,7 +161,7 @@ class _Look:
         return steps
 
     def is_in_the_way(self, pod: Pod) -> bool:
-        """Whether pods of higher ordinals have to wait for this one."""
+        """Return True if pods of higher ordinals must wait for this one."""
         if not is_created(pod) or is_terminal(pod) or pod.metadata.deletion_timestamp is not None:
             return True
         return not is_running_and_ready(pod) or not self._is_available(pod)
@@ -167,12 +170,12 @@ class _Look:
         return not (has_identity(self.set, pod) and has_storage(self.set, pod)) or bool(self.claim_steps(pod))
 
     def claim_steps(self, pod: Pod) -> Sequence[Step]:
-        """What the claims of a pod need, of those that exist."""
+        """Return the steps for the existing claims of a pod."""
         right = all(has_right_owners(one, self.set, pod) for one in self._claims(pod))
         return () if right else (Step(Act.OWN_CLAIMS, pod),)
 
     def next_to_go(self, members: Members) -> Sequence[Step]:
-        """The highest condemned pod, unless it is still going, or is ill while another one is too."""
+        """Delete the highest condemned pod, unless it is terminating or an unhealthy one precedes it."""
         pod = members.condemned[0]
         if pod.metadata.deletion_timestamp is not None:
             return ()

@@ -1,4 +1,4 @@
-"""One StatefulSet brought a step nearer to what it asks for."""
+"""Reconciles one StatefulSet by one step."""
 
 from __future__ import annotations
 
@@ -38,10 +38,12 @@ REVISIONS: Final = resource_of_class(ControllerRevision)
 
 
 class UnknownStrategy(TerminalError):
-    """The set asks to be updated in a way that isn't switched on."""
+    """Raised for an update strategy whose feature gate is off."""
 
 
 class Reconciler:
+    """Reconciles stateful sets by key."""
+
     def __init__(self, context: Context, sets: Informer, pods: Dependents, revisions: Dependents) -> None:
         claims = context.informers.of(CLAIMS)
         self._client = context.client
@@ -58,6 +60,7 @@ class Reconciler:
         self._members = MemberControl(context.client, self._recorder, claims, self._writes)
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
+        """Sync one set: claim pods and revisions, execute the next steps, and report the status."""
         await self._writes.seen(key)
         set = self._sets.get(*key)
         if set is None:
@@ -95,7 +98,7 @@ class Reconciler:
     async def _bring_about(
         self, set: StatefulSet, rollout: Rollout, pods: Sequence[Pod], now: datetime
     ) -> Result | None:
-        """Do what is next; what was counted is reported even if that fails."""
+        """Execute the plan and report the status even if a step fails."""
         members = members_of(set, rollout, pods)
         plan = decide(set, rollout, members, lambda name: self._claims.get(set.metadata.namespace, name), now)
         updating, failure = await self._carry_out(set, plan)
@@ -111,7 +114,7 @@ class Reconciler:
         return None if left is None else Result(requeue_after=left)
 
     async def _carry_out(self, set: StatefulSet, plan: Plan) -> tuple[int, Exception | None]:
-        """How many pods were deleted to be updated, and what ended the plan early."""
+        """Execute the plan; returns the number of pods deleted for the update and the failure that ended it."""
         for stage in plan.stages:
             done, failure = await self._carry_out_stage(set, stage, plan.at_once and not stage.is_update)
             if failure is not None or stage.is_update:

@@ -1,4 +1,4 @@
-"""Which pods of an older revision go next, so that newer ones take their places. Pure."""
+"""Chooses the pods of an older revision to delete next in a rolling update. Pure."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from kubeloop.controllers.statefulset.status import is_created
 
 
 def is_unavailable(pod: Pod, min_ready_seconds: int, now: datetime) -> bool:
-    """Whether a pod serves nobody, or soon won't."""
+    """Return True if the pod is terminating or not available."""
     return pod.metadata.deletion_timestamp is not None or not is_available(pod, min_ready_seconds, now)
 
 
 def max_unavailable(set: StatefulSet) -> int:
-    """How many pods an update may make unavailable at a time; a share is rounded down, but never to none."""
+    """Return the number of pods that an update may make unavailable; percentages round down, but to at least 1."""
     rolling = set.spec.update_strategy.rolling_update
     if rolling is None or rolling.max_unavailable is None:
         return 1
@@ -27,7 +27,7 @@ def max_unavailable(set: StatefulSet) -> int:
 
 
 def pods_to_update(set: StatefulSet, replicas: Sequence[Pod], revision: str, now: datetime) -> list[Pod]:
-    """Pods to be deleted now because they aren't of the revision: highest ordinals first, none below the partition."""
+    """Return the outdated pods to delete now: highest ordinals first, none below the partition."""
     strategy = set.spec.update_strategy
     if strategy.type == "OnDelete":
         return []
@@ -41,7 +41,7 @@ def pods_to_update(set: StatefulSet, replicas: Sequence[Pod], revision: str, now
     ]
     if set.spec.pod_management_policy != "Parallel":
         return old[: max(0, room)]
-    # Those that serve nobody cost nothing; spent on others, the room would never reach the ill ones further down.
+    # Unavailable pods use no budget; spent on others, it would never reach unhealthy ones with lower ordinals.
     ill = [pod for pod in old if not is_available(pod, seconds, now)]
     well = [pod for pod in old if is_available(pod, seconds, now)]
     return ill + well[: max(0, room)]

@@ -1,4 +1,4 @@
-"""What a StatefulSet's status says of its pods. Pure."""
+"""Computes a StatefulSet's status from its pods. Pure."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from kubeloop.controllers.statefulset.identity import replicas_of, revision_of
 
 
 def is_created(pod: Pod) -> bool:
-    """Whether the server has it already, instead of us alone."""
+    """Return True if the pod exists on the server and is not merely planned."""
     return pod.status.phase != ""
 
 
 def is_running_and_ready(pod: Pod) -> bool:
+    """Return True if the pod is running and ready."""
     return pod.status.phase == "Running" and is_ready(pod)
 
 
 def status_of(set: StatefulSet, rollout: Rollout, pods: Iterable[Pod], now: datetime) -> StatefulSetStatus:
-    """The status after a look at these pods."""
+    """Compute the status from these pods."""
     current, updated = rollout.current.metadata.name, rollout.update.metadata.name
     created = [pod for pod in pods if is_created(pod)]
     ready = [pod for pod in created if is_running_and_ready(pod)]
@@ -46,7 +47,7 @@ def status_of(set: StatefulSet, rollout: Rollout, pods: Iterable[Pod], now: date
 
 
 def completed(set: StatefulSet, status: StatefulSetStatus) -> StatefulSetStatus:
-    """The update's revision becomes the current one when all pods have it and are ready."""
+    """Make the update revision the current one when all pods have it and are ready."""
     wanted = replicas_of(set)
     if not status.updated_replicas == status.ready_replicas == status.replicas == wanted:
         return status
@@ -54,7 +55,7 @@ def completed(set: StatefulSet, status: StatefulSetStatus) -> StatefulSetStatus:
 
 
 def status_patch(set: StatefulSet, status: StatefulSetStatus) -> dict[str, Any] | None:
-    """What has to be written; None if the set says all of it already. Nobody may have written in between."""
+    """Build the status patch with its resourceVersion; None if the status is unchanged."""
     if status == set.status:
         return None
     said: dict[str, Any] = codec.to_plain(status)
@@ -65,7 +66,7 @@ def status_patch(set: StatefulSet, status: StatefulSetStatus) -> dict[str, Any] 
 def seconds_until_next_available(
     set: StatefulSet, status: StatefulSetStatus, pods: Sequence[Pod], now: datetime
 ) -> float | None:
-    """When to look again because a ready pod will have been so for long enough."""
+    """Return the seconds until the next ready pod becomes available, or None."""
     seconds = set.spec.min_ready_seconds
     if seconds <= 0 or status.ready_replicas == status.available_replicas:
         return None

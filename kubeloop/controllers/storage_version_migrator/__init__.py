@@ -1,17 +1,17 @@
-"""All stored objects of a resource are written once more, so that none is left in a version of former times.
+"""Rewrites all stored objects of a resource, so that none remains in an old storage version.
 
 migrations of a resource ──▶ turns: one at a time, the oldest first
-                               └─▶ begin: the definition is told ─▶ a version ─▶ every older object is written
-                               └─▶ end: the definition forgets the versions that nothing is stored in any more
+            └─▶ begin: condition of the CRD ─▶ a resourceVersion ─▶ every older object is written
+            └─▶ end: the CRD drops the versions in which no object is stored any more
 
 Watches: storage version migrations.
 Owns: nothing.
 Writes: migrations' status; every object of a resource, unchanged; of definitions of custom resources the condition
-    StorageMigrating and the versions that are stored.
-Wakes itself: while a resource is not served that was asked for less than a minute ago.
-Differs from upstream: lists the objects anew, page by page, instead of relying on the garbage collector's cache; so it
-    does its work without that too. Writes several objects at a time. A definition whose migration has failed keeps the
-    versions that it says are stored, where upstream lets it forget them.
+  StorageMigrating and the stored versions.
+Wakes itself: while a resource is not served that was requested less than a minute ago.
+Differs from upstream: lists the objects page by page, instead of relying on the garbage collector's cache, and so works
+  without that too. Writes several objects at a time. A definition whose migration has failed keeps its stored
+  versions, where upstream drops them.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ from kubeloop.controllers.storage_version_migrator.turns import resource_named
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
-WORKERS: Final = 5  # upstream's
+WORKERS: Final = 5  # as upstream
 
 
 def wire(context: Context) -> Controller[str]:
+    """Build the controller and register its event handlers."""
     migrations = context.informers.of(resource_of_class(StorageVersionMigration))
     migrations.add_indexer(BY_RESOURCE, resource_named)
     reconciler = Reconciler(context, migrations)

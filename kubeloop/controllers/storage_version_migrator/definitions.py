@@ -1,4 +1,4 @@
-"""What the definition of a custom resource is told of a migration of its objects."""
+"""Updates the status of a CustomResourceDefinition at the begin and end of a migration."""
 
 from __future__ import annotations
 
@@ -10,26 +10,28 @@ from kubeloop.api.scalars.times import format_time
 from kubeloop.client import Client
 from kubeloop.clock import Clock
 
-MANAGER: Final = "migration-runner-controller"  # upstream's name for the owner of these fields
+MANAGER: Final = "migration-runner-controller"  # upstream's field manager
 MIGRATING: Final = "StorageMigrating"
 
 
 class Definitions:
-    """Writes to definitions; a resource that has none is built in, and nothing is to be told."""
+    """Writes the status of definitions; a resource without one is built in and needs no update."""
 
     def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client
         self._clock = clock
 
     async def begin(self, resource: str, migration: str) -> None:
+        """Set the condition StorageMigrating."""
         found = await self._find(resource)
         if found is not None:
             condition = self._condition(found, "True", "MigrationRunning", f"Migration {migration} is running")
             await self._apply(found, {"conditions": [condition]})
 
     async def end(self, resource: str, succeeded: bool) -> None:
-        """The versions that are stored become the one that is written, if the definition is the same as at the
-        beginning: else objects may have been written in yet another one meanwhile.
+        """Clear the condition; after success the stored versions are reduced to the current one.
+
+        That requires an unchanged definition, since otherwise objects may have been written in yet another version.
         """
         found = await self._find(resource)
         if found is None:
@@ -51,7 +53,7 @@ class Definitions:
         return found
 
     async def _apply(self, found: CustomResourceDefinition, status: dict[str, Any]) -> None:
-        """Only if nothing has changed since it was looked at; if so this is a conflict, and tried again."""
+        """Apply the status to the evaluated version; a change causes a conflict and a retry."""
         meta = {"name": found.metadata.name, "resourceVersion": found.metadata.resource_version}
         applied = {"apiVersion": found.api_version, "kind": found.kind, "metadata": meta, "status": status}
         await self._client.apply(applied, manager=MANAGER, force=True, subresource="status")
@@ -68,7 +70,7 @@ class Definitions:
 
 
 def is_unchanged(found: CustomResourceDefinition) -> bool:
-    """Whether a definition is the one that the running migration has begun with."""
+    """Return True if the definition is the one with which the running migration began."""
     return any(
         one.type == MIGRATING and one.observed_generation == found.metadata.generation
         for one in found.status.conditions or ()
@@ -76,6 +78,7 @@ def is_unchanged(found: CustomResourceDefinition) -> bool:
 
 
 def ending_message(succeeded: bool, unchanged: bool) -> str:
+    """Return the message of the condition at the end."""
     if not succeeded:
         return "The migration has failed"
     if unchanged:

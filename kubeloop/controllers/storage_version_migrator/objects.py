@@ -1,4 +1,4 @@
-"""Finding a resource, and writing all of its objects once more."""
+"""Finds a resource and rewrites all of its objects."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from kubeloop.client import Client
 from kubeloop.client.discovery.served_resources import discover
 from kubeloop.client.errors import ClientError, TransportError
 
-AT_ONCE: Final = 16  # objects written at a time
+AT_ONCE: Final = 16  # objects written concurrently
 NEEDED: Final = ("update", "patch", "list")
-# The server, or the way to it, is in trouble: the same write may succeed later.
+# Transient errors: the same write may succeed later.
 PASSING: Final = (ServerTimeout, TooManyRequests, ServiceUnavailable, InternalError, Timeout, TransportError)
 
 
 class NotMigratable(Exception):
-    """The objects cannot be migrated, ever; the message is for the condition that says so."""
+    """Raised if the objects can never be migrated; the message is for the condition."""
 
 
 @dataclass(slots=True)
 class Progress:
-    """How far it is, and what is in the way."""
+    """Progress of a migration, and its errors."""
 
     total: int = 0
     left: int = 0
     passing: Exception | None = None
     fatal: Exception | None = None
-    old: list[ObjectMeta] = field(default_factory=list)  # still to be written
+    old: list[ObjectMeta] = field(default_factory=list)  # yet to be written
 
 
 async def find_resource(client: Client, wanted: GroupResource) -> Resource | None:
-    """The resource in the version that its group prefers; None if the server has none. Raises if it can't tell."""
+    """Return the resource in its preferred version; None if it is not served. Raises if discovery failed."""
     served = await discover(client.document)
     for one in served.preferred():
         if (one.group, one.plural) == (wanted.group, wanted.resource):
@@ -57,13 +57,14 @@ async def find_resource(client: Client, wanted: GroupResource) -> Resource | Non
 
 
 def check_verbs(resource: Resource) -> None:
+    """Raise NotMigratable if the resource lacks a required verb."""
     if not set(NEEDED) <= set(resource.verbs):
         told = f'resource "{_told(resource)}" does not support discovery operations: [{" ".join(NEEDED)}]'
         raise NotMigratable(told)
 
 
 async def latest_version(client: Client, resource: Resource) -> str:
-    """Whatever is written after this version is written as the server writes today."""
+    """Return the current resourceVersion; later writes already use the current storage version."""
     found = await client.list(resource, limit=1, metadata_only=True)
     version = found.resource_version
     if not version.isdigit():
@@ -74,7 +75,7 @@ async def latest_version(client: Client, resource: Resource) -> str:
 
 
 async def rewrite(client: Client, resource: Resource, version: str, manager: str) -> Progress:
-    """Write every object that is not newer than a version, as it is; stops at what is in the way."""
+    """Rewrite every object that is not newer than a version; stops at an error."""
     progress = await _survey(client, resource, int(version))
     waiting = iter(progress.old)
     while batch := list(islice(waiting, AT_ONCE)):
@@ -100,7 +101,7 @@ async def _survey(client: Client, resource: Resource, version: int) -> Progress:
 
 
 async def _touch(client: Client, resource: Resource, meta: ObjectMeta, manager: str) -> Exception | None:
-    """Write an object as it is. What was changed or deleted meanwhile needs no more."""
+    """Rewrite an object unchanged; one that was changed or deleted meanwhile is done."""
     same = {
         "apiVersion": resource.group_version,
         "kind": resource.kind,

@@ -1,4 +1,4 @@
-"""One resource's migrations: the one whose turn it is goes on, those that have ended are cleared away."""
+"""Syncs the migrations of one resource: continues the current one, and completes finished ones."""
 
 from __future__ import annotations
 
@@ -28,12 +28,14 @@ from kubeloop.runtime.informer.informer import Informer
 
 NAME: Final = "storage-version-migrator-controller"
 BY_RESOURCE: Final = "resource"
-# A resource may just have been defined: for so long after the migration was made it is waited for, looked for so often.
+# A resource may just have been defined: it is awaited this long after the migration's creation, with this interval.
 PATIENCE: Final = timedelta(minutes=1)
 LOOK_AGAIN: Final = 5.0
 
 
 class Reconciler:
+    """Reconciles migrations by resource."""
+
     def __init__(self, context: Context, migrations: Informer) -> None:
         self._client = context.client
         self._clock = context.clock
@@ -42,6 +44,7 @@ class Reconciler:
         self._definitions = Definitions(context.client, context.clock)
 
     async def reconcile(self, resource: str) -> Result | None:
+        """Complete finished migrations, and continue or begin one."""
         found = turns.turns_of(self._migrations.by_index(BY_RESOURCE, resource))
         for one in found.ended:
             await self._definitions.end(resource, turns.has_succeeded(one))
@@ -67,7 +70,7 @@ class Reconciler:
         return None
 
     async def _with_version(self, migration: StorageVersionMigration, found: Resource) -> StorageVersionMigration:
-        """The migration with the version up to which objects are written."""
+        """Return the migration with the resourceVersion up to which objects are rewritten."""
         if migration.status.resource_version:
             return migration
         check_verbs(found)

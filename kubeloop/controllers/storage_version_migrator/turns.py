@@ -1,4 +1,4 @@
-"""Whose turn it is among the migrations of one resource, and what their conditions say."""
+"""Selects the next migration of a resource, and builds conditions."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ FAILED: Final = "Failed"
 
 
 class Turns(NamedTuple):
-    ended: list[StorageVersionMigration]  # and still called running
+    """Migrations of one resource by state."""
+
+    ended: list[StorageVersionMigration]  # but still marked as running
     running: StorageVersionMigration | None
-    next: StorageVersionMigration | None  # to be begun, if none is running
+    next: StorageVersionMigration | None  # to be started, if none is running
 
 
 def turns_of(migrations: Sequence[StorageVersionMigration]) -> Turns:
+    """Sort the migrations of one resource by state."""
     open_ones = [one for one in migrations if not has_ended(one)]
     running = next((one for one in sorted(open_ones, key=_age) if is_running(one)), None)
     waiting = sorted((one for one in open_ones if not is_running(one)), key=_age)
@@ -32,22 +35,27 @@ def turns_of(migrations: Sequence[StorageVersionMigration]) -> Turns:
 
 
 def has_ended(migration: StorageVersionMigration) -> bool:
+    """Return True if the migration has succeeded or failed."""
     return has_succeeded(migration) or is_true(migration.status.conditions, FAILED)
 
 
 def has_succeeded(migration: StorageVersionMigration) -> bool:
+    """Return True if the migration has succeeded."""
     return is_true(migration.status.conditions, SUCCEEDED)
 
 
 def is_running(migration: StorageVersionMigration) -> bool:
+    """Return True if the migration has the condition Running."""
     return is_true(migration.status.conditions, RUNNING)
 
 
 def running(message: str) -> Condition:
+    """Build the condition Running."""
     return Condition(type=RUNNING, status="True", reason="MigrationRunning", message=message)
 
 
 def completed(generation: int) -> Condition:
+    """Build the condition that ends Running."""
     return Condition(
         type=RUNNING,
         status="False",
@@ -58,17 +66,19 @@ def completed(generation: int) -> Condition:
 
 
 def succeeded() -> Condition:
+    """Build the condition Succeeded."""
     return Condition(
         type=SUCCEEDED, status="True", reason="StorageVersionMigrationSucceeded", message="Migration completed"
     )
 
 
 def failed(message: str) -> Condition:
+    """Build the condition Failed."""
     return Condition(type=FAILED, status="True", reason="StorageVersionMigrationFailed", message=message)
 
 
 def progress_message(left: int | None = None, total: int = 0, trouble: object = "") -> str:
-    """How far a migration is."""
+    """Return the message about the progress of a migration."""
     message = "The migration is running"
     if left is not None and total > 0:
         message += f", {left}/{total} objects not yet migrated" if left else f", {total} objects verified migrated"
@@ -76,7 +86,7 @@ def progress_message(left: int | None = None, total: int = 0, trouble: object = 
 
 
 def resource_named(migration: StorageVersionMigration) -> tuple[str]:
-    """Which resource a migration is about: `deployments.apps`, `pods`."""
+    """Return the resource of a migration, such as `deployments.apps` or `pods`."""
     wanted = migration.spec.resource
     return (f"{wanted.resource}.{wanted.group}" if wanted.group else wanted.resource,)
 

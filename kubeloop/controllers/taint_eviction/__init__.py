@@ -1,13 +1,13 @@
-"""Pods leave a node whose taints they don't tolerate: at once, or when the time is over for which they do.
+"""Evicts pods from a node whose NoExecute taints they don't tolerate, at once or when the toleration expires.
 
-nodes, pods ──▶ policy: tolerated for how long? ──▶ evictions that are due later ──▶ condition, then deletion
+nodes, pods ──▶ policy: duration of tolerance ──▶ evictions that are due later ──▶ condition, then deletion
 
 Watches: nodes and pods.
 Owns: nothing.
-Writes: the condition DisruptionTarget of pods that have to leave; deletes them.
-Wakes itself: when the time of a pod is over.
-Differs from upstream: a pod that can't be deleted is tried again until it is gone, not five times; the deletion names
-    the uid of the pod that was judged.
+Writes: the condition DisruptionTarget of pods to be evicted; deletes them.
+Wakes itself: when a pod's toleration expires.
+Differs from upstream: the deletion of a pod is retried until it is gone, not five times; the deletion requires the UID
+  of the evaluated pod.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "taint-eviction-controller"
 QUEUE = "noexec_taint_pod"
-WORKERS = 16  # deletions at a time: two calls each, and most of that is waiting
+WORKERS = 16  # concurrent deletions: two requests each, mostly waiting
 REASON = "TaintManagerEviction"
 MESSAGE = "Taint manager: deleting due to NoExecute taint"
-# Upstream's, from 5 ms to 4 minutes.
+# Upstream's buckets, from 5 ms to 4 minutes.
 _BOUNDS = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0, 120.0, 180.0, 240.0)
 
 
 class Key(NamedTuple):
-    """A pod, or without a namespace a node."""
+    """Queue key: a pod, or without a namespace a node."""
 
     namespace: str
     name: str
@@ -53,6 +53,7 @@ class Key(NamedTuple):
 
 
 def wire(context: Context) -> Controller[Key]:
+    """Build the controller and register its event handlers."""
     pods = context.informers.of(resource_of_class(Pod))
     nodes = context.informers.of(resource_of_class(Node))
     pods.add_indexer(NODE, node_name_of)
@@ -69,7 +70,10 @@ def wire(context: Context) -> Controller[Key]:
 
 
 class Reconciler:
-    """Always true of `_evictions`: only pods that were there when last looked at, each with one moment."""
+    """Schedules and executes evictions.
+
+    Invariant of `_evictions`: it holds only pods that existed in their last sync, each with one due time.
+    """
 
     def __init__(self, pods: Informer, nodes: Informer, deleter: Deleter, queue: WorkQueue[Key], clock: Clock) -> None:
         self._pods = pods
@@ -80,20 +84,22 @@ class Reconciler:
         self._evictions: dict[Key, Eviction] = {}
 
     def to_judge(self, pod: Pod) -> tuple[Key, ...]:
-        """The pod, unless nothing is planned and its node has no such taints: as soon as it has, all its pods are
-        judged.
+        """Return the pod's key, unless no eviction is planned and its node has no NoExecute taints.
+
+        As soon as the node has some, all its pods are evaluated.
         """
         key, node = Key(*key_of(pod)), self._nodes.get("", pod.spec.node_name)
         return (key,) if key in self._evictions or (node is not None and eviction_taints(node)) else ()
 
     async def reconcile(self, key: Key) -> Result | None:
+        """Sync one pod or one node."""
         if key.namespace:
             return await self._reconcile_pod(key)
         self._reconcile_node(key.name)
         return None
 
     def _reconcile_node(self, name: str) -> None:
-        """Judge all pods of a node at the same moment; whoever has to go at once does so in a turn of its own."""
+        """Evaluate all pods of a node at the same time; immediate evictions are enqueued separately."""
         node = self._nodes.get("", name)
         if node is None:
             return
@@ -128,14 +134,14 @@ class Reconciler:
             self._drop(key, None)
             before = None
         if node is None:
-            return  # of a node that is gone, what was decided stays decided
+            return  # if the node is gone, the decision stands
         seconds = seconds_tolerated(eviction_taints(node), pod.spec.tolerations)
         after = eviction_of(pod.metadata.uid, seconds, before, now)
         if after is not before:
             self._drop(key, after)
 
     def _drop(self, key: Key, successor: Eviction | None) -> None:
-        """Another eviction takes the place of one, or none does; what had been announced is called off."""
+        """Replace or cancel an eviction; a planned one that had not been immediate is cancelled with an event."""
         before = self._evictions.pop(key, None)
         if before is not None and not before.is_immediate:
             self._deleter.tell(key, f"Cancelling deletion of Pod {key}")
@@ -144,7 +150,7 @@ class Reconciler:
 
 
 class Deleter:
-    """Deletes pods, with a word about why."""
+    """Deletes pods, with a condition and an event."""
 
     def __init__(self, client: Client, clock: Clock, recorder: EventRecorder, registry: Registry) -> None:
         self._client = client
@@ -160,7 +166,7 @@ class Deleter:
         ).of()
 
     async def delete(self, key: Key, eviction: Eviction) -> None:
-        """Returns when the pod is deleted, or another has taken its name."""
+        """Delete the pod with this UID; returns when it is deleted or replaced."""
         try:
             pod = await self._client.get(Pod, key.name, key.namespace)
             if pod.metadata.uid != eviction.uid:
@@ -183,18 +189,20 @@ class Deleter:
             )  # fmt: skip
 
     def tell(self, key: Key, message: str) -> None:
+        """Record an event on the pod."""
         about = ObjectReference(api_version="v1", kind="Pod", name=key.name, namespace=key.namespace)
         self._recorder.event(about, "Normal", REASON, message)
 
 
 def taints_changed(old: Node | None, new: Node | None) -> bool:
+    """Return True if the node's NoExecute taints have changed."""
     if old is None or new is None:
         return new is not None and bool(eviction_taints(new))
     return eviction_taints(old) != eviction_taints(new)
 
 
 def may_have_to_leave(old: Pod | None, new: Pod | None) -> bool:
-    """Whether a change of a pod, its coming or its going may matter for what is planned."""
+    """Return True if a change of a pod may affect its eviction."""
     if old is None or new is None:
         return bool((new or old).spec.node_name)  # type: ignore[union-attr]  # one of them is there
     return old.spec.node_name != new.spec.node_name or old.spec.tolerations != new.spec.tolerations

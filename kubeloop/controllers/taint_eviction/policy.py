@@ -1,4 +1,4 @@
-"""Whether and when a pod has to leave a node with taints. Pure."""
+"""Computes when a pod must leave a node with taints. Pure."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from kubeloop.api.generated.core_v1 import Node, Taint, Toleration
 from kubeloop.api.pods.placement import tolerates
 
 NO_EXECUTE: Final = "NoExecute"
-_LONGEST: Final = 1e10  # a toleration may be of any length, a timer may not
+_LONGEST: Final = 1e10  # a toleration may have any length, a timer may not
 
 
 class Eviction(NamedTuple):
-    """A pod is to be deleted: since when that is known, and when it is due; in seconds that nobody sets."""
+    """Eviction of a pod: when it was decided and when it is due, in monotonic seconds."""
 
     uid: str
     known_since: float
@@ -21,16 +21,17 @@ class Eviction(NamedTuple):
 
     @property
     def is_immediate(self) -> bool:
+        """True if the eviction was due when it was decided."""
         return self.due <= self.known_since
 
 
 def eviction_taints(node: Node | None) -> tuple[Taint, ...]:
-    """The taints of a node that make pods leave."""
+    """Return the NoExecute taints of a node."""
     return () if node is None else tuple(one for one in node.spec.taints if one.effect == NO_EXECUTE)
 
 
 def seconds_tolerated(taints: Iterable[Taint], tolerations: Collection[Toleration]) -> float | None:
-    """For how long all taints together are tolerated, each by the first toleration that is about it; None for ever."""
+    """Return the seconds for which all taints are tolerated, each by its first toleration; None for ever."""
     shortest: float | None = None
     for taint in taints:
         used = next((one for one in tolerations if tolerates(one, taint)), None)
@@ -43,10 +44,9 @@ def seconds_tolerated(taints: Iterable[Taint], tolerations: Collection[Toleratio
 
 
 def eviction_of(uid: str, seconds: float | None, before: Eviction | None, now: float) -> Eviction | None:
-    """What becomes of a pod's eviction when its taints are tolerated for this long from now.
+    """Return the new eviction of a pod whose taints are tolerated for these seconds.
 
-    A moment that was set stays: the pod doesn't gain time because its taints change, nor lose any, unless they are
-    not tolerated at all.
+    A scheduled time stays: a change of taints neither extends nor shortens it, unless they are not tolerated at all.
     """
     if seconds is None:
         return None

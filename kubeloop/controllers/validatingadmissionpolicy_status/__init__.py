@@ -1,11 +1,11 @@
-"""A validating admission policy says which of its expressions don't go with the kinds that it is about.
+"""Reports type-checking warnings about the expressions of validating admission policies in their status.
 
 Watches: validating admission policies.
 Owns: nothing.
-Writes: policies' status, by server-side apply: warnings, and the generation that they are about.
+Writes: policies' status, by server-side apply: warnings, and their generation.
 Wakes itself: never.
-Differs from upstream: types that warnings name are numbered 0 (objects) and 1 (parameters) instead of by the moment.
-    Schemas of built-in kinds come from the server too, so that they are those of its own version.
+Differs from upstream: types that warnings name are numbered 0 (objects) and 1 (parameters) instead of by time. Schemas
+  of built-in kinds come from the server too, so that they match its version.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ if TYPE_CHECKING:
     from kubeloop.controllers.validatingadmissionpolicy_status.checking import Checker
 
 NAME: Final = "validatingadmissionpolicy-status-controller"
-MANAGER: Final = "validatingadmissionpolicy-status"  # upstream's name for the queue and for the owner of the fields
+MANAGER: Final = "validatingadmissionpolicy-status"  # upstream's name of the queue and of the field manager
 
 
 def wire(context: Context) -> Controller[str]:
+    """Build the controller and register its event handlers."""
     policies = context.informers.of(resource_of_class(ValidatingAdmissionPolicy))
     reconciler = Reconciler(context.client, policies, context.clock)
     queue: WorkQueue[str] = WorkQueue(context.clock, name=MANAGER, registry=context.telemetry.registry)
@@ -46,6 +47,8 @@ def wire(context: Context) -> Controller[str]:
 
 
 class Reconciler:
+    """Checks policies by name."""
+
     def __init__(self, client: Client, policies: Informer, clock: Clock) -> None:
         self._client = client
         self._policies = policies
@@ -53,6 +56,7 @@ class Reconciler:
         self._checker: Checker | None = None
 
     async def reconcile(self, key: str) -> None:
+        """Check one policy and apply the warnings."""
         policy: ValidatingAdmissionPolicy | None = self._policies.get("", key)
         if policy is None or not is_unseen(policy):
             return
@@ -69,7 +73,7 @@ class Reconciler:
 
     async def _check(self, spec: ValidatingAdmissionPolicySpec) -> tuple[ExpressionWarning, ...]:
         if self._checker is None:
-            # What knows expressions takes long to import, and many clusters have no policies.
+            # The CEL modules are slow to import, and many clusters have no policies.
             from kubeloop.controllers.validatingadmissionpolicy_status.checking import Checker
 
             self._checker = Checker(self._client, self._clock)
@@ -77,6 +81,7 @@ class Reconciler:
 
 
 def is_unseen(policy: ValidatingAdmissionPolicy) -> bool:
+    """Return True if the current generation was not checked yet."""
     return policy.metadata.generation > policy.status.observed_generation
 
 

@@ -1,4 +1,4 @@
-"""Which expressions of a policy don't go with the kinds that it is about."""
+"""Type-checks the expressions of a policy against the kinds that it matches."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from kubeloop.clock import Clock
 from kubeloop.controllers.validatingadmissionpolicy_status.schemas import PublishedSchemas
 from kubeloop.controllers.validatingadmissionpolicy_status.subjects import ServedKinds
 
-_OF_OBJECTS, _OF_PARAMS = 0, 1  # numbers in the names of types, so that one kind as both is two types
+_OF_OBJECTS, _OF_PARAMS = 0, 1  # numbers in type names, so that a kind in both roles is two types
 
 
 class Checker:
-    """Asks the server which kinds there are, and what they are like."""
+    """Type checker with the kinds and schemas that the server publishes."""
 
     def __init__(self, client: Client, clock: Clock) -> None:
         self._kinds = ServedKinds(client, clock)
         self._schemas = PublishedSchemas(client)
 
     async def check(self, spec: ValidatingAdmissionPolicySpec) -> tuple[ExpressionWarning, ...]:
+        """Return the warnings about a policy."""
         kinds = await self._kinds.of(spec)
         known = [(kind, await self._schemas.of(kind, _OF_OBJECTS)) for kind in kinds]
         subjects = [Subject(kind, declared) for kind, declared in known if declared is not None]
@@ -32,5 +33,6 @@ class Checker:
 
 
 def kind_of_params(params: ParamKind) -> Kind:
+    """Return the kind of a policy's parameters."""
     group, _, version = params.api_version.rpartition("/")
     return Kind(group, version, params.kind)

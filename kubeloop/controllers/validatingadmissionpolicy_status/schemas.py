@@ -1,4 +1,4 @@
-"""What objects of a kind look like, by the server's own description of its API."""
+"""Reads the schemas of kinds from the server's OpenAPI documents."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ logger = logging.getLogger(__name__)
 
 
 class PublishedSchemas:
-    """Schemas as types. Descriptions are large, so what was made of them is kept, but not they."""
+    """Cache of schemas as type declarations; the large documents themselves are not kept."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._declared: dict[tuple[str, str], Declarations | None] = {}  # by where it is described, and as what
+        self._declared: dict[tuple[str, str], Declarations | None] = {}  # by the document's URL and the type's name
 
     async def of(self, kind: Kind, number: int) -> Declarations | None:
-        """None for what isn't described. Kinds of different numbers are different types."""
+        """Return the declarations of a kind, or None without a schema; another number makes another type."""
         try:
             return await self._find(kind, f"{kind.kind}{number}")
         except (ApiError, ClientError, OSError, TimeoutError) as error:
@@ -39,7 +39,7 @@ class PublishedSchemas:
         described = paths.get(f"apis/{version}" if kind.group else f"api/{version}")
         if described is None:
             return None
-        place = str(described["serverRelativeURL"])  # which says in which state the description is
+        place = str(described["serverRelativeURL"])  # contains a hash of the document
         if (place, name) not in self._declared:
             document = await self._client.document(place.partition("?")[0])
             schema = schema_of_kind(document, kind.group, kind.version, kind.kind)

@@ -1,4 +1,4 @@
-"""Which kinds a policy is about, as far as its rules name them."""
+"""Finds the kinds that a policy's rules name."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from kubeloop.client import Client
 from kubeloop.client.discovery.served_resources import Served, discover
 from kubeloop.clock import Clock
 
-MOST_KINDS: Final = 10  # of one rule
+MOST_KINDS: Final = 10  # per rule
 _FRESH_SECONDS: Final = 30.0
 
 Place = tuple[str, str, str]  # group, version, resource
 
 
 class ServedKinds:
-    """The kinds that the server has, by its resources; asked for anew when they are old, or one isn't found."""
+    """Kinds that the server has, by resource; discovered again after some time or if one is missing."""
 
     def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client
@@ -27,7 +27,7 @@ class ServedKinds:
         self._asked = 0.0
 
     async def of(self, spec: ValidatingAdmissionPolicySpec) -> list[Kind]:
-        """The kinds that a policy is about; sorted."""
+        """Return the kinds that a policy matches, sorted."""
         places = [list(places_of(rule)) for rule in _rules(spec)]
         served, is_fresh = await self._known()
         if not is_fresh and not all(_found(served, each) for rule in places for each in rule):
@@ -35,7 +35,7 @@ class ServedKinds:
         return sorted({kind for rule in places for kind in first_kinds(rule, served)})
 
     async def _known(self) -> tuple[Served, bool]:
-        """What is known, and whether it was asked for just now."""
+        """Return the known kinds, and True if they were just discovered."""
         if self._served is None or self._clock.monotonic() - self._asked > _FRESH_SECONDS:
             return await self._ask(), True
         return self._served, False
@@ -51,7 +51,7 @@ def _rules(spec: ValidatingAdmissionPolicySpec) -> Sequence[NamedRuleWithOperati
 
 
 def places_of(rule: NamedRuleWithOperations) -> Iterator[Place]:
-    """The resources that a rule names; none if it is about any group or version."""
+    """Return the resources that a rule names; none if it matches any group or version."""
     if any("*" in one for one in (*rule.api_groups, *rule.api_versions)):
         return
     resources = sorted(one for one in rule.resources if "*" not in one and "/" not in one)
@@ -62,7 +62,7 @@ def places_of(rule: NamedRuleWithOperations) -> Iterator[Place]:
 
 
 def first_kinds(places: Iterable[Place], served: Served) -> list[Kind]:
-    """The kinds of the first places."""
+    """Return the kinds of the first resources, up to the limit."""
     found: list[Kind] = []
     for place in places:
         found += _found(served, place)
@@ -70,7 +70,7 @@ def first_kinds(places: Iterable[Place], served: Served) -> list[Kind]:
 
 
 def _found(served: Served, place: Place) -> list[Kind]:
-    """The kinds of a resource; without a group, those of all groups that have one of the name in the version."""
+    """Return the kinds of a resource; without a group, those of all groups that have it in the version."""
     group, version, resource = place
     return [
         Kind(one.group, one.version, one.kind)

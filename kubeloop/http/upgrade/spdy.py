@@ -1,7 +1,7 @@
-"""SPDY/3.1 after an upgrade, from either end: streams that the client opens, over whatever carries the bytes.
+"""SPDY/3.1 after an upgrade, for both sides: multiplexed streams over a carrier.
 
-Differs from the standard: what is sent isn't held back by windows, since Kubernetes' clients open none; for those that
-wait for them, windows are opened as their data is taken.
+Differs from the standard: sending ignores flow-control windows, since Kubernetes' clients open none; for peers that
+need them, windows are opened as their data is read.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from kubeloop.http.upgrade.spdy_frames import (
 )
 
 _PIECE = 64 << 10
-_STREAMS = 1000  # at a time
+_STREAMS = 1000  # bytes per data frame
 
 
 class SpdyStream:
-    """One of them. What the peer says is read, what is written it hears."""
+    """One multiplexed stream."""
 
     def __init__(self, connection: SpdyConnection, number: int, headers: Mapping[str, str], carrier: Carrier) -> None:
         self.number = number
@@ -39,34 +39,35 @@ class SpdyStream:
         self._connection = connection
 
     async def read(self) -> bytes:
+        """Wait for and return the next data of the peer; empty at the end."""
         return await self.input.read()
 
     async def write(self, data: bytes) -> None:
-        """Returns when there is room for more."""
+        """Write data; returns when there is room for more."""
         for begin in range(0, len(data), _PIECE):
             await self._connection.send(self, data[begin : begin + _PIECE])
 
     def write_now(self, data: bytes) -> None:
-        """A few bytes, for which nobody need wait for room."""
+        """Write a few bytes without waiting for room."""
         self._connection.send_now(self, data)
 
     def finish(self) -> None:
-        """Nothing more will be written."""
+        """End this side's data."""
         if not self.finished:
             self.finished = True
             self._connection.finish(self)
 
     def reset(self) -> None:
-        """Nothing more will be written or read."""
+        """End both directions."""
         self.input.end()
         self.finished = True
         self._connection.reset(self, CANCEL)
 
 
 class SpdyConnection:
-    """Streams by number. `on_stream` is told of each that the client opens, and raises `SpdyError` to refuse it.
+    """SPDY connection. `on_stream` gets each stream that the client opens, and raises `SpdyError` to reject it.
 
-    Without it this is the client's end, which opens streams itself.
+    Without it this is the client's side, which opens streams itself.
     """
 
     def __init__(self, carrier: Carrier, on_stream: Callable[[SpdyStream], None] | None = None) -> None:
@@ -78,7 +79,7 @@ class SpdyConnection:
         self._last = 0
 
     def open(self, headers: Mapping[str, str]) -> SpdyStream:
-        """A stream of a client's own; one that the server refuses ends at once."""
+        """Open a stream as a client; it ends at once if the server rejects it."""
         number = self._last = self._last + 2 if self._last else 1
         stream = SpdyStream(self, number, headers, self._carrier)
         if self._carrier.closed:
@@ -90,7 +91,7 @@ class SpdyConnection:
         return stream
 
     def feed(self, data: bytes) -> None:
-        """Bytes came."""
+        """Process received bytes."""
         try:
             for frame in self._reader.feed(data):
                 self._take(frame)
@@ -98,35 +99,39 @@ class SpdyConnection:
             self.close()
 
     def lost(self) -> None:
-        """The peer is gone."""
+        """End all streams, because the peer is gone."""
         for stream in self._streams.values():
             stream.input.end()
         self._streams.clear()
 
     def close(self) -> None:
-        """Say goodbye, and end it."""
+        """Send GOAWAY and close."""
         if not self._carrier.closed:
             self._carrier.write(self._writer.go_away(0 if self._on_stream is None else self._last))
             self._carrier.close()
         self.lost()
 
     async def send(self, stream: SpdyStream, data: bytes) -> None:
+        """Send a data frame once there is room."""
         await self._carrier.room()
         self.send_now(stream, data)
 
     def send_now(self, stream: SpdyStream, data: bytes) -> None:
+        """Send a data frame at once, unless the stream is finished."""
         if not stream.finished:
             self._carrier.write(self._writer.data(stream.number, data))
 
     def finish(self, stream: SpdyStream) -> None:
+        """Send the end of a stream's data."""
         self._carrier.write(self._writer.data(stream.number, b"", fin=True))
         self._forget_if_over(stream)
 
     def reset(self, stream: SpdyStream, why: int) -> None:
+        """Send RST_STREAM with a status code, and forget the stream."""
         self._carrier.write(self._writer.reset(stream.number, why))
         self._streams.pop(stream.number, None)
 
-    # What the peer sends.
+    # Received frames.
 
     def _take(self, frame: Frame) -> None:
         if frame.type == SYN_STREAM:
@@ -138,7 +143,7 @@ class SpdyConnection:
             if stream is not None:
                 stream.finished = True
                 stream.input.end()
-        elif frame.type == PING and frame.number % 2 == (self._on_stream is not None):  # any other answers one of ours
+        elif frame.type == PING and frame.number % 2 == (self._on_stream is not None):  # others are replies
             self._carrier.write(self._writer.ping(frame.number))
         elif frame.type == GOAWAY and not self._streams:
             self._carrier.close()

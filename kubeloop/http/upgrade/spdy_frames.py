@@ -1,6 +1,6 @@
-"""SPDY/3.1 on the wire: frames to bytes and back, headers packed with the protocol's dictionary. Pure.
+"""SPDY/3.1 frames: encoding and decoding, with headers compressed by the protocol's dictionary. Pure.
 
-Only what streams over an upgraded connection need; a frame that isn't known is passed over.
+Supports only what streams over an upgraded connection need; unknown frames are skipped.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 VERSION = 3
 SYN_STREAM, SYN_REPLY, RST_STREAM, SETTINGS, PING, GOAWAY, HEADERS, WINDOW_UPDATE = 1, 2, 3, 4, 6, 7, 8, 9
-DATA = 0  # no number of the protocol's: data frames have none
+DATA = 0  # our own number: data frames have none in the protocol
 FIN = 0x01
 PROTOCOL_ERROR, CANCEL = 1, 5
 LARGEST_FRAME = 1 << 20
@@ -19,7 +19,7 @@ _LARGEST_HEADERS = 64 << 10
 _CONTROL = 0x8000
 _HEAD = 8
 
-# The words that headers are packed with: those that come with their lengths, then those that are written together.
+# Compression dictionary: words with their lengths, then words that are written together.
 _COUNTED = (
     "options head post put delete trace accept accept-charset accept-encoding accept-language accept-ranges age allow "
     "authorization cache-control connection content-base content-encoding content-language content-length "
@@ -47,11 +47,11 @@ DICTIONARY = b"".join(_counted(word.replace("_", " ").encode()) for word in _COU
 
 
 class SpdyError(Exception):
-    """Bytes that are no SPDY, or more than anybody needs."""
+    """Error for bytes that are no SPDY, or exceed a limit."""
 
 
 class Frame(NamedTuple):
-    """A frame; `number` is a stream's, or a ping's."""
+    """Frame; `number` is that of a stream or ping."""
 
     type: int
     number: int
@@ -61,14 +61,14 @@ class Frame(NamedTuple):
 
 
 class FrameReader:
-    """Takes bytes as they come, gives whole frames. Headers of a connection are packed as one long text."""
+    """Decodes received bytes into frames. Headers of a connection share one compression context."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
         self._inflater = zlib.decompressobj(zdict=DICTIONARY)
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """The frames that are complete with this; raises `SpdyError`."""
+        """Yield the frames that are completed by these bytes; raises `SpdyError`."""
         self._buffer += data
         while (frame := self._next()) is not None:
             if frame.type >= 0:
@@ -132,31 +132,38 @@ def _taken(text: bytes) -> tuple[str, bytes]:
 
 
 class FrameWriter:
-    """Makes the bytes of frames."""
+    """Encodes frames."""
 
     def __init__(self) -> None:
         self._deflater = zlib.compressobj(zdict=DICTIONARY)
 
     def data(self, stream: int, data: bytes, *, fin: bool = False) -> bytes:
+        """Return a data frame."""
         return stream.to_bytes(4, "big") + bytes([FIN if fin else 0]) + len(data).to_bytes(3, "big") + data
 
     def syn_stream(self, stream: int, headers: Mapping[str, str], *, fin: bool = False) -> bytes:
+        """Return a SYN_STREAM frame."""
         fixed = stream.to_bytes(4, "big") + bytes(6)
         return _control_frame(SYN_STREAM, FIN if fin else 0, fixed + self._packed(headers))
 
     def syn_reply(self, stream: int, headers: Mapping[str, str]) -> bytes:
+        """Return a SYN_REPLY frame."""
         return _control_frame(SYN_REPLY, 0, stream.to_bytes(4, "big") + self._packed(headers))
 
     def reset(self, stream: int, why: int) -> bytes:
+        """Return an RST_STREAM frame with a status code."""
         return _control_frame(RST_STREAM, 0, stream.to_bytes(4, "big") + why.to_bytes(4, "big"))
 
     def ping(self, number: int) -> bytes:
+        """Return a PING frame."""
         return _control_frame(PING, 0, number.to_bytes(4, "big"))
 
     def go_away(self, last: int) -> bytes:
+        """Return a GOAWAY frame with the last accepted stream."""
         return _control_frame(GOAWAY, 0, last.to_bytes(4, "big") + bytes(4))
 
     def window_update(self, stream: int, more: int) -> bytes:
+        """Return a WINDOW_UPDATE frame."""
         return _control_frame(WINDOW_UPDATE, 0, stream.to_bytes(4, "big") + more.to_bytes(4, "big"))
 
     def _packed(self, headers: Mapping[str, str]) -> bytes:

@@ -1,4 +1,4 @@
-"""The server's end of a WebSocket (RFC 6455), as far as exec and its kin need it: whole messages, pings, the close."""
+"""Server side of a WebSocket (RFC 6455), as far as streaming needs it: whole messages, pings, close."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NORMAL, PROTOCOL_ERROR, TOO_LARGE = 1000, 1002, 1009
 
 
 def wants_websocket(headers: Mapping[str, str]) -> bool:
-    """Whether a request asks for a WebSocket in the version that there is."""
+    """Return True if a request asks for a WebSocket of version 13."""
     return (
         headers.get("upgrade", "").lower() == "websocket"
         and headers.get("sec-websocket-version") == "13"
@@ -26,18 +26,18 @@ def wants_websocket(headers: Mapping[str, str]) -> bool:
 
 
 def offered_protocols(headers: Mapping[str, str]) -> list[str]:
-    """The subprotocols that a client would speak, the best first."""
+    """Return the subprotocols that a client offers, in its order of preference."""
     return [one.strip() for one in headers.get("sec-websocket-protocol", "").split(",") if one.strip()]
 
 
 def chosen_protocol(headers: Mapping[str, str], known: tuple[str, ...]) -> str:
-    """The first of the offered subprotocols that is known; empty if none is."""
+    """Return the first offered subprotocol that is known; empty if none is."""
     return next((one for one in offered_protocols(headers) if one in known), "")
 
 
 def handshake(headers: Mapping[str, str], protocol: str) -> tuple[tuple[str, str], ...]:
-    """The headers of the answer that opens a WebSocket."""
-    digest = hashlib.sha1(headers["sec-websocket-key"].encode() + _MAGIC).digest()  # as the protocol has it
+    """Return the headers of the response that opens a WebSocket."""
+    digest = hashlib.sha1(headers["sec-websocket-key"].encode() + _MAGIC).digest()  # required by the protocol
     accept = base64.b64encode(digest).decode()
     opened = (("Connection", "Upgrade"), ("Upgrade", "websocket"), ("Sec-WebSocket-Accept", accept))
     return (*opened, ("Sec-WebSocket-Protocol", protocol)) if protocol else opened
@@ -50,7 +50,7 @@ class _Frame(NamedTuple):
 
 
 class WebSocket(asyncio.Protocol):
-    """An open WebSocket. Messages go to `on_message`; `on_end` is called once when it is over, whoever ended it."""
+    """Open WebSocket. `on_message` receives messages; `on_end` is called once, whichever side ends it."""
 
     def __init__(self, on_message: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
         self._on_message = on_message
@@ -60,11 +60,11 @@ class WebSocket(asyncio.Protocol):
         self._message = bytearray()
         self._room = asyncio.Event()
         self._room.set()
-        self.text = False  # whether messages are sent as text
+        self.text = False  # True if messages are sent as text
         self.closed = False
 
     def take_over(self, transport: asyncio.Transport, early: bytes) -> None:
-        """Own a connection from now on."""
+        """Become the transport's protocol; `early` is data that was read already."""
         self._transport = transport
         transport.set_protocol(self)
         if early:
@@ -80,27 +80,31 @@ class WebSocket(asyncio.Protocol):
         self._write(_TEXT if self.text else _BINARY, data)
 
     async def room(self) -> None:
-        """Return when the peer has taken enough of what was sent, or is gone."""
+        """Wait until the peer has taken enough of what was sent, or is gone."""
         await self._room.wait()
 
     def pause_reading(self) -> None:
+        """Stop reading from the transport."""
         if not self.closed and self._transport is not None:
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
+        """Continue reading from the transport."""
         if not self.closed and self._transport is not None:
             self._transport.resume_reading()
 
     def close(self, code: int = NORMAL) -> None:
+        """Send a close frame with a code, and close."""
         if self.closed or self._transport is None:
             return
         self._write(_CLOSE, code.to_bytes(2, "big"))
         self._transport.close()
         self._end()
 
-    # What the transport tells.
+    # Callbacks of the transport.
 
     def data_received(self, data: bytes) -> None:
+        """Decode received frames and dispatch messages; closes if a message is too large."""
         self._buffer += data
         if len(self._buffer) > _LARGEST_MESSAGE:
             self.close(TOO_LARGE)
@@ -108,15 +112,18 @@ class WebSocket(asyncio.Protocol):
             self._take(frame)
 
     def pause_writing(self) -> None:
+        """Block `room`, because the write buffer is full."""
         self._room.clear()
 
     def resume_writing(self) -> None:
+        """Unblock `room`."""
         self._room.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Report the end."""
         self._end()
 
-    # Within.
+    # Internal methods.
 
     def _end(self) -> None:
         if not self.closed:
@@ -140,7 +147,7 @@ class WebSocket(asyncio.Protocol):
             self.close(PROTOCOL_ERROR)
 
     def _next_frame(self) -> _Frame | None:
-        """A whole frame from the buffer; clients mask what they send."""
+        """Return the next complete frame of the buffer, or None; clients mask what they send."""
         buffer = self._buffer
         if len(buffer) < 2:
             return None

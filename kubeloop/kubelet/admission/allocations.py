@@ -1,4 +1,4 @@
-"""What the pods of a node take of it, kept as a sum so that one more is judged without looking at all of them."""
+"""Resources and host ports used by the pods of a node, kept as sums so that admission is cheap."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ HostPort = tuple[str, str, int]  # protocol, address, port
 
 
 def host_ports_of(pod: Pod) -> list[HostPort]:
+    """Return the host ports of a pod."""
     return [
         (port.protocol or "TCP", port.host_ip or "0.0.0.0", port.host_port)
         for container in all_of(pod)
@@ -23,7 +24,7 @@ def host_ports_of(pod: Pod) -> list[HostPort]:
 
 
 class _Entry(NamedTuple):
-    """What one pod takes."""
+    """Resources of one pod."""
 
     amounts: Amounts
     ports: list[HostPort]
@@ -31,7 +32,10 @@ class _Entry(NamedTuple):
 
 
 class Ledger:
-    """The pods that a node has taken. Always true: `used` is the sum of their requests, in billionths."""
+    """Pods admitted to a node.
+
+    Invariant: `used` is the sum of their requests, in billionths.
+    """
 
     def __init__(self) -> None:
         self._taken: dict[str, _Entry] = {}
@@ -45,7 +49,7 @@ class Ledger:
         return uid in self._taken
 
     def take(self, pod: Pod) -> Amounts:
-        """Count a pod, once; what it requests."""
+        """Add a pod unless it is there already; return its requests."""
         uid = pod.metadata.uid
         if uid in self._taken:
             return self._taken[uid].amounts
@@ -60,7 +64,7 @@ class Ledger:
         self.ports.update(entry.ports)
 
     def release(self, uid: str) -> None:
-        """Count a pod no longer."""
+        """Remove a pod."""
         entry = self._taken.pop(uid, None)
         if entry is None:
             return
@@ -69,7 +73,7 @@ class Ledger:
         self.ports.subtract(entry.ports)
 
     def before(self, pod: Pod) -> Ledger:
-        """The same without a pod and all that are younger."""
+        """Return a copy without the pod and all younger pods."""
         older, mine = Ledger(), (str(pod.metadata.creation_timestamp or ""), pod.metadata.uid)
         for uid, entry in self._taken.items():
             if (entry.created, uid) < mine:
@@ -77,7 +81,7 @@ class Ledger:
         return older
 
     def is_free(self, wanted: HostPort) -> bool:
-        """Whether nobody has a port; an address that is all addresses is in the way of each."""
+        """Return True if no pod uses a host port; 0.0.0.0 conflicts with every address."""
         protocol, address, number = wanted
         return not any(
             count > 0

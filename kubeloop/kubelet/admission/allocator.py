@@ -1,4 +1,4 @@
-"""Gives pods what they ask for of their nodes: when they are met, and when they ask for other sizes later."""
+"""Allocates resources of nodes to pods at admission, and on later resizes."""
 
 from __future__ import annotations
 
@@ -32,34 +32,35 @@ from kubeloop.kubelet.sync.pod_state import Memory
 from kubeloop.kubelet.sync.termination import TERMINAL, is_to_end
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
-Turn = tuple[bool, int, bool]  # of pods that wait, whose is sooner; of equals, that of who has waited longer
+Turn = tuple[bool, int, bool]  # order of deferred resizes; of equals, the longest waiting comes first
 
 
 class Allocator:
-    """What the pods of all nodes were given. `wake` lets a pod have its turn."""
+    """Allocations of the pods of all nodes; `wake` queues a pod for sync."""
 
     def __init__(self, telling: Telling) -> None:
         self._telling = telling
         self._ledgers: dict[str, Ledger] = defaultdict(Ledger)  # by node
-        self._waiting: dict[str, dict[ObjectKey, Turn]] = defaultdict(dict)  # by node, pods that wait for room
+        self._waiting: dict[str, dict[ObjectKey, Turn]] = defaultdict(dict)  # by node, pods with a deferred resize
         self.wake: Callable[[ObjectKey], None] = lambda _: None
 
     def ledger(self, node: str) -> Ledger:
+        """Return the allocations of a node."""
         return self._ledgers[node]
 
     def take(self, pod: Pod) -> Allocation:
-        """Count a pod that its node has taken; what it is given."""
+        """Add an admitted pod and return its allocation."""
         allocation = found_allocation(pod) if pod.status.container_statuses else allocation_of(pod)
         return self._counted(_unreported(as_allocated(pod, allocation)), allocation)
 
     def _counted(self, pod: Pod, allocation: Allocation) -> Allocation:
-        """Count a pod as it was given; that, with all its sizes."""
+        """Add a pod with its allocation; return the allocation with pod-level resources."""
         requests = self._ledgers[pod.spec.node_name].take(pod)
         sizes = pod_sizes(pod, requests)
         return allocation if sizes is NO_SIZES else msgspec.structs.replace(allocation, sizes=sizes)
 
     def release(self, node: str, uid: str) -> None:
-        """Count a pod no longer; those that wait for its room have their turn."""
+        """Remove a pod; pods with a deferred resize on the node are queued for sync."""
         ledger = self._ledgers[node]
         if uid not in ledger:
             return
@@ -69,12 +70,12 @@ class Allocator:
             self.wake(key)
 
     def size(self, pod: Pod, node: Node, memory: Memory) -> Memory:
-        """Give a pod what it asks for by now, if there is room for it."""
+        """Allocate a resize of the pod if it fits; else defer it."""
         allocation = memory.allocation
         if allocation is None or is_to_end(pod) or memory.verdict is not None:
             return memory
         if is_as_allocated(pod, allocation):
-            if memory.resize.waiting is not None:  # it asks for what it has again
+            if memory.resize.waiting is not None:  # the spec is back at the allocation
                 resize = msgspec.structs.replace(memory.resize, waiting=None)
                 memory = msgspec.structs.replace(memory, resize=resize)
             if pod.metadata.generation == allocation.generation:
@@ -101,7 +102,7 @@ class Allocator:
         return msgspec.structs.replace(memory, resize=resize)
 
     def settled(self, pod: Pod, seen: Observation, memory: Memory) -> Memory:
-        """Note whether what runs has got what the pod was given; the pod is shown as it was given."""
+        """Update the resize progress by comparing what runs with the allocation; `pod` has its allocated resources."""
         generation = memory.resize.generation
         if memory.reported.phase in TERMINAL:
             return memory
@@ -115,11 +116,11 @@ class Allocator:
 
 
 def _turn(pod: Pod, held: Amounts) -> Turn:
-    """Who asks for no more goes first, then the more important, then those that have what they ask for for sure."""
+    """Return the priority of a deferred resize: no increase first, then higher priority, then Guaranteed pods."""
     asks_for_more = any(amount > held.get(name, ZERO) for name, amount in requests_of(pod).items())
     return asks_for_more, -(pod.spec.priority or 0), qos_class_of(pod.spec) != GUARANTEED
 
 
 def _unreported(pod: Pod) -> Pod:
-    """A pod that counts for what it asks for alone, not for what its status says that it has."""
+    """Return the pod without status, so that only its spec counts for requests."""
     return msgspec.structs.replace(pod, status=PodStatus()) if pod.status.container_statuses else pod

@@ -1,4 +1,4 @@
-"""Whether a node takes a pod that was bound to it. Pure."""
+"""Admission predicates for pods bound to a node. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kubeloop.api.scalars.quantity import Quantity, parse_quantity
 from kubeloop.kubelet.admission.allocations import Ledger, host_ports_of
 from kubeloop.kubelet.sync.pod_state import Verdict
 
-# What is left of pods that their node no longer takes has so long to end.
+# Grace period in seconds of running pods that are rejected after a restart of the agent.
 ANEW_GRACE = 1.0
 OS_LABEL = "kubernetes.io/os"
 
@@ -21,7 +21,7 @@ _Reason = tuple[str, str]
 
 
 class _Shortage(NamedTuple):
-    """Something that there isn't enough of; processors in thousandths."""
+    """Insufficient resource; cpu in thousandths."""
 
     name: str
     requested: int
@@ -33,21 +33,21 @@ SHUTDOWN = Verdict("NodeShutdown", "Pod was rejected as the node is shutting dow
 
 
 def rejection_of(pod: Pod, node: Node, taken: Ledger) -> Verdict | None:
-    """Why a pod can't run beside those that the node has taken; None if it can."""
+    """Return the reason for rejecting a new pod; None if it is admitted."""
     found = _by_system(pod, node) or shortage_of(pod, node, taken) or _by_place(pod, node, taken)
     return Verdict(*found, rejected=True) if found is not None else None
 
 
 def rejection_of_critical(pod: Pod, node: Node, taken: Ledger) -> Verdict | None:
-    """The same for a pod that others have to make room for."""
+    """Return the reason for rejecting a critical pod, ignoring resources, for which others are preempted."""
     found = _by_system(pod, node) or _by_place(pod, node, taken)
     return Verdict(*found, rejected=True) if found is not None else None
 
 
 def rejection_anew(pod: Pod, node: Node, taken: Ledger) -> Verdict | None:
-    """Why a pod that ran before its agent began can't run on: the node is another, or has less room.
+    """Return the reason for terminating a pod that ran before the agent started.
 
-    Pods are looked at in the order of their creation, as if they came anew.
+    The node may have changed or have fewer resources; pods are evaluated in the order of their creation.
     """
     found = _by_system(pod, node) or _by_node(pod, node)
     if found is None and _is_overcommitted(node, taken):
@@ -73,12 +73,12 @@ def _by_system(pod: Pod, node: Node) -> _Reason | None:
 
 
 def shortage_of(pod: Pod, node: Node, taken: Ledger) -> _Reason | None:
-    """What there isn't enough of for a pod, and how much of it there is."""
+    """Return reason and message of the first insufficient resource, or None."""
     return next((_short_of(one) for one in _shortages(pod, node, taken)), None)
 
 
 def lacking_for(pod: Pod, node: Node, taken: Ledger) -> dict[str, int]:
-    """How much more of what there would have to be for a pod."""
+    """Return the missing amounts by resource."""
     return {one.name: one.requested + one.used - one.capacity for one in _shortages(pod, node, taken)}
 
 
@@ -97,7 +97,7 @@ def _shortages(pod: Pod, node: Node, taken: Ledger) -> Iterator[_Shortage]:
 
 
 def _served_by_devices(pod: Pod) -> set[str]:
-    """Extended resources for which the scheduler has found devices."""
+    """Return the extended resources that the scheduler has allocated devices for."""
     status = pod.status.extended_resource_claim_status
     return set() if status is None else {one.resource_name for one in status.request_mappings or ()}
 

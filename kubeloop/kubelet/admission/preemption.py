@@ -1,4 +1,4 @@
-"""Which pods a node gives up for a critical one that finds no room on it. Pure."""
+"""Selects the pods to preempt on a node for a critical pod that does not fit. Pure."""
 
 from __future__ import annotations
 
@@ -16,17 +16,20 @@ PREEMPTED = Verdict(
     disruption="TerminationByKubelet",
     disruption_message="Pod was preempted by Kubelet to accommodate a critical pod.",
 )
-_CLASSES = ("Guaranteed", "Burstable", "BestEffort")  # of those that are given up last, first
+_CLASSES = ("Guaranteed", "Burstable", "BestEffort")  # preempted last to first
 
-Lacking = Mapping[str, int]  # how much of what
+Lacking = Mapping[str, int]  # missing amounts by resource
 
 
 class NoVictims(Exception):
-    """All that could be given up is not enough."""
+    """Raised if preempting all eligible pods does not free enough."""
 
 
 def victims_of(pod: Pod, others: Iterable[Pod], lacking: Lacking) -> list[Pod]:
-    """As few as possible: better ones only where all lesser ones are not enough, each time the one that helps most."""
+    """Return the pods to preempt: as few as possible, preferring lower QoS classes and the closest fit.
+
+    Pods of a higher QoS class are only taken where all those of lower classes do not suffice.
+    """
     found = [one for one in others if _yields(one, pod)]
     if left := _without(lacking, found):
         raise NoVictims(_error(left))
@@ -39,7 +42,7 @@ def victims_of(pod: Pod, others: Iterable[Pod], lacking: Lacking) -> list[Pod]:
 
 
 def _yields(other: Pod, pod: Pod) -> bool:
-    """Whether a pod has to make room for another."""
+    """Return True if a pod may be preempted for another."""
     if is_critical(pod) and not is_critical(other):
         return True
     if pod.spec.priority is None or other.spec.priority is None:
@@ -60,13 +63,13 @@ def _closest(pods: Sequence[Pod], lacking: Lacking) -> list[Pod]:
 
 
 def _distance(pod: Pod, lacking: Lacking) -> float:
-    """How far a pod alone would be from what is lacking, each resource weighing the same."""
+    """Return the distance between a pod's requests and the missing amounts, all resources weighing the same."""
     missing = ((max(amount - _amount(pod, name), 0) / amount) ** 2 for name, amount in lacking.items())
     return sum(missing)
 
 
 def _without(lacking: Lacking, pods: Iterable[Pod]) -> Lacking:
-    """What is still lacking once pods are gone."""
+    """Return the amounts still missing without these pods."""
     gone = list(pods)
     left = {name: amount - sum(_amount(pod, name) for pod in gone) for name, amount in lacking.items()}
     return {name: amount for name, amount in left.items() if amount > 0}

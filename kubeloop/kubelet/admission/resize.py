@@ -1,7 +1,7 @@
-"""What a pod was given of its node, and how that changes while it runs. Pure.
+"""Allocated resources of a pod, and in-place resize. Pure.
 
-spec ──differs──▶ fits? ──yes──▶ allocation ──differs from what runs──▶ resized, or ended and started anew
-                    └─no──▶ PodResizePending                              └─▶ PodResizeInProgress until it is done
+spec ──differs──▶ fits? ──yes──▶ allocation ──differs from what runs──▶ container updated, or restarted
+                    └─no──▶ PodResizePending                  └─▶ PodResizeInProgress until it is done
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kubeloop.kubelet.sync.containers import regular_of
 
 PENDING, IN_PROGRESS = "PodResizePending", "PodResizeInProgress"
 DEFERRED = "Deferred"
-# A resize that has to wait is tried again after so long, and whenever something else on the node ends.
+# A deferred resize is retried after this time, and when another pod on the node terminates.
 RETRY = timedelta(minutes=3)
 _RESIZABLE = ("cpu", "memory")
 
@@ -29,17 +29,17 @@ Sizes = tuple[ResourceRequirements, ...]
 
 
 class Allocation(msgspec.Struct, frozen=True):
-    """The resources that a pod's containers were given, in their order, and those of the pod as a whole."""
+    """Resources allocated to a pod's containers in order, and to the pod as a whole."""
 
-    generation: int  # of the pod when they were last compared to its spec
+    generation: int  # generation of the pod when last compared with its spec
     containers: Sizes
     init: Sizes = ()
     whole: ResourceRequirements | None = None
-    sizes: PodSizes = NO_SIZES  # all of that together
+    sizes: PodSizes = NO_SIZES  # pod-level totals
 
 
 class Deferral(msgspec.Struct, frozen=True):
-    """Why a resize isn't begun."""
+    """Reason why a resize is pending."""
 
     reason: str
     message: str
@@ -47,14 +47,14 @@ class Deferral(msgspec.Struct, frozen=True):
 
 
 class Resize(msgspec.Struct, frozen=True):
-    """How far the changes of a pod's size have come."""
+    """Progress of a pod's resize."""
 
     waiting: Deferral | None = None
-    generation: int | None = None  # of the pod whose sizes are being brought about
+    generation: int | None = None  # generation of the resize in progress
 
 
 def allocation_of(pod: Pod) -> Allocation:
-    """All that the spec asks for."""
+    """Return the allocation that the spec requests."""
     spec = pod.spec
     return Allocation(
         pod.metadata.generation,
@@ -65,11 +65,11 @@ def allocation_of(pod: Pod) -> Allocation:
 
 
 def found_allocation(pod: Pod) -> Allocation:
-    """What a pod that runs already was given, as its status says; as its spec says where that is silent."""
+    """Return the allocation of a running pod from its status; from its spec where the status has none."""
     status = pod.status
     return msgspec.structs.replace(
         allocation_of(pod),
-        generation=0,  # a pod may wait for other sizes: they have to be compared
+        generation=0,  # a resize may be pending: compare with the spec
         containers=_found(regular_of(pod), status.container_statuses),
         init=_found(pod.spec.init_containers, status.init_container_statuses),
         whole=_found_whole(pod),
@@ -97,7 +97,7 @@ def _given(wanted: ResourceRequirements, status: ContainerStatus | None) -> Reso
 
 
 def is_as_allocated(pod: Pod, allocation: Allocation) -> bool:
-    """Whether a pod asks for no more and no less than it was given."""
+    """Return True if the spec requests exactly what is allocated."""
     if pod.metadata.generation == allocation.generation:
         return True
     wanted = allocation_of(pod)
@@ -109,7 +109,7 @@ def is_as_allocated(pod: Pod, allocation: Allocation) -> bool:
 
 
 def as_allocated(pod: Pod, allocation: Allocation) -> Pod:
-    """The pod as if it asked for what it was given."""
+    """Return the pod with the allocated resources in its spec."""
     if pod.metadata.generation == allocation.generation or is_as_allocated(pod, allocation):
         return pod
     spec = msgspec.structs.replace(
@@ -127,7 +127,7 @@ def _with_sizes(containers: tuple[Container, ...], sizes: Sizes) -> tuple[Contai
 
 
 def same_size(one: ResourceRequirements | None, other: ResourceRequirements | None) -> bool:
-    """Whether processor and memory are the same; nothing else can be resized."""
+    """Return True if cpu and memory are equal; other resources cannot be resized."""
     return one is other or one == other or not list(_changed(one, other))
 
 
@@ -144,12 +144,12 @@ def _amount(text: str | None) -> int | None:
 
 
 def is_to_be_resized(container: Container, run: Run) -> bool:
-    """Whether a running container has other resources than it was given."""
+    """Return True if a running container has resources other than those allocated."""
     return run.resources is not None and not same_size(run.resources, container.resources)
 
 
 def needs_restart(container: Container, run: Run) -> bool:
-    """Whether its resources can only be changed by starting it anew."""
+    """Return True if the resize policy requires a restart for the changed resources."""
     changed = set(_changed(run.resources, container.resources))
     return any(
         one.resource_name in changed and one.restart_policy == "RestartContainer" for one in container.resize_policy
@@ -157,7 +157,7 @@ def needs_restart(container: Container, run: Run) -> bool:
 
 
 def is_resizing(pod: Pod, seen: Observation) -> bool:
-    """Whether anything that runs has yet to get what it was given."""
+    """Return True if a running container does not have its allocated resources yet."""
     for container in (*pod.spec.init_containers, *regular_of(pod)):
         run = seen.last(container.name)
         if run is not None and run.state == "running" and is_to_be_resized(container, run):
@@ -166,7 +166,7 @@ def is_resizing(pod: Pod, seen: Observation) -> bool:
 
 
 def message_of(what: str, pod: Pod, generation: int, error: str = "") -> str:
-    """What an event tells of a resize: its sizes as JSON."""
+    """Return the message of a resize event, with the resources as JSON."""
     told: dict[str, Any] = {}
     for name, containers in (("initContainers", pod.spec.init_containers), ("containers", regular_of(pod))):
         if containers:

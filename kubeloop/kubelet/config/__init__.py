@@ -1,1 +1,4 @@
-"""TODO: config."""
+"""Pod sources other than the API server.
+
+manifest folder ──▶ static_pods ──▶ mirror pods in the API ──▶ pod worker
+"""

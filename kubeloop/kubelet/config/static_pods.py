@@ -1,10 +1,10 @@
-"""Pods that nodes run by themselves: manifests in a folder, shown in the API as mirror pods.
+"""Keeps a mirror pod in the API for each static pod manifest of a folder on each node.
 
 Watches: pods, nodes.
 Owns: mirror pods.
 Writes: creates a mirror pod for each manifest on each node; deletes those whose manifest is gone or has changed.
-Wakes itself: every twenty seconds, to look into the folder.
-Differs from upstream: what runs is the mirror pod, so that deleting it starts its containers anew.
+Wakes itself: every twenty seconds, to read the folder.
+Differs from upstream: the mirror pod itself is run, so that deleting it restarts its containers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
 LOOK_SECONDS = 20.0
-EVERYTHING = ObjectKey("", "static pods")  # the one key: all of them are looked at together
+EVERYTHING = ObjectKey("", "static pods")  # the single key: all static pods are reconciled together
 BY_MIRROR = "mirror"
 HASH, SEEN, SOURCE = "kubernetes.io/config.hash", "kubernetes.io/config.seen", "kubernetes.io/config.source"
 
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 class StaticPods:
-    """Keeps mirror pods as the manifests of a folder say."""
+    """Reconciles mirror pods with the manifests of a folder."""
 
     def __init__(self, client: Client, pods: Informer, roster: Roster, folder: Path, clock: Clock) -> None:
         self._client = client
@@ -50,6 +50,7 @@ class StaticPods:
         pods.add_indexer(BY_MIRROR, mirror_of)
 
     async def reconcile(self, _: ObjectKey) -> Result | None:
+        """Create and delete mirror pods."""
         wanted = self._wanted(read_manifests(self._folder))
         there: dict[ObjectKey, Pod] = {key_of(pod): pod for pod in self._pods.by_index(BY_MIRROR, "true")}
         for key, pod in there.items():
@@ -71,7 +72,7 @@ class StaticPods:
     async def _create(self, pod: Pod) -> None:
         try:
             await self._client.create(pod)
-        except AlreadyExists:  # the one before it has yet to go
+        except AlreadyExists:  # the previous pod is not deleted yet
             log.debug("a pod is in the way of static pod %s", key_of(pod))
 
     async def _delete(self, pod: Pod) -> None:
@@ -84,7 +85,7 @@ class StaticPods:
 
 
 def mirror(manifest: Pod, node: Node, seen: str) -> Pod:
-    """The pod that stands in the API for a manifest on a node."""
+    """Return the mirror pod of a manifest on a node."""
     meta, name = manifest.metadata, node.metadata.name
     digest = md5(codec.encode(manifest) + name.encode(), usedforsecurity=False).hexdigest()
     owner = OwnerReference(api_version="v1", kind="Node", name=name, uid=node.metadata.uid, controller=True)
@@ -104,13 +105,13 @@ def mirror(manifest: Pod, node: Node, seen: str) -> Pod:
 
 
 def mirror_of(pod: Pod) -> tuple[str, ...]:
-    """Index of mirror pods."""
+    """Return the index value of mirror pods; index function."""
     return ("true",) if MIRROR in pod.metadata.annotations else ()
 
 
 def read_manifests(folder: Path) -> list[Pod]:
-    """The pods of a folder's files; one that can't be read is told of, and left out."""
-    import yaml  # only where there is a folder: it takes long to import
+    """Return the pods of a folder's files; a file that cannot be read is logged and skipped."""
+    import yaml  # slow to import, so it is imported only when needed
 
     pods = []
     for file in sorted(folder.iterdir()) if folder.is_dir() else ():
@@ -124,6 +125,7 @@ def read_manifests(folder: Path) -> list[Pod]:
 
 
 def pod_of(document: Any) -> Pod:
+    """Return the pod of a parsed manifest. Raises `ValueError`."""
     if not isinstance(document, Mapping) or document.get("kind") != "Pod":
         raise ValueError("no Pod is in it")
     pod = codec.from_plain(document, Pod)

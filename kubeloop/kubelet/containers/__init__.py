@@ -1,1 +1,5 @@
-"""TODO: containers."""
+"""Container details: environment, image pulls and probes.
+
+sync.pod_syncer ──▶ env_sources (ConfigMaps, Secrets) ──▶ Runtime.start ──▶ environment
+sync.decide ──▶ probes (due probes, results), image_pulls (back-off)
+"""

@@ -1,4 +1,4 @@
-"""Values that variables of containers have from config maps and secrets, looked up when a container is started."""
+"""Environment values from ConfigMaps and Secrets, looked up when a container is started."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ CONFIG_ERROR = "CreateContainerConfigError"
 
 
 class Sources(Protocol):
-    """Where such values come from."""
+    """Source of environment values."""
 
     async def found(self, pod: Pod, container: Container) -> Found | None:
-        """What a container's variables refer to; None if they don't. `StartFailed` if something isn't there."""
+        """Return the values that a container's environment refers to; None without any. Raises `StartFailed`."""
 
 
 class _Reference(NamedTuple):
-    """One of the two kinds, by its name."""
+    """Reference to a ConfigMap or Secret by name."""
 
     is_secret: bool
     name: str
@@ -29,18 +29,19 @@ class _Reference(NamedTuple):
 
 
 class ApiSources:
-    """Asks the API server."""
+    """Reads values from the API server."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
     async def found(self, pod: Pod, container: Container) -> Found | None:
+        """Return the values that a container's environment refers to; None without any. Raises `StartFailed`."""
         if not refers(container):
             return None
         return Found(await self._whole(pod, container), await self._single(pod, container))
 
     async def _whole(self, pod: Pod, container: Container) -> dict[str, str]:
-        """All entries of some, each with its prefix."""
+        """Return all entries of the envFrom sources, with their prefixes."""
         values: dict[str, str] = {}
         for source in container.env_from:
             for one, is_secret in ((source.config_map_ref, False), (source.secret_ref, True)):
@@ -50,7 +51,7 @@ class ApiSources:
         return values
 
     async def _single(self, pod: Pod, container: Container) -> dict[str, str]:
-        """Entries by the variables that name them."""
+        """Return the entries of valueFrom references, by variable."""
         values: dict[str, str] = {}
         for variable in container.env:
             value = await self._value(pod, variable.value_from) if variable.value_from is not None else None
@@ -73,7 +74,7 @@ class ApiSources:
         return held.get(one.key)
 
     async def _held(self, pod: Pod, reference: _Reference) -> Mapping[str, str] | None:
-        """The entries of a config map or a secret; None if it isn't there and need not be."""
+        """Return the entries of a ConfigMap or Secret; None if it is missing and optional."""
         try:
             if not reference.is_secret:
                 return (await self._client.get(ConfigMap, reference.name, pod.metadata.namespace)).data
@@ -87,7 +88,7 @@ class ApiSources:
 
 
 def refers(container: Container) -> bool:
-    """Whether any variable of a container has its value from elsewhere."""
+    """Return True if a container refers to ConfigMaps or Secrets."""
     if container.env_from:
         return True
     sources = (one.value_from for one in container.env if one.value_from is not None)

@@ -1,6 +1,6 @@
-"""The environment that a container is started with, as far as the pod itself tells it. Pure.
+"""Environment variables of a container, as far as the pod determines them. Pure.
 
-Values from config maps and secrets are looked up by whoever starts the container, and handed in.
+Values from ConfigMaps and Secrets are looked up by the caller and passed in.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ _FIELDS: dict[str, Callable[[Pod], str]] = {
 def environment_of(
     pod: Pod, container: Container, found: Found | None = None, allocatable: Mapping[str, str] = NOTHING
 ) -> dict[str, str]:
-    """Variables in their order, with references to earlier ones expanded; what the node has is a limit to all."""
+    """Return the variables in order, with references to earlier ones expanded.
+
+    `allocatable` of the node is used for resource limits that are not set.
+    """
     values: dict[str, str] = {"HOSTNAME": pod.spec.hostname or pod.metadata.name}
     if found is not None:
         values.update(found.whole)
@@ -58,7 +61,7 @@ def _value(pod: Pod, variable: EnvVar, looked_up: Mapping[str, str]) -> str | No
 
 
 def expanded(text: str, values: Mapping[str, str]) -> str:
-    """`$(NAME)` becomes the value, `$$` a dollar sign; what is unknown stays as it is."""
+    """Replace `$(NAME)` by its value and `$$` by a dollar sign; unknown references stay."""
 
     def put(match: re.Match[str]) -> str:
         if match[0] == "$$":
@@ -69,7 +72,7 @@ def expanded(text: str, values: Mapping[str, str]) -> str:
 
 
 def field_of(pod: Pod, path: str) -> str:
-    """What the downward API answers for a field."""
+    """Return the value of a field of the downward API."""
     entry = _ENTRY.fullmatch(path)
     if entry is not None:
         held = pod.metadata.labels if entry[1] == "labels" else pod.metadata.annotations
@@ -84,7 +87,7 @@ def field_of(pod: Pod, path: str) -> str:
 def resource_of(
     pod: Pod, container: Container, wanted: ResourceFieldSelector, allocatable: Mapping[str, str] = NOTHING
 ) -> str:
-    """A request or limit in units of the divisor, rounded up; without a limit, what the node has."""
+    """Return a request or limit in units of the divisor, rounded up; without a limit, that of the node."""
     named = wanted.container_name
     if named:
         container = next((one for one in pod.spec.containers or () if one.name == named), container)

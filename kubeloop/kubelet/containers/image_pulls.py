@@ -1,6 +1,6 @@
-"""Images: which ones have to be pulled, and how long a container waits for one that can't be. Pure.
+"""Image pulls: which images must be pulled, and the back-off after failures. Pure.
 
-failed at ─▶ shown for a while ─▶ in back-off: looked at every ten seconds, and told ─▶ tried again, twice as long …
+failed ─▶ error shown for a while ─▶ in back-off: checked and reported every ten seconds ─▶ retried, delay doubled …
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from kubeloop.kubelet.sync.pod_state import PullBackOff, Waiting
 from kubeloop.kubelet.sync.restart import FIRST_DELAY, LONGEST_DELAY
 
 BACKS_OFF = "ImagePullBackOff"
-# What goes wrong while an image is pulled: only that is backed off from.
+# Reasons of failed pulls; only these back off.
 PULL_FAILURES = frozenset({"ErrImagePull", "RegistryUnavailable", "SignatureValidationFailed"})
-# What else goes wrong with images: reasons that events name instead of telling more.
+# Reasons of image errors; events show the reason instead of the message.
 IMAGE_FAILURES = PULL_FAILURES | {"ErrImageNeverPull", "InvalidImageName", "ImageInspectError", BACKS_OFF}
-# A pod is looked at so often; soon after its sandbox was made, once more.
+# Interval of checks; the first check follows sooner after the sandbox was created.
 LOOK_SECONDS, SOON_SECONDS = 10.0, 1.0
 
 
 def after_failed_pull(before: Waiting | None, reason: str, message: str, now: datetime) -> Waiting:
-    """How a container waits whose image could not be pulled."""
+    """Return the waiting state of a container whose image could not be pulled."""
     last = before.pull if before is not None else None
     delay = FIRST_DELAY if last is None else min(2 * last.delay, LONGEST_DELAY)
     back_off = PullBackOff(delay, now + timedelta(seconds=delay), f"{reason}: {message}")
@@ -32,20 +32,20 @@ def after_failed_pull(before: Waiting | None, reason: str, message: str, now: da
 
 
 def while_backing_off(image: str, back_off: PullBackOff, now: datetime) -> Waiting:
-    """How it waits after that, until the next try."""
+    """Return the waiting state during the back-off."""
     message = f'Back-off pulling image "{image}": {back_off.error}'
     return Waiting(BACKS_OFF, message, min(now + timedelta(seconds=LOOK_SECONDS), back_off.ends), now, back_off)
 
 
 def is_pulled(container: Container, present: set[str]) -> bool:
-    """Whether a container's image is pulled, given those that a node has; who never pulls is taken to have it."""
+    """Return True if the image must be pulled, given the node's images; with policy Never it is assumed present."""
     if container.image_pull_policy == "Always":
         return True
     return container.image_pull_policy != "Never" and container.image not in present
 
 
 def pulled_text(image: str, seconds: float) -> str:
-    """What is told of an image that was pulled; its size is made up, but always the same."""
+    """Return the message of a completed pull; the image size is fictitious but constant."""
     took = format_duration(int(seconds * 1000) * SECOND // 1000)
     size = 2**20 + int.from_bytes(sha256(image.encode()).digest()[:4]) % 2**27
     return f'Successfully pulled image "{image}" in {took} ({took} including waiting). Image size: {size} bytes.'

@@ -1,4 +1,4 @@
-"""What probes have said of a container so far, and what follows from one more answer. Pure."""
+"""Probe results of containers, and their update by a new result. Pure."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from kubeloop.kubelet.runtime import ProbeAnswer, ProbeKind, Run
 
 
 class ProbeRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of one probe of one run."""
+    """State of one probe for one run."""
 
     run: str
-    verdict: bool | None = None  # what counts, once a threshold was reached
+    verdict: bool | None = None  # result, once a threshold was reached
     last: bool | None = None
-    streak: int = 0  # answers in a row that were like the last
-    next_at: datetime | None = None  # None: no more of it, for this run
+    streak: int = 0  # consecutive results equal to the last
+    next_at: datetime | None = None  # None: not probed any more in this run
 
 
 ProbeRecords = Mapping[tuple[str, ProbeKind], ProbeRecord]
@@ -26,7 +26,7 @@ KINDS: tuple[ProbeKind, ...] = ("startup", "liveness", "readiness")
 
 
 class DueProbe(msgspec.Struct, frozen=True):
-    """A probe of a run, and when it is due."""
+    """Probe of a run with its due time."""
 
     container: Container
     run: Run
@@ -36,7 +36,7 @@ class DueProbe(msgspec.Struct, frozen=True):
 
 
 def found_records(pod: Pod, now: datetime) -> ProbeRecords:
-    """What probes must have said before this agent began: who was ready or had started stays so until it is asked."""
+    """Return records of a pod that ran before this agent started; ready and started containers stay so at first."""
     records: dict[tuple[str, ProbeKind], ProbeRecord] = {}
     statuses = {one.name: one for one in (*pod.status.init_container_statuses, *pod.status.container_statuses)}
     for container in (*pod.spec.init_containers, *(pod.spec.containers or ())):
@@ -51,32 +51,34 @@ def found_records(pod: Pod, now: datetime) -> ProbeRecords:
 
 
 def probe_of(container: Container, kind: ProbeKind) -> Probe | None:
+    """Return the probe of a kind, or None."""
     if kind == "startup":
         return container.startup_probe
     return container.liveness_probe if kind == "liveness" else container.readiness_probe
 
 
 def verdict(records: ProbeRecords, container: Container, run: Run, kind: ProbeKind) -> bool | None:
-    """What a probe says of a run; None if it hasn't said anything yet, or isn't there."""
+    """Return the result of a probe for a run; None without any result or probe."""
     record = records.get((container.name, kind))
     return record.verdict if record is not None and record.run == run.id else None
 
 
 def has_started(records: ProbeRecords, container: Container, run: Run | None) -> bool:
-    """Whether a run is past its startup probe."""
+    """Return True if a run has passed its startup probe."""
     if run is None or run.state != "running":
         return False
     return container.startup_probe is None or verdict(records, container, run, "startup") is True
 
 
 def is_ready(records: ProbeRecords, container: Container, run: Run | None) -> bool:
+    """Return True if a run has started and passed its readiness probe."""
     if run is None or not has_started(records, container, run):
         return False
     return container.readiness_probe is None or verdict(records, container, run, "readiness") is True
 
 
 def probes_in_force(records: ProbeRecords, pod: Pod, container: Container, run: Run) -> Iterator[DueProbe]:
-    """The probes of a running container that are made at all."""
+    """Yield the active probes of a running container."""
     started = has_started(records, container, run)
     for kind in KINDS:
         probe = probe_of(container, kind)
@@ -93,7 +95,7 @@ def probes_in_force(records: ProbeRecords, pod: Pod, container: Container, run: 
 
 
 def after(before: ProbeRecord | None, due: DueProbe, answer: ProbeAnswer, now: datetime) -> ProbeRecord:
-    """The record after an answer."""
+    """Return the record after a probe result."""
     run, kind, probe = due.run, due.kind, due.probe
     if before is None or before.run != run.id:
         before = ProbeRecord(run=run.id)
@@ -112,7 +114,7 @@ def after(before: ProbeRecord | None, due: DueProbe, answer: ProbeAnswer, now: d
 
 
 def _next(probe: Probe, answer: ProbeAnswer, reached: bool, now: datetime) -> datetime | None:
-    """When to ask again. An answer that is known to hold need not be asked for while nothing can come of it."""
+    """Return the time of the next probe; a result known to stay valid is not probed before it may change."""
     period = timedelta(seconds=probe.period_seconds or 10)
     if not reached:
         return now + period

@@ -1,1 +1,4 @@
-"""TODO: events."""
+"""Events about pods and nodes with the kubelet's reasons and messages.
+
+sync, admission, eviction, volumes ──▶ recorder ──▶ kubeloop.runtime.events (writes Event objects)
+"""

@@ -1,4 +1,4 @@
-"""What the agent says about pods in events, in the kubelet's words."""
+"""Emits events about pods with the kubelet's reasons and messages."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from kubeloop.kubelet.containers.probes import DueProbe
 from kubeloop.kubelet.runtime import ProbeAnswer
 from kubeloop.kubelet.sync.containers import pod_text
 
-# What the events are called that tell what is wrong with an image before anything was pulled.
+# Event reasons for image problems before a pull.
 _TOLD_OF_IMAGES = {
     "ErrImageNeverPull": "ErrImageNeverPull",
     "InvalidImageName": "InspectFailed",
     "ImageInspectError": "InspectFailed",
 }
-# Which events are written: those of thousands of simulated pods that start as they should are seldom wanted.
+# Level of emitted events; Normal events of thousands of simulated pods are rarely useful.
 Loudness = Literal["none", "warnings", "all"]
 
 
 class Recorder(Protocol):
-    """What telling takes of `kubeloop.runtime.events.recorder.EventRecorder`."""
+    """Part of `kubeloop.runtime.events.recorder.EventRecorder` that is needed here."""
 
     def event(
         self,
@@ -34,29 +34,30 @@ class Recorder(Protocol):
         *,
         host: str,
         annotations: Mapping[str, str] | None = None,
-    ) -> None: ...
+    ) -> None:
+        """Emit an event."""
 
 
 class Telling:
-    """Events about pods, each in the name of the pod's node."""
+    """Emits events about pods, with the pod's node as source host."""
 
     def __init__(self, recorder: Recorder, loudness: Loudness) -> None:
         self._recorder = recorder
         self._loudness = loudness
-        self._images: dict[str, set[str]] = defaultdict(set)  # by node, those that were told to be there
+        self._images: dict[str, set[str]] = defaultdict(set)  # images present, by node
 
     @property
     def is_loud(self) -> bool:
-        """Whether what goes as it should is told."""
+        """True if Normal events are emitted."""
         return self._loudness == "all"
 
     def pulling(self, pod: Pod, container: Container) -> None:
-        """A container's image is had: from the node, or from elsewhere."""
+        """Emit Pulling if the image is not on the node."""
         if image_pulls.is_pulled(container, self._images[pod.spec.node_name]):
             self._normal(pod, "Pulling", f'Pulling image "{container.image}"', container)
 
     def started(self, pod: Pod, container: Container, seconds: float) -> None:
-        """A container has begun, so long after that."""
+        """Emit Pulled, Created and Started; `seconds` is the duration of the pull."""
         present = self._images[pod.spec.node_name]
         message = f'Container image "{container.image}" already present on machine and can be accessed by the pod'
         if image_pulls.is_pulled(container, present):
@@ -67,33 +68,40 @@ class Telling:
         self._normal(pod, "Started", "Container started", container)
 
     def killing(self, pod: Pod, container: Container, message: str) -> None:
+        """Emit Killing."""
         self._normal(pod, "Killing", message, container)
 
     def sandbox_changed(self, pod: Pod) -> None:
+        """Emit SandboxChanged."""
         self._normal(pod, "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
 
     def not_filled(self, pod: Pod, volume: str, why: str) -> None:
+        """Emit FailedMount for a volume whose content is missing."""
         self._warning(pod, "FailedMount", f'MountVolume.SetUp failed for volume "{volume}" : {why}')
 
     def not_claimed(self, pod: Pod, unmounted: list[str], unattached: list[str], complaints: Mapping[str, str]) -> None:
-        """Volumes by the pod's names, and what is wrong with those that are claimed."""
+        """Emit FailedMount for volumes by name, with the problems of those with claims."""
         failed, why = " ".join(sorted(complaints)), "; ".join(complaints.values())
         said = f"unmounted volumes=[{' '.join(unmounted)}], unattached volumes=[{' '.join(unattached)}]"
         message = f"Unable to attach or mount volumes: {said}, failed to process volumes=[{failed}]: {why}"
         self._warning(pod, "FailedMount", message)
 
     def deadline_exceeded(self, pod: Pod, reason: str, message: str) -> None:
+        """Emit DeadlineExceeded."""
         self._normal(pod, reason, message)
 
     def backing_off(self, pod: Pod, container: Container) -> None:
+        """Emit BackOff for a crashing container."""
         message = f"Back-off restarting failed container {container.name} in pod {pod_text(pod)}"
         self._warning(pod, "BackOff", message, container)
 
     def pull_backing_off(self, pod: Pod, container: Container) -> None:
+        """Emit BackOff and Failed for an image pull."""
         self._normal(pod, "BackOff", f'Back-off pulling image "{container.image}"', container)
         self._warning(pod, "Failed", f"Error: {image_pulls.BACKS_OFF}", container)
 
     def start_failed(self, pod: Pod, container: Container, reason: str, message: str) -> None:
+        """Emit Failed for a container that could not be started, and the image event before it."""
         if reason in image_pulls.PULL_FAILURES:
             self._normal(pod, "Pulling", f'Pulling image "{container.image}"', container)
             self._warning(pod, "Failed", f'Failed to pull image "{container.image}": {message}', container)
@@ -102,34 +110,42 @@ class Telling:
         self._warning(pod, "Failed", f"Error: {reason if reason in image_pulls.IMAGE_FAILURES else message}", container)
 
     def sandbox_failed(self, pod: Pod, message: str) -> None:
+        """Emit FailedCreatePodSandBox."""
         self._warning(pod, "FailedCreatePodSandBox", f"Failed to create pod sandbox: {message}")
 
     def unhealthy(self, pod: Pod, due: DueProbe, answer: ProbeAnswer) -> None:
+        """Emit Unhealthy for a failed probe."""
         kind = due.kind.capitalize()
         self._warning(pod, "Unhealthy", f"{kind} probe failed: {answer.output}", due.container)
 
     def post_start_failed(self, pod: Pod, container: Container) -> None:
+        """Emit FailedPostStartHook."""
         self._warning(pod, "FailedPostStartHook", "PostStartHook failed", container)
 
     def pre_stop_failed(self, pod: Pod, container: Container) -> None:
+        """Emit FailedPreStopHook."""
         self._warning(pod, "FailedPreStopHook", "PreStopHook failed", container)
 
     def resize_began(self, pod: Pod, message: str) -> None:
+        """Emit ResizeStarted."""
         self._normal(pod, "ResizeStarted", message)
 
     def resize_ended(self, pod: Pod, message: str) -> None:
+        """Emit ResizeCompleted."""
         self._normal(pod, "ResizeCompleted", message)
 
     def resize_waits(self, pod: Pod, message: str) -> None:
+        """Emit ResizeDeferred."""
         self._warning(pod, "ResizeDeferred", message)
 
     def refused(self, pod: Pod, reason: str, message: str, annotations: Mapping[str, str] | None = None) -> None:
-        """A pod that the node doesn't take, or no longer."""
+        """Emit the event of a pod that the node rejects or evicts."""
         if self._loudness != "none":
             about, node = _reference(pod, None), pod.spec.node_name
             self._recorder.event(about, "Warning", reason, message, host=node, annotations=annotations)
 
     def reclaiming(self, node: Node, resource: str) -> None:
+        """Emit EvictionThresholdMet for a node."""
         if self._loudness != "none":
             name = node.metadata.name
             about = ObjectReference(kind="Node", name=name, uid=name)

@@ -1,1 +1,4 @@
-"""TODO: eviction."""
+"""Node-pressure eviction.
+
+node annotations ──▶ thresholds (pressure conditions) ──▶ manager, at each heartbeat ──▶ ranking ──▶ PodWorker.evict
+"""

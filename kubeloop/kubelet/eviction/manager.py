@@ -1,4 +1,4 @@
-"""Gives up pods of nodes that are short of something, one after the other, and pods that have written too much."""
+"""Eviction manager: evicts pods of nodes under pressure one at a time, and pods over their storage limits."""
 
 from __future__ import annotations
 
@@ -26,20 +26,23 @@ from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.informer.store import NODE
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
-# Whether pods that were given up are gone is looked at so often, for so long; only then the next one goes.
+# Poll interval and timeout for evicted pods to terminate; the next pod is evicted afterwards.
 POLL_SECONDS, PATIENCE_SECONDS = 1.0, 30.0
 _LIMITED = "node of a pod that must not write as much as it likes"
 
 
 class _GivenUp(NamedTuple):
-    """Pods that are about to end, by uid."""
+    """Evicted pods that are terminating, by uid."""
 
     uids: tuple[str, ...]
     since: float
 
 
 class Relief:
-    """Called for each node at its beat. `wake` lets a pod have its turn, `look_again` a node after so long."""
+    """Eviction manager, called for each node at its heartbeat.
+
+    `wake` queues a pod for sync, `look_again` queues a node after some seconds.
+    """
 
     def __init__(self, pods: Informer, roster: Roster, runtime: Runtime, worker: PodWorker, telling: Telling) -> None:
         self._pods = pods
@@ -54,6 +57,7 @@ class Relief:
         self.look_again: Callable[[ObjectKey, float], None] = lambda _, __: None
 
     def relieve(self, node: Node) -> None:
+        """Evict pods of a node if required, unless earlier evictions are still in progress."""
         name = node.metadata.name
         if name in self._given_up and not self._are_gone(name):
             self._come_back(name)
@@ -67,7 +71,7 @@ class Relief:
         self.look_again(ObjectKey("", name), POLL_SECONDS)
 
     def _are_gone(self, name: str) -> bool:
-        """Whether the next pod's turn has come."""
+        """Return True if the earlier evictions are finished or have timed out."""
         before = self._given_up[name]
         too_long = self._clock.monotonic() - before.since >= PATIENCE_SECONDS
         if not too_long and not all(self._worker.is_finished(uid) for uid in before.uids):
@@ -76,7 +80,7 @@ class Relief:
         return True
 
     def _over_limits(self, name: str) -> tuple[str, ...]:
-        """Give up all pods that have written more than they may."""
+        """Evict all pods over their ephemeral storage limits; return their uids."""
         gone = []
         for pod in self._pods.by_index(_LIMITED, name):
             verdict = over_storage_limit(pod, self._runtime.usage(pod)) if is_active(pod) else None
@@ -85,7 +89,7 @@ class Relief:
         return tuple(gone)
 
     def _for_want(self, node: Node) -> tuple[str, ...]:
-        """Give up the first pod, if the node is short of something."""
+        """Evict the first pod of the ranking if the node is under pressure; return its uid."""
         condition = self._roster.urgent_pressure_of(node)
         if condition is None:
             return ()

@@ -1,4 +1,4 @@
-"""Which pod a node that is short of something gives up first, and what is said of it. Pure."""
+"""Ranking of pods for eviction, and the reasons and messages of evictions. Pure."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from kubeloop.kubelet.sync.containers import regular_of, sidecars_of
 from kubeloop.kubelet.sync.pod_state import Verdict
 
 EVICTED = "Evicted"
-# The kubelet gives pods so long when it needs room at once.
+# Grace period in seconds of hard evictions.
 EVICTION_GRACE = 1.0
-# Pods from this priority on are the system's own.
+# Priority from which pods are system-critical.
 CRITICAL_PRIORITY = 2 * 10**9
 MIRROR = "kubernetes.io/config.mirror"
 STORAGE = "ephemeral-storage"
@@ -28,17 +28,17 @@ UsageOf = Callable[[Pod], Mapping[str, Usage]]
 
 
 class Eviction(NamedTuple):
-    """Why a pod has to go, and what an event adds to that for programs."""
+    """Termination reason of an evicted pod, and the annotations of its event."""
 
     verdict: Verdict
     annotations: Mapping[str, str]
 
 
 def ranked(pods: Iterable[Pod], condition: str, usage_of: UsageOf) -> list[Pod]:
-    """The pods that may be evicted, in the order in which they are.
+    """Return the pods that may be evicted in order of eviction.
 
-    Those of which nothing is known before others; of memory and disk, those over their requests; then the least
-    important, then those that are furthest over their requests.
+    Pods without any statistics come first; for memory and disk then pods over their requests; then pods of lower
+    priority, then those that exceed their requests most.
     """
     candidates = [pod for pod in pods if not is_critical(pod)]
     return sorted(candidates, key=lambda pod: _rank(pod, RESOURCES[condition], usage_of(pod)))
@@ -59,12 +59,12 @@ def _used(usage: Usage, resource: str) -> int:
 
 
 def is_critical(pod: Pod) -> bool:
-    """Whether a pod is one that a node can't do without."""
+    """Return True for mirror pods and pods of system-critical priority."""
     return (pod.spec.priority or 0) >= CRITICAL_PRIORITY or MIRROR in pod.metadata.annotations
 
 
 def eviction_of(pod: Pod, condition: str, usage: Mapping[str, Usage], shortage: Shortage) -> Eviction:
-    """Why a pod is evicted."""
+    """Return the eviction of a pod for a pressure condition."""
     resource = RESOURCES[condition]
     message = f"The node was low on resource: {resource}. "
     message += f"Threshold quantity: {shortage.least}, available: {shortage.available}. "
@@ -85,7 +85,7 @@ def eviction_of(pod: Pod, condition: str, usage: Mapping[str, Usage], shortage: 
 
 
 def _offending(pod: Pod, resource: str, usage: Mapping[str, Usage]) -> list[tuple[str, str, str]]:
-    """Containers over their requests: name, what they use, what they asked for."""
+    """Return the containers over their requests: name, usage, request."""
     found = []
     for container in (*regular_of(pod), *pod.spec.init_containers):
         used = _used(usage[container.name], resource) if container.name in usage else 0
@@ -104,12 +104,12 @@ def _bytes(amount: int) -> str:
 
 
 def limits_storage(pod: Pod) -> bool:
-    """Whether a pod must not write as much as it likes."""
+    """Return True if a pod has ephemeral storage limits."""
     return any(STORAGE in one.resources.limits for one in (*regular_of(pod), *pod.spec.init_containers))
 
 
 def over_storage_limit(pod: Pod, usage: Mapping[str, Usage]) -> Verdict | None:
-    """Why a pod that has written more than it may is evicted; None if it hasn't."""
+    """Return the termination reason if a pod exceeds its ephemeral storage limits; else None."""
     if is_critical(pod):
         return None
     limit, total = limits_of(pod).get(STORAGE), sum(one.storage_bytes for one in usage.values())
@@ -125,7 +125,7 @@ def over_storage_limit(pod: Pod, usage: Mapping[str, Usage]) -> Verdict | None:
 
 
 def refusal_of(pod: Pod, pressures: Iterable[str]) -> Verdict | None:
-    """Why a node under pressure doesn't take a pod."""
+    """Return the reason for rejecting a pod on a node under pressure; None if it is admitted."""
     under = list(pressures)
     if not under or is_critical(pod):
         return None

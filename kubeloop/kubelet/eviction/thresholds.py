@@ -1,4 +1,4 @@
-"""What nodes are short of, and since when: conditions outlast their causes, and some are borne for a while."""
+"""Eviction thresholds: pressure conditions of nodes with transition and grace periods."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from kubeloop.kubelet.simulated.script import seconds_of
 
 PRESSURE = "sim.kubeloop.io/pressure"
 PRESSURES = {"memory": "MemoryPressure", "disk": "DiskPressure", "pid": "PIDPressure"}
-# So long a condition stays true after its cause was last seen, as the kubelet has it by default.
+# Period in seconds that a condition stays true after its cause, as the kubelet's default.
 TRANSITION_SECONDS = 300.0
 MEMORY = "MemoryPressure"
-_LEAST_MEMORY = 100 * 2**20  # memory.available of the kubelet's own thresholds
-_LEAST_PART = 0.10000000149011612  # nodefs.available: a tenth, as precisely as it is kept there
+_LEAST_MEMORY = 100 * 2**20  # the kubelet's default threshold memory.available
+_LEAST_PART = 0.10000000149011612  # nodefs.available: 10% as float32, as upstream keeps it
 _PIDS = 32768
 
 
 class Threshold(NamedTuple):
-    """Something of which there is too little."""
+    """Threshold that is met."""
 
     condition: str
-    patience: float = 0.0  # so long nothing is done about it
+    patience: float = 0.0  # grace period in seconds before pods are evicted
 
 
 class Shortage(NamedTuple):
-    """How much should be there, and how much is."""
+    """Threshold quantity and available quantity."""
 
     least: Quantity
     available: Quantity
 
 
 class Pressures:
-    """Remembers, for each node, when what was seen. By a clock that nobody sets."""
+    """Tracks by node when thresholds were met, on the monotonic clock."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._last: dict[str, dict[str, float]] = {}  # by node, conditions that were seen within the transition
-        self._first: dict[str, dict[Threshold, float]] = {}  # by node, what has been seen ever since
+        self._last: dict[str, dict[str, float]] = {}  # by node, conditions observed within the transition period
+        self._first: dict[str, dict[Threshold, float]] = {}  # by node, thresholds met, with the first time
 
     def of(self, node: Node) -> list[str]:
-        """The types of the conditions that are true."""
+        """Update the observations of a node and return the types of its pressure conditions."""
         name = node.metadata.name
         if PRESSURE not in node.metadata.annotations and name not in self._last:
             return []
@@ -57,14 +57,14 @@ class Pressures:
         return list(recent)
 
     def urgent(self, node: Node) -> str | None:
-        """The type of the condition about which something has to be done now, memory before all others."""
+        """Return the pressure condition whose grace period has passed, memory first; None without any."""
         name, now = node.metadata.name, self._clock.monotonic()
         met = [one.condition for one, at in self._first.get(name, {}).items() if now - at >= one.patience]
         return MEMORY if MEMORY in met else met[0] if met else None
 
 
 def thresholds_of(node: Node) -> list[Threshold]:
-    """What a node's annotation says, such as `memory,disk:90s`."""
+    """Return the thresholds of a node's annotation, such as `memory,disk:90s`."""
     found = []
     for part in node.metadata.annotations.get(PRESSURE, "").split(","):
         what, _, patience = part.strip().partition(":")
@@ -74,7 +74,7 @@ def thresholds_of(node: Node) -> list[Threshold]:
 
 
 def shortage_of(node: Node, condition: str, used: int = 0) -> Shortage:
-    """What a condition means in numbers: half of the least is left, or less if that is what pods leave."""
+    """Return the numbers of a condition: half of the threshold is available, or less if pods leave less."""
     capacity = _capacity(node, condition)
     least = _LEAST_MEMORY if condition == MEMORY else int(capacity * _LEAST_PART)
     format = Format.DECIMAL_SI if condition == "PIDPressure" else Format.BINARY_SI
@@ -82,7 +82,7 @@ def shortage_of(node: Node, condition: str, used: int = 0) -> Shortage:
 
 
 def available_of(node: Node, condition: str, used: int) -> int:
-    """How much there is of what a condition is about."""
+    """Return the available amount of the resource of a condition."""
     if any(one.condition == condition for one in thresholds_of(node)):
         return shortage_of(node, condition, used).available.value()
     return max(_capacity(node, condition) - used, 0)

@@ -1,9 +1,9 @@
-"""The sign of life of every node of an agent, from one loop: its Node, its Lease, its conditions.
+"""Keeps the Node, the Lease and the conditions of every node of an agent current, from one loop.
 
 Watches: nodes.
 Owns: the Node and Lease of each node that it serves.
-Writes: creates Nodes that are missing when it starts; renews Leases every ten seconds; patches a node's conditions when
-they or the volumes in use change, and every five minutes; corrects where a node is found, if it was there before.
+Writes: creates Nodes that are missing when it starts; renews Leases every ten seconds; patches a node's conditions
+when they or the volumes in use change, and every five minutes; corrects the addresses of a Node that already exists.
 Wakes itself: when a lease is due.
 Differs from upstream: with more than 2,500 nodes in one process leases are renewed less often, every 20 s at least.
 """
@@ -37,9 +37,9 @@ from kubeloop.runtime.objects.keys import ObjectKey
 
 RENEW_SECONDS = 10.0
 LONGEST_RENEW_SECONDS = 20.0
-# So many renewals a second are made without asking how many nodes there are.
+# Renewals per second up to which the period is not extended.
 _RENEWALS_A_SECOND = 250.0
-# What is due so soon is done now: differences of a clock's readings are rounded, and so short a wait might never end.
+# Renewals due within this time are done now, as rounding could make a short wait repeat forever.
 _AT_ONCE = 0.001
 REPORT_SECONDS = 300.0
 NOT_READY = "node.kubernetes.io/not-ready"
@@ -48,7 +48,7 @@ log = logging.getLogger(__name__)
 
 
 class Heartbeat:
-    """Reconciles nodes. `wanted` are those to be registered if they aren't there, by name."""
+    """Reconciles nodes; `wanted` are the nodes to be created if they do not exist, by name."""
 
     def __init__(
         self, client: Client, roster: Roster, clock: Clock, wanted: Mapping[str, Node], *, untaint: bool = False
@@ -58,23 +58,24 @@ class Heartbeat:
         self._clock = clock
         self._wanted = dict(wanted)
         self._untaint = untaint
-        # By a clock that nobody sets: a node does not fall silent because the time of day was corrected.
+        # On the monotonic clock, so that corrections of the time do not delay heartbeats.
         self._reported: dict[str, float] = {}
         self._renewed: dict[str, float] = {}
         self.on_registered: Callable[[str], None] = lambda _: None
         self.on_beat: tuple[Callable[[Node], None], ...] = ()
         self.volumes_in_use: Callable[[str], tuple[str, ...]] = lambda _: ()
         self.reported_volumes = ReportedVolumes()
-        self.facts: dict[str, Node] = {}  # what nodes that were there before have to tell once they are seen, by name
+        self.facts: dict[str, Node] = {}  # node objects to correct existing nodes by when first seen, by name
         self.longest_pause = LONGEST_RENEW_SECONDS
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
+        """Register a node if required, renew its lease, and report its status."""
         name = key.name
         node = await self._register(name) if name in self._wanted else self._roster.get(name)
         if node is None or not self._roster.serves(node):
             return None
         if self._roster.state_of(node) != "":
-            self._reported.pop(name, None)  # when it is back, it says so at once
+            self._reported.pop(name, None)  # report at once when it is back
             self._renewed.pop(name, None)
             return None
         if (facts := self.facts.get(name)) is not None:
@@ -92,7 +93,7 @@ class Heartbeat:
         return min(max(RENEW_SECONDS, len(self._roster) / _RENEWALS_A_SECOND), LONGEST_RENEW_SECONDS)
 
     async def _register(self, name: str) -> Node:
-        """Make a node unless it is there; one that somebody deletes later stays away."""
+        """Create a node unless it exists; a node that is deleted later is not created again."""
         node = self._roster.get(name) or await self._made(name)
         if not self._roster.serves(node):
             log.error("node %s cannot be simulated: there is another of that name", name)
@@ -117,7 +118,7 @@ class Heartbeat:
             await self._client.patch(Node, node.metadata.name, status, subresource="status")
 
     async def _without_first_taint(self, node: Node) -> Node:
-        """Where no loop looks after the taints of nodes, a ready one needs to lose the one that it begins with."""
+        """Remove the initial not-ready taint, for clusters without the controller that does."""
         kept = [one for one in node.spec.taints if one.key != NOT_READY]
         if len(kept) == len(node.spec.taints):
             return node
@@ -135,7 +136,7 @@ class Heartbeat:
         self._renewed[name] = self._clock.monotonic()
 
     async def _patch_lease(self, name: str, now: datetime) -> bool:
-        """Renew a lease; whether it is there."""
+        """Renew a lease; return False if it does not exist."""
         try:
             await self._client.patch(Lease, name, Renewal(now), LEASE_NAMESPACE)
         except NotFound:
@@ -143,7 +144,7 @@ class Heartbeat:
         return True
 
     def _seconds_until_renewal(self, name: str) -> float:
-        """A node that is looked at for another reason keeps its turn."""
+        """Return the seconds until the renewal; other reconciles do not shift it."""
         last = self._renewed.get(name)
         return 0.0 if last is None else self._period() - (self._clock.monotonic() - last)
 
@@ -166,7 +167,7 @@ class Heartbeat:
         self._reported[name] = asked
 
     async def _write(self, name: str, conditions: tuple[NodeCondition, ...], in_use: tuple[str, ...] | None) -> None:
-        """A node's conditions, and the volumes that it uses unless that is the same."""
+        """Write a node's conditions, and its volumes in use unless unchanged (None)."""
         status: dict[str, Any] = {"conditions": codec.to_plain(conditions)}
         if in_use is not None:
             status["volumesInUse"] = list(in_use)

@@ -1,4 +1,4 @@
-"""The renewal of a node's lease: nothing but its time changes, every few seconds, for thousands of nodes."""
+"""Patch that renews a node's lease: only renewTime changes, every few seconds, for thousands of nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kubeloop.api.struct_patch import Overlay
 
 
 class Renewal(Overlay):
-    """A patch of a lease."""
+    """Patch of a lease."""
 
     part = "spec"
     uid = ""
@@ -24,7 +24,9 @@ class Renewal(Overlay):
 
     @property
     def document(self) -> dict[str, Any]:
+        """Body of the patch."""
         return {"spec": {"renewTime": self._time}}
 
     def laid_over(self, present: LeaseSpec) -> LeaseSpec:
+        """Return the spec with the new renewTime."""
         return msgspec.structs.replace(present, renew_time=self._time)

@@ -1,4 +1,4 @@
-"""What a node says of itself: its Node object, its conditions, its Lease. Pure."""
+"""Node object, conditions and Lease of a node. Pure."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from kubeloop.api.scalars.wire import MicroTime, Quantity, Time
 LEASE_NAMESPACE = "kube-node-lease"
 LEASE_SECONDS = 40
 KUBELET_PORT = 10250
-# What a pod may need that not every node can do; the scheduler looks for it.
+# Features for the scheduler's NodeDeclaredFeatures plugin.
 _FEATURES = ("RestartAllContainersOnContainerExits",)
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
-# Type, what it says when all is well, and when there is pressure.
+# Type, reason and message without and with pressure.
 _PRESSURES = (
     (
         "MemoryPressure",
@@ -57,7 +57,7 @@ _PRESSURES = (
 
 
 class NodeShape(msgspec.Struct, frozen=True, kw_only=True):
-    """What is the same for all nodes that are made together."""
+    """Properties common to all nodes that are created together."""
 
     cpu: str = "8"
     memory: str = "32Gi"
@@ -70,14 +70,14 @@ class NodeShape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Endpoint(NamedTuple):
-    """Where a node is found."""
+    """Address and port of a node's kubelet."""
 
     address: str
     port: int = KUBELET_PORT
 
 
 def node_object(name: str, endpoint: Endpoint, shape: NodeShape, now: datetime) -> Node:
-    """A node as it registers itself."""
+    """Return the Node that the agent registers."""
     system = architecture()
     labels = {
         "beta.kubernetes.io/arch": system,
@@ -112,9 +112,9 @@ def node_object(name: str, endpoint: Endpoint, shape: NodeShape, now: datetime) 
 
 
 def corrections(found: Node, made: Node) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Patches of a node's metadata and status, so that one that was there before tells what its agent would register.
+    """Return patches of metadata and status that update an existing node to what its agent would register.
 
-    What others have added to it stays.
+    Additions of others are kept.
     """
     said: dict[str, Any] = {}
     for part in ("labels", "annotations"):
@@ -128,7 +128,7 @@ def corrections(found: Node, made: Node) -> tuple[dict[str, Any], dict[str, Any]
 
 
 def architecture() -> str:
-    """This machine's, as labels name it."""
+    """Return the architecture of this machine, as in labels."""
     machine = platform.machine()
     return _ARCHITECTURES.get(machine, machine or "amd64")
 
@@ -136,7 +136,10 @@ def architecture() -> str:
 def conditions_of(
     pressures: Iterable[str], before: Iterable[NodeCondition], now: datetime, trouble: str = ""
 ) -> tuple[NodeCondition, ...]:
-    """The four conditions that a kubelet reports; pressures are named by type, trouble is why it isn't ready."""
+    """Return the four conditions that a kubelet reports.
+
+    `pressures` are types of conditions that are true, `trouble` is the reason why the node is not ready.
+    """
     old, moment = tuple(before), Time(format_time(now))
     made = []
     for type, (status, reason, message) in _said(frozenset(pressures), trouble).items():
@@ -156,14 +159,14 @@ def conditions_of(
 
 
 def is_said(conditions: Iterable[NodeCondition], pressures: Iterable[str], trouble: str = "") -> bool:
-    """Whether conditions tell of pressures and trouble as they are."""
+    """Return True if the conditions already report these pressures and this trouble."""
     told = {one.type: (one.status, one.reason, one.message) for one in conditions}
     return _said(frozenset(pressures), trouble).items() <= told.items()
 
 
 @lru_cache(maxsize=64)
 def _said(pressures: frozenset[str], trouble: str) -> dict[str, tuple[str, str, str]]:
-    """Status, reason and message of each condition, by type."""
+    """Return status, reason and message of each condition, by type."""
     said = {type: ("True", *bad) if type in pressures else ("False", *well) for type, well, bad in _PRESSURES}
     well = ("True", "KubeletReady", "kubelet is posting ready status")
     said["Ready"] = ("False", "KubeletNotReady", trouble) if trouble else well
@@ -171,6 +174,7 @@ def _said(pressures: frozenset[str], trouble: str) -> dict[str, tuple[str, str, 
 
 
 def lease_of(node: Node, now: datetime) -> Lease:
+    """Return the Lease of a node."""
     name = node.metadata.name
     owner = OwnerReference(api_version="v1", kind="Node", name=name, uid=node.metadata.uid)
     return Lease(

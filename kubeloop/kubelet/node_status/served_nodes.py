@@ -1,11 +1,11 @@
-"""Which nodes an agent serves, and how they are: read off the Node objects, so that anybody can change it by them.
+"""Nodes served by an agent and their simulated states, read from annotations of the Node objects.
 
-sim.kubeloop.io/node: ""                  the node is simulated, and the plane that simulates nodes serves it
-                      kubelet             it is simulated by a program of its own, which serves it by its name
-sim.kubeloop.io/state: stopped            it is switched off: nothing runs on it, nothing is heard from it
-                       partitioned        it runs on, but hears nothing and is not heard
-                       shutting-down      it ends its pods and takes no more
-sim.kubeloop.io/pressure: memory,disk,pid what it is short of; `memory:90s` is borne for so long
+sim.kubeloop.io/node: ""                  the node is simulated and served by the control plane's own agent
+                      kubelet             it is simulated by a separate program, which serves it by its name
+sim.kubeloop.io/state: stopped            it is off: nothing runs on it and it sends no heartbeats
+                       partitioned        its pods run on, but it is disconnected
+                       shutting-down      it terminates its pods and admits no more
+sim.kubeloop.io/pressure: memory,disk,pid thresholds that are met; `memory:90s` has a grace period
 sim.kubeloop.io/attach: never             no driver attaches a volume to it
 """
 
@@ -26,17 +26,19 @@ STOPPED, PARTITIONED, SHUTTING_DOWN = "stopped", "partitioned", "shutting-down"
 
 
 class NodeCache(Protocol):
-    """A cache of nodes, as far as it is read here."""
+    """Lister of nodes, as far as it is needed here."""
 
-    def get(self, namespace: str, name: str) -> Any | None: ...
+    def get(self, namespace: str, name: str) -> Any | None:
+        """Return a node, or None."""
 
-    def list(self) -> Any: ...
+    def list(self) -> Any:
+        """Return all nodes."""
 
     def __len__(self) -> int: ...
 
 
 class Roster:
-    """The nodes of an agent: those of some names, or else all that say that whoever simulates nodes may have them."""
+    """Nodes served by an agent: those with given names, or else all nodes annotated as simulated."""
 
     def __init__(self, nodes: NodeCache, clock: Clock, names: frozenset[str] = frozenset()) -> None:
         self._nodes = nodes
@@ -51,47 +53,49 @@ class Roster:
         return (node for node in self._nodes.list() if self.serves(node))
 
     def serves(self, node: Node) -> bool:
-        """Whether a node is one of these."""
+        """Return True if the agent serves the node."""
         if self._names:
             return node.metadata.name in self._names
         return node.metadata.annotations.get(SERVED) == ""
 
     def get(self, name: str) -> Node | None:
-        """A node that is served, whatever its state."""
+        """Return a served node in any state, or None."""
         node: Node | None = self._nodes.get("", name)
         return node if node is not None and self.serves(node) else None
 
     def reachable(self, name: str) -> Node | None:
+        """Return a served node that runs and is connected, or None."""
         node = self.get(name)
         return node if node is not None and not self.state_of(node) else None
 
     def state_of(self, node: Node) -> str:
-        """Empty for a node that runs and is in touch."""
+        """Return the simulated state; empty for a node that runs and is connected."""
         said = node.metadata.annotations.get(STATE, "")
         return "" if said == SHUTTING_DOWN else said
 
     def is_shutting_down(self, node: Node) -> bool:
+        """Return True if the node is shutting down."""
         return node.metadata.annotations.get(STATE) == SHUTTING_DOWN
 
     def pressures_of(self, node: Node) -> list[str]:
-        """The types of the conditions that are true: of what it is short, or was until some minutes ago."""
+        """Return the types of the pressure conditions that are true, including the transition period."""
         return self._pressures.of(node)
 
     def urgent_pressure_of(self, node: Node) -> str | None:
-        """The type of the condition because of which pods have to go."""
+        """Return the pressure condition that requires evictions, or None."""
         return self._pressures.urgent(node)
 
     def attaches(self, node: Node) -> bool:
-        """Whether drivers attach volumes to it."""
+        """Return True if drivers attach volumes to the node."""
         return node.metadata.annotations.get(ATTACH) != NEVER
 
     def allocatable_of(self, name: str) -> Mapping[str, str]:
-        """What the pods of a node may take together."""
+        """Return the allocatable resources of a node."""
         node: Node | None = self._nodes.get("", name)
         return node.status.allocatable if node is not None else {}
 
     def networks_of(self, name: str) -> tuple[str, ...]:
-        """The networks that a node's pods were given, the first before others; none if they weren't."""
+        """Return the pod CIDRs of a node, the primary one first."""
         node: Node | None = self._nodes.get("", name)
         if node is None:
             return ()
@@ -99,5 +103,5 @@ class Roster:
 
 
 def is_served(node: Node) -> bool:
-    """Whether a node is simulated, by whomever."""
+    """Return True if a node is simulated by any agent."""
     return SERVED in node.metadata.annotations

@@ -1,4 +1,4 @@
-"""Lets the pods of a node that is shut down end: first all others, then the critical ones, each within its time."""
+"""Graceful node shutdown: terminates the pods of a node, critical ones last, each group within its grace period."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.informer.store import NODE
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
-# How long pods may take, as a kubelet is commonly told: so long in all, the last part for critical ones.
+# Total grace period in seconds, and the part reserved for critical pods; common kubelet settings.
 GRACE, CRITICAL_GRACE = 30.0, 10.0
 _TERMINATED = ("Terminated", "Pod was terminated in response to imminent node shutdown.")
 
 
 class Shutdown:
-    """Called for each node at its beat; `wake` lets a pod have its turn."""
+    """Node shutdown manager, called for each node at its heartbeat; `wake` queues a pod for sync."""
 
     def __init__(self, pods: Informer, roster: Roster, worker: PodWorker, clock: Clock) -> None:
         self._pods = pods
@@ -34,6 +34,7 @@ class Shutdown:
         self.wake: Callable[[ObjectKey], None] = lambda _: None
 
     def look_after(self, node: Node) -> None:
+        """Terminate the pods of a node that is shutting down."""
         name, now = node.metadata.name, self._clock.now()
         if not self._roster.is_shutting_down(node):
             self._began.pop(name, None)

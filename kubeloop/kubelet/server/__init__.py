@@ -1,1 +1,5 @@
-"""TODO: server."""
+"""Kubelet server: endpoints of a node, and access to containers for the API server.
+
+API server (same process) ──▶ dialer ──▶ Runtime (logs, exec, attach, portForward), endpoints
+cli kubelet port ──▶ authorization ──▶ endpoints ──▶ stats, reasons;  metrics_api serves metrics.k8s.io
+"""

@@ -1,4 +1,4 @@
-"""What nodes answer when an API server asks: for logs, for connections to containers, for pages of their own."""
+"""Access to nodes for the API server: logs, connections to containers, and kubelet endpoints."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ class NodeAccess:
         self._pages = pages
 
     def reaches(self, node: str) -> bool:
+        """Return True if the node is reachable."""
         return self._nodes.reachable(node) is not None
 
     async def logs(self, pod: Pod, container: str, options: LogOptions) -> AsyncIterator[bytes]:
+        """Yield the log of a container. Raises BadRequest with the kubelet's message if there is none."""
         why = why_no_log(pod, container, previous=options.previous)
         if why:
             raise bad_request(why)
@@ -32,26 +34,31 @@ class NodeAccess:
             yield piece
 
     def why_no_stream(self, pod: Pod, container: str) -> str:
-        """Why nobody can be connected to a container now, or to the pod if none is named; empty if it can be done."""
+        """Return the reason why a container, or the pod if none is named, cannot be connected to; or ""."""
         return why_no_stream(pod, container)
 
     async def opened(self, pod: Pod, container: str, wanted: Wanted) -> NodeAccess:
+        """Return the access for a connection. Raises `NodeRefused` if it is impossible."""
         why = self.why_no_stream(pod, container)
         if why:
             raise NodeRefused(500, why.encode())
         return self
 
     def close(self) -> None:
-        """Nothing was opened."""
+        """Do nothing, as no connection was opened."""
 
     async def execute(self, pod: Pod, container: str, command: tuple[str, ...], streams: Streams) -> int:
+        """Run a command in a container and return its exit code."""
         return await self._runtime.execute(pod, container, command, streams)
 
     async def attach(self, pod: Pod, container: str, streams: Streams) -> None:
+        """Connect streams to a container."""
         await self._runtime.attach(pod, container, streams)
 
     async def forward(self, pod: Pod, port: int, connection: Duplex) -> None:
+        """Serve a connection to a port of a pod."""
         await self._runtime.forward(pod, port, connection)
 
     async def page(self, node: str, request: NodeRequest) -> NodeAnswer:
+        """Return the response of a kubelet endpoint."""
         return await self._pages.answer(node, request)

@@ -1,6 +1,6 @@
-"""What a node shows at its own port, as the kubelet does: its pods, their logs and usage, its health.
+"""HTTP endpoints of a node's kubelet: pods, logs, usage, health.
 
-Connections (exec, attach, portForward) are whoever listens' business: they aren't pages.
+Streaming endpoints (exec, attach, portForward) are handled by the listening server, not here.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ Page = Callable[[str, NodeRequest, list[str]], Awaitable[NodeAnswer]]
 
 
 class Pages:
-    """Answers for every node of an agent, by the first word of a path."""
+    """Endpoints of every node of an agent, by the first path segment."""
 
     def __init__(self, pods: Informer, roster: Roster, runtime: Runtime, clock: Clock) -> None:
         self._pods = pods
         self._roster = roster
         self._runtime = runtime
         self._clock = clock
-        self.shown: Callable[[Pod], Pod] = lambda pod: pod  # as the agent knows it
+        self.shown: Callable[[Pod], Pod] = lambda pod: pod  # the pod with the status last reported
         self._statistics = Statistics(self._pods_on, runtime, clock)
         self._pages: dict[str, Page] = {
             "healthz": self._health,
@@ -58,7 +58,7 @@ class Pages:
         }
 
     async def answer(self, node: str, request: NodeRequest) -> NodeAnswer:
-        """The page that a request is about; a node that is off or cut off has none."""
+        """Return the response to a request; 503 for a node that is not reachable."""
         if self._roster.reachable(node) is None:
             return NodeAnswer(503, b"the node is not reachable\n")
         first, *rest = request.path.strip("/").split("/")
@@ -70,7 +70,7 @@ class Pages:
         return await page(node, request, rest)
 
     def pod(self, node: str, namespace: str, name: str, uid: str = "") -> Pod | None:
-        """A pod of a node."""
+        """Return a pod of a node, or None."""
         found: Pod | None = self._pods.get(namespace, name)
         if found is None or found.spec.node_name != node or uid not in ("", found.metadata.uid):
             return None
@@ -79,7 +79,7 @@ class Pages:
     def _pods_on(self, node: str) -> list[Pod]:
         return sorted(self._pods.by_index(NODE, node), key=lambda pod: (pod.metadata.namespace, pod.metadata.name))
 
-    # Pages.
+    # Endpoints.
 
     async def _health(self, node: str, request: NodeRequest, rest: list[str]) -> NodeAnswer:
         if rest and rest[0] not in _HEALTH:
@@ -128,7 +128,7 @@ class Pages:
         return NodeAnswer(200, msgspec.json.encode({"kubeletconfig": shown}), _JSON)
 
     async def _system_logs(self, node: str, request: NodeRequest, rest: list[str]) -> NodeAnswer:
-        """The files of a machine's log folder: there are none."""
+        """Return the listing of the log folder of the machine, which is empty."""
         if any(rest):
             return _NOT_FOUND
         return NodeAnswer(200, b"<!doctype html>\n<pre>\n</pre>\n", "text/html; charset=utf-8")
@@ -167,7 +167,7 @@ class Pages:
 
 
 class _Listener:
-    """Streams of a command that nobody speaks to, and whose every word is kept."""
+    """Streams of a command without input; collects its output."""
 
     def __init__(self) -> None:
         self.stdin = self.tty = False
@@ -176,12 +176,15 @@ class _Listener:
         self.said: list[bytes] = []
 
     async def read(self) -> bytes:
+        """Return no input."""
         return b""
 
     async def write(self, data: bytes) -> None:
+        """Collect output."""
         self.said.append(data)
 
     async def write_error(self, data: bytes) -> None:
+        """Collect error output."""
         self.said.append(data)
 
 

@@ -1,4 +1,4 @@
-"""metrics.k8s.io: what nodes and pods use, for `kubectl top` and the autoscaler, from what runtimes say."""
+"""metrics.k8s.io: usage of nodes and pods, for `kubectl top` and the autoscaler, from the runtime."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from kubeloop.kubelet.runtime import Runtime, Usage
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.informer.store import NODE
 
-# What a node uses for itself.
+# Usage of a node without pods.
 IDLE = Usage(50 * 10**6, 256 * 2**20)
 
 
 class MetricsGroup:
-    """The group's objects, made when asked for."""
+    """API group whose objects are computed on request."""
 
     resources = (NODES, PODS)
 
@@ -30,6 +30,7 @@ class MetricsGroup:
         self._clock = clock
 
     def objects(self, resource: Resource, namespace: str, name: str = "") -> Sequence[Mapping[str, Any]]:
+        """Return the metrics objects of a resource, optionally of one name."""
         made: Callable[[Any], dict[str, Any] | None]
         if resource.plural == "nodes":
             made, found = self._node, self._named_nodes(name)
@@ -50,7 +51,7 @@ class MetricsGroup:
         return () if pod is None else (pod,)
 
     def _node(self, node: Node) -> dict[str, Any] | None:
-        """Nothing is heard from a node that is off or cut off."""
+        """Return the metrics of a node; None for one that is not reachable."""
         if self._roster.state_of(node):
             return None
         usages = [IDLE]

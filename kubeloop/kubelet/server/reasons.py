@@ -1,4 +1,4 @@
-"""Why nobody can see or speak to a container now, in the kubelet's words. Pure."""
+"""Reasons why a container has no log or cannot be connected to, with the kubelet's messages. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PENDING = {
 
 
 def why_no_log(pod: Pod, container: str, *, previous: bool) -> str:
-    """Why a container has no log to read, in the kubelet's words; empty if it has."""
+    """Return the reason why a container has no log; empty if it has one."""
     name, status = pod.metadata.name, _status(pod, container)
     if status is None:
         return f'container "{container}" in pod "{name}" is not available'
@@ -28,7 +28,7 @@ def why_no_log(pod: Pod, container: str, *, previous: bool) -> str:
 
 
 def why_no_stream(pod: Pod, container: str) -> str:
-    """Why nobody can be connected to a container, or to a pod if none is named; empty if it can be done."""
+    """Return the reason why a container, or the pod if none is named, cannot be connected to; or ""."""
     meta = pod.metadata
     if not container:
         is_up = pod.status.pod_ips and pod.status.phase not in ("Succeeded", "Failed")

@@ -1,4 +1,4 @@
-"""What a node tells of its usage: the kubelet's metrics and its summary, from what the runtime says."""
+"""Usage statistics of a node: kubelet metrics and the summary API, from the runtime."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _GIGA = 10**9
 
 
 class Measured(NamedTuple):
-    """A running container and what it uses."""
+    """Running container with its usage."""
 
     pod: Pod
     container: str
@@ -27,17 +27,18 @@ class Measured(NamedTuple):
     usage: Usage
 
     def cpu_nanoseconds(self, now: datetime) -> int:
-        """All that it has used since it began."""
+        """Return the cpu time used since the start."""
         return int(self.usage.cpu_nanocores * max((now - self.started_at).total_seconds(), 0.0))
 
     @property
     def labels(self) -> str:
+        """Metric labels."""
         meta = self.pod.metadata
         return f'container="{self.container}",namespace="{meta.namespace}",pod="{meta.name}"'
 
 
 class Statistics:
-    """Figures of the nodes of an agent, made when asked for."""
+    """Statistics of the nodes of an agent, computed on request."""
 
     def __init__(self, pods_on: Callable[[str], list[Pod]], runtime: Runtime, clock: Clock) -> None:
         self._pods_on = pods_on
@@ -46,6 +47,7 @@ class Statistics:
         self._began = clock.now()
 
     def kubelet_metrics(self, node: str) -> str:
+        """Return `/metrics`."""
         pods = self._pods_on(node)
         states = {"created": 0, "exited": 0, "running": 0}
         for pod in pods:
@@ -68,7 +70,7 @@ class Statistics:
         )
 
     def resource_metrics(self, node: str) -> str:
-        """What a metrics server reads."""
+        """Return `/metrics/resource`, read by metrics-server."""
         now, found = self._clock.now(), list(self._measured(node))
         pods = _by_pod(found)
         cpu = int(IDLE.cpu_nanocores * (now - self._began).total_seconds())
@@ -106,6 +108,7 @@ class Statistics:
         )
 
     def container_metrics(self, node: str) -> str:
+        """Return `/metrics/cadvisor`."""
         now, found = self._clock.now(), list(self._measured(node))
         cpu = [(f'cpu="total",{one.labels}', one.cpu_nanoseconds(now) / _GIGA) for one in found]
         memory = [(one.labels, one.usage.memory_bytes) for one in found]
@@ -118,7 +121,7 @@ class Statistics:
         )
 
     def summary(self, node: Node) -> dict[str, Any]:
-        """`/stats/summary`."""
+        """Return `/stats/summary`."""
         now, name = self._clock.now(), node.metadata.name
         found = list(self._measured(name))
         began = parse_time(node.metadata.creation_timestamp) if node.metadata.creation_timestamp else now
@@ -207,7 +210,7 @@ def _state(status: ContainerStatus) -> str:
 
 
 def _metric(name: str, kind: str, samples: Iterable[tuple[str, float]]) -> Iterator[str]:
-    """The lines of a metric: what it is, then its values by labels."""
+    """Yield the lines of a metric: its type, then its values by labels."""
     yield f"# TYPE {name} {kind}\n"
     for labels, value in samples:
         yield f"{name}{{{labels}}} {value:.17g}\n" if labels else f"{name} {value:.17g}\n"

@@ -1,7 +1,7 @@
-"""A runtime that runs nothing and behaves as if it did: what containers do is read off their commands and a script.
+"""Simulated runtime: runs nothing, and derives the behavior of containers from their commands and a script.
 
 script (annotations, stage file) ─┐
-command, image ───────────────────┴▶ course of a run: when it starts, ends and with which code ──▶ observe(now)
+command, image ───────────────────┴▶ plan of a run: its start, exit time and exit code ──▶ observe(now)
 
-Nothing waits: a run's course is known when it begins, and what is seen of it depends on the clock alone.
+Nothing waits: the plan of a run is fixed at its start, and an observation depends on the clock alone.
 """

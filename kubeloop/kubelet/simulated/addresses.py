@@ -1,4 +1,4 @@
-"""Addresses of simulated nodes and pods: each pod one of each of its node's networks, none twice at a time."""
+"""Addresses of simulated nodes and pods: each pod gets a unique one from each pod CIDR of its node."""
 
 from __future__ import annotations
 
@@ -6,35 +6,36 @@ from collections.abc import Callable, Iterable
 from hashlib import sha256
 from ipaddress import IPv4Network, IPv6Network, ip_network
 
-# A network of 256 addresses for each of 32,768 nodes, where nobody has given a node its own.
+# A network of 256 addresses for each of 32,768 nodes, for nodes without pod CIDRs.
 _PODS = ip_network("10.128.0.0/9")
 _NODES = ip_network("172.16.0.0/12")
 _SIZE = 256
-# Of a network that is larger, only so many addresses are looked through.
+# Limit of addresses that are searched in a network.
 _LARGEST = 1 << 16
 
 Network = IPv4Network | IPv6Network
 
 
 def node_address(number: int) -> str:
-    """The address of the n-th node, counted from 1."""
+    """Return the address of the n-th node, counted from 1."""
     return str(_NODES[number])
 
 
 def address_of_name(name: str) -> str:
-    """An address for a node that nobody counts, the same whenever it is asked for."""
-    low = int(_NODES.num_addresses / 2)  # the first half is for those that are counted
+    """Return a constant address for a node without a number, derived from its name."""
+    low = int(_NODES.num_addresses / 2)  # the first half is for numbered nodes
     return str(_NODES[low + int.from_bytes(sha256(name.encode()).digest()[:4], "big") % low])
 
 
 class _Pool:
-    """The addresses of one node's pods, the network's own and the gateway's apart."""
+    """Pod addresses of one node, except for the network and gateway addresses."""
 
     def __init__(self, network: Network) -> None:
         self._network = network
         self._next = 2
 
     def take(self, taken: set[str]) -> str:
+        """Return a free address and mark it as used. Raises `OverflowError`."""
         size = min(self._network.num_addresses, _LARGEST)
         for _ in range(size):
             address = str(self._network[self._next])
@@ -46,31 +47,32 @@ class _Pool:
 
 
 class Addresses:
-    """All pods' addresses; `networks_of` tells the networks that a node was given, if it was."""
+    """Addresses of all pods; `networks_of` returns the pod CIDRs of a node, if it has any."""
 
     def __init__(self, networks_of: Callable[[str], Iterable[str]]) -> None:
         self._networks_of = networks_of
         self._pools: dict[str, list[_Pool]] = {}
         self._first = 0
-        # Of all nodes: after a restart a node may have another network than the one its pods are from.
+        # For all nodes together: after a restart a node may have another CIDR than its pods' addresses.
         self._taken: set[str] = set()
 
     def apart(self, name: str) -> None:
-        """Begin elsewhere than others who have no networks of their nodes' own either: where a name says."""
+        """Start at an offset derived from a name, to differ from other agents without pod CIDRs."""
         self._first = int.from_bytes(sha256(name.encode()).digest()[:4], "big")
 
     def take(self, node: str) -> tuple[str, ...]:
-        """Free addresses on a node, one of each network."""
+        """Allocate addresses on a node, one of each pod CIDR."""
         pools = self._pools.get(node)
         if pools is None:
             pools = self._pools[node] = [_Pool(one) for one in self._networks(node, len(self._pools))]
         return tuple(pool.take(self._taken) for pool in pools)
 
     def claim(self, addresses: Iterable[str]) -> None:
-        """Addresses that a pod has already."""
+        """Reserve addresses that a pod already has."""
         self._taken.update(addresses)
 
     def release(self, addresses: Iterable[str]) -> None:
+        """Release addresses."""
         self._taken.difference_update(addresses)
 
     def _networks(self, node: str, number: int) -> list[Network]:

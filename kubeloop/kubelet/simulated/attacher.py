@@ -1,10 +1,10 @@
-"""A volume that is to be attached to a simulated node is attached at once: whatever its driver, there is no disk.
+"""Sets VolumeAttachments of simulated nodes to attached at once, as there is no disk.
 
 Watches: volume attachments, nodes.
 Owns: nothing.
-Writes: `attached` in the status of attachments to simulated nodes, unless the node says that it shall not be.
+Writes: `attached` in the status of attachments to simulated nodes, unless the node's annotation forbids it.
 Wakes itself: never.
-Differs from upstream: stands for every driver's external attacher. It takes no finalizer: what is deleted is detached.
+Differs from upstream: replaces the external attacher of every driver. It sets no finalizer: deletion is detachment.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ _WORKERS: Final = 16
 
 
 def wire(client: Client, informers: Informers, nodes: Informer, roster: Roster, clock: Clock) -> Controller[ObjectKey]:
+    """Return the controller of the attacher."""
     attachments = informers.of(resource_of_class(VolumeAttachment))
     attachments.add_indexer(ATTACHMENTS_BY_NODE, node_of_attachment)
     attacher = Attacher(client, attachments, roster)
@@ -40,16 +41,20 @@ def wire(client: Client, informers: Informers, nodes: Informer, roster: Roster, 
 
 
 class Attacher:
+    """Reconciles volume attachments of simulated nodes."""
+
     def __init__(self, client: Client, attachments: Informer, roster: Roster) -> None:
         self._client = client
         self._attachments = attachments
         self._roster = roster
 
     def on(self, node: str) -> Iterable[VolumeAttachment]:
+        """Return the attachments of a node."""
         found: Iterable[VolumeAttachment] = self._attachments.by_index(ATTACHMENTS_BY_NODE, node)
         return found
 
     async def reconcile(self, key: ObjectKey) -> None:
+        """Set an attachment to attached."""
         one: VolumeAttachment | None = self._attachments.get("", key.name)
         if one is None or one.status.attached or one.metadata.deletion_timestamp is not None:
             return

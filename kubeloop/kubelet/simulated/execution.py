@@ -1,4 +1,4 @@
-"""What a command that somebody runs in a simulated container answers."""
+"""Executes commands in simulated containers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NO_ROOM = "no room is left in a simulated container"
 
 
 class Surroundings(NamedTuple):
-    """What commands of one container share."""
+    """State shared by the commands of one container."""
 
     hostname: str
     variables: Mapping[str, str]
@@ -28,18 +28,18 @@ class Surroundings(NamedTuple):
 
 
 async def execute(command: Sequence[str], around: Surroundings, streams: Streams) -> int:
-    """Run a command; its exit code."""
+    """Run a command and return its exit code."""
     return await _Commands(around, streams).run(command)
 
 
 def is_interactive(command: Sequence[str]) -> bool:
-    """Whether a command waits for somebody's input: a shell without a script, or `cat`. Images' own are taken to be."""
+    """Return True if a command reads input: a shell without a script, or `cat`; also an image's default command."""
     name = _base(command[0]) if command else "sh"
     return (name in SHELLS and len(command) < 2) or (name == "cat" and len(command) == 1)
 
 
 class _Exit(Exception):
-    """A shell is told to end."""
+    """Raised to end a shell."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
@@ -47,13 +47,13 @@ class _Exit(Exception):
 
 
 class _Commands:
-    """The commands that are understood, each by its name; what nobody understands says so, as a shell would."""
+    """Supported commands by name; others report an error as a shell would."""
 
     def __init__(self, around: Surroundings, streams: Streams) -> None:
         self._around = around
         self._streams = streams
         self._terminal = Terminal(streams)
-        self._captured: list[bytes] | None = None  # output that goes to a file
+        self._captured: list[bytes] | None = None  # output redirected to a file
         self._known: dict[str, Callable[[Sequence[str]], Awaitable[int]]] = {
             "cat": self._cat,
             "env": self._env,
@@ -71,6 +71,7 @@ class _Commands:
         }
 
     async def run(self, words: Sequence[str]) -> int:
+        """Run a command and return its exit code."""
         if not words:
             return 0
         name, arguments = _base(words[0]), words[1:]
@@ -120,7 +121,7 @@ class _Commands:
         return await self._keep(path, before + b"".join(captured)) or code
 
     def _expanded(self, word: str) -> str:
-        """Variables that are known are put in; others stay, since nobody knows what they would be."""
+        """Expand known variables; unknown ones stay, as their values are not known."""
         known = self._around.variables
         return _VARIABLE.sub(lambda found: known.get(found[1] or found[2], found[0]), word)
 
@@ -193,7 +194,7 @@ class _Commands:
         return max([await self._keep(name, data) for name in arguments if not name.startswith("-")], default=0)
 
     async def _test(self, arguments: Sequence[str]) -> int:
-        """`-d`, `-f` and `-e`; all else is true."""
+        """Evaluate `-d`, `-f` and `-e`; everything else is true."""
         if len(arguments) != 2:
             return 0
         how, path = arguments
@@ -209,7 +210,7 @@ class _Commands:
         return 0
 
     async def _tar(self, arguments: Sequence[str]) -> int:
-        """As `kubectl cp` calls it: from or to a pipe."""
+        """Pack to or unpack from a pipe, as called by `kubectl cp`."""
         arguments = [one for one in arguments if not one.startswith("--")]
         mode, rest = (arguments[0].lstrip("-") if arguments else ""), list(arguments[1:])
         folder = rest[rest.index("-C") + 1] if "-C" in rest[:-1] else "/"
@@ -229,7 +230,7 @@ class _Commands:
         return 0
 
     async def _other(self, words: Sequence[str]) -> int:
-        """What a container's own command line may be, too: it takes its time and says its lines."""
+        """Run any other command by its simulated behavior, with its duration and output."""
         course = course_of(words)
         if course.seconds is None and not course.lines and _base(words[0]) != "sleep":
             await self._complain(f"{_base(words[0])}: not found in a simulated container")
@@ -240,12 +241,12 @@ class _Commands:
             past = at
             await self._say(f"{text}\n".encode())
         if course.seconds is None:
-            await asyncio.Event().wait()  # until the one who waits for it has had enough
+            await asyncio.Event().wait()  # until the client gives up
         else:
             await asyncio.sleep(course.seconds - past)
         return course.exit_code
 
-    # Within.
+    # Helpers.
 
     async def _say(self, data: bytes) -> None:
         if self._captured is not None:

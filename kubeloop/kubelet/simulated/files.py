@@ -1,4 +1,4 @@
-"""What somebody put into a simulated container: a few files, kept for as long as its run."""
+"""Files of a simulated container, kept in memory for the duration of its run."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import io
 import posixpath
 import tarfile
 
-LARGEST = 16 << 20  # of all files of a container together
+LARGEST = 16 << 20  # limit of all files of a container together, in bytes
 _FOLDERS = ("/", "/bin", "/etc", "/home", "/root", "/tmp", "/usr", "/var")
 
 
 class Full(Exception):
-    """No room is left."""
+    """Raised if the size limit is exceeded."""
 
 
 class Files:
-    """Files by their whole path, and the folders that were made."""
+    """Files by absolute path, and folders."""
 
     def __init__(self) -> None:
         self._files: dict[str, bytes] = {}
@@ -23,9 +23,11 @@ class Files:
         self._size = 0
 
     def read(self, path: str) -> bytes | None:
+        """Return the content of a file, or None."""
         return self._files.get(whole(path))
 
     def write(self, path: str, data: bytes) -> None:
+        """Write a file and create its folders. Raises `Full`."""
         path = whole(path)
         size = self._size - len(self._files.get(path, b"")) + len(data)
         if size > LARGEST:
@@ -35,13 +37,14 @@ class Files:
         self.make_folder(posixpath.dirname(path))
 
     def make_folder(self, path: str) -> None:
+        """Create a folder and its parents."""
         path = whole(path)
         while path not in self._folders:
             self._folders.add(path)
             path = posixpath.dirname(path)
 
     def remove(self, path: str) -> bool:
-        """Take away a file, or a folder with all that is in it; whether there was one."""
+        """Remove a file, or a folder with its contents; return False if there was none."""
         path = whole(path)
         gone = [one for one in self._files if one == path or one.startswith(f"{path}/")]
         for one in gone:
@@ -51,21 +54,22 @@ class Files:
         return bool(gone or folders)
 
     def is_folder(self, path: str) -> bool:
+        """Return True if the path is a folder."""
         return whole(path) in self._folders
 
     def names_in(self, path: str) -> list[str]:
-        """What is directly in a folder."""
+        """Return the names directly in a folder, sorted."""
         path = whole(path)
         inside = (one for one in (*self._files, *self._folders) if one != "/" and posixpath.dirname(one) == path)
         return sorted(posixpath.basename(one) for one in inside)
 
     def below(self, path: str) -> list[str]:
-        """A file, or all files under a folder."""
+        """Return the file, or all files under a folder."""
         path = whole(path)
         return sorted(one for one in self._files if one == path or one.startswith(f"{path.rstrip('/')}/"))
 
     def packed(self, path: str) -> bytes | None:
-        """A tar archive of a file or folder; None if there is none."""
+        """Return a tar archive of a file or folder; None if there is none."""
         if self.read(path) is None and not self.is_folder(path):
             return None
         made = io.BytesIO()
@@ -82,7 +86,7 @@ class Files:
         return made.getvalue()
 
     def unpack(self, archive: bytes, folder: str) -> None:
-        """Raises `tarfile.TarError`, or `Full`."""
+        """Unpack a tar archive into a folder. Raises `tarfile.TarError`, or `Full`."""
         with tarfile.open(fileobj=io.BytesIO(archive)) as found:
             for entry in found:
                 path = posixpath.join(whole(folder), entry.name)
@@ -93,5 +97,5 @@ class Files:
 
 
 def whole(path: str) -> str:
-    """A path from the root, where every command begins."""
+    """Return an absolute path; relative paths start at the root."""
     return posixpath.normpath(posixpath.join("/", path))

@@ -1,4 +1,4 @@
-"""How hooks of simulated containers go: exec as its command does, sleep as long as it says, others at once. Pure."""
+"""Behavior of lifecycle hooks of simulated containers: exec as its command, sleep as given, others at once. Pure."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from kubeloop.kubelet.simulated.script import Script
 from kubeloop.kubelet.simulated.shell import course_of
 from kubeloop.kubelet.sync.containers import pod_text
 
-# How long a hook takes that doesn't end by itself: longer than anybody waits.
+# Duration in seconds of a hook that does not end: longer than any client waits.
 _ENDLESS = 10 * 365 * 86400.0
 
 
 class HookCourse(NamedTuple):
-    """How a hook goes."""
+    """Duration and failure of a hook."""
 
     seconds: float
-    failure: str = ""  # why it fails when its time is over, in the kubelet's words
-    needs_container: bool = False  # it fails, too, if the container ends before it
+    failure: str = ""  # error after its duration, with the kubelet's message
+    needs_container: bool = False  # it also fails if the container exits before it
 
 
 def after_start(hook: LifecycleHandler, pod: Pod, container: Container, script: Script | None) -> HookCourse:
-    """How a postStart hook goes."""
+    """Return the behavior of a postStart hook."""
     return _course(hook, pod, container, script.text("fail-post-start") if script is not None else "")
 
 
 def before_stop(hook: LifecycleHandler, pod: Pod, container: Container, script: Script | None) -> HookCourse:
-    """How a preStop hook goes."""
+    """Return the behavior of a preStop hook."""
     return _course(hook, pod, container, script.text("fail-pre-stop") if script is not None else "")
 
 
@@ -50,7 +50,7 @@ def _course(hook: LifecycleHandler, pod: Pod, container: Container, scripted: st
 
 
 def _shown(hook: LifecycleHandler) -> str:
-    """A handler of a kind that nobody runs, as the kubelet prints it."""
+    """Return an unsupported handler as the kubelet prints it."""
     at, socket = hook.tcp_socket, "nil"
     if at is not None:
         port = f"{{0 {at.port} }}" if isinstance(at.port, int) else f"{{1 0 {at.port}}}"

@@ -1,4 +1,4 @@
-"""The logs of simulated containers: what their commands would have written by now."""
+"""Logs of simulated containers: the output that their commands would have written by now."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kubeloop.kubelet.simulated.process import Entry, Process
 
 
 async def log_of(process: Process, pod: Pod, options: LogOptions, clock: Clock) -> AsyncIterator[bytes]:
-    """Whole lines; with `follow`, until the container ends."""
+    """Yield the log in whole lines; with `follow`, until the container exits."""
     left = options.limit_bytes
     shown = _asked_for(process.written(clock.now(), presence_of(process, pod)), options)
     async for entry in _all(shown, process, pod, options.follow, clock):
@@ -34,7 +34,7 @@ async def _all(shown: list[Entry], process: Process, pod: Pod, follow: bool, clo
 
 
 async def lines_after(count: int, process: Process, pod: Pod, clock: Clock) -> AsyncIterator[Entry]:
-    """What a container writes after its first lines, as it does, until it ends."""
+    """Yield the lines after the first `count` as they are written, until the container exits."""
     while True:
         now = clock.now()
         written = process.written(now, presence_of(process, pod))
@@ -47,13 +47,13 @@ async def lines_after(count: int, process: Process, pod: Pod, clock: Clock) -> A
 
 
 def presence_of(process: Process, pod: Pod) -> str:
-    """What a container says of itself that has nothing else to say."""
+    """Return the log line of a container without any other output."""
     meta, container = pod.metadata, process.container
     return f"simulated container {container.name} of pod {meta.namespace}/{meta.name} runs {container.image}"
 
 
 def _asked_for(entries: list[Entry], options: LogOptions) -> list[Entry]:
-    """The last lines, as far back as is asked for."""
+    """Return the entries selected by since and tailLines."""
     found = [one for one in entries if options.since is None or one[0] >= options.since]
     if options.tail_lines is None:
         return found

@@ -1,6 +1,6 @@
-"""What listens in simulated containers: on each port that a container names, something that tells where one has got to.
+"""Servers of simulated containers: each port of a container answers.
 
-HTTP requests are answered with a page; whatever else comes is sent back.
+HTTP requests get a page that names the container; any other data is echoed.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _LARGEST_HEAD = 64 << 10
 
 
 def listener_on(pod: Pod, port: int) -> Container | None:
-    """The container that has a port."""
+    """Return the container that listens on a port, or None."""
     return next((one for one in all_of(pod) if port in ports_of(one)), None)
 
 
 def ports_of(container: Container) -> set[int]:
-    """The ports that a container names: those that it says it has, and those at which it is probed."""
+    """Return the ports of a container: declared ones, and those of its probes."""
     found = {one.container_port for one in container.ports}
     named = {one.name: one.container_port for one in container.ports if one.name}
     for probe in (container.startup_probe, container.liveness_probe, container.readiness_probe):
@@ -42,13 +42,14 @@ def _port_of(probe: Probe) -> int | str | None:
 
 
 def page_of(pod: Pod, container: Container, port: int, path: str) -> bytes:
+    """Return the response body."""
     meta = pod.metadata
     where = f"simulated container {container.name} of pod {meta.namespace}/{meta.name} on node {pod.spec.node_name}"
     return f"{where}, port {port}: {path}\n".encode()
 
 
 async def serve(pod: Pod, container: Container, port: int, connection: Duplex) -> None:
-    """Answer on a connection until its other end has nothing more to say."""
+    """Serve a connection until the other end closes it."""
     held = b""
     while True:
         if not _may_be_http(held):
@@ -74,12 +75,12 @@ def _may_be_http(data: bytes) -> bool:
 
 
 async def _answer(pod: Pod, container: Container, port: int, connection: Duplex, held: bytes) -> tuple[bytes, bool]:
-    """Answer one request; what came behind it, and whether another may follow."""
+    """Answer one request; return the remaining data, and whether another request may follow."""
     head, _, rest = held.partition(_HEAD_END)
     head += b"\r\n"
     length = _LENGTH.search(head)
     missing = (int(length[1]) if length is not None else 0) - len(rest)
-    while missing > 0:  # nobody reads the body, but it has to come before the next request
+    while missing > 0:  # the body is discarded, but must be read before the next request
         piece = await connection.read()
         if not piece:
             return b"", False

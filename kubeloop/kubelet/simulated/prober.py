@@ -1,4 +1,4 @@
-"""How simulated containers answer probes: well, except when their script says otherwise. Pure."""
+"""Probe results of simulated containers: success, except where the script says otherwise. Pure."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _WELL = ProbeAnswer(True, holds_forever=True)
 
 
 def answer(kind: ProbeKind, probe: Probe, script: Script | None, started_at: datetime, now: datetime) -> ProbeAnswer:
-    """The answer now, and until when it stays the same."""
+    """Return the result now, and until when it is valid."""
     failing = script.intervals(f"fail-{kind}") if script is not None else ()
     if not failing:
         return _WELL
     elapsed = (now - started_at).total_seconds()
     fails = any(begin <= elapsed and (end is None or elapsed < end) for begin, end in failing)
-    if fails:  # each is told of, so each is asked for
+    if fails:  # each failure is reported, so each probe is run
         return ProbeAnswer(False, _complaint(probe))
     turn = _next_turn(failing, elapsed)
     if turn is None:
@@ -32,7 +32,7 @@ def _next_turn(intervals: tuple[Interval, ...], elapsed: float) -> float | None:
 
 
 def _complaint(probe: Probe) -> str:
-    """What the kubelet says of a probe that failed in the most ordinary way."""
+    """Return the kubelet's output for the most common failure of a probe."""
     if probe.http_get is not None:
         return "HTTP probe failed with statuscode: 500"
     if probe.grpc is not None:

@@ -1,4 +1,4 @@
-"""One simulated run of a container: its course is fixed at the start, and changed only by who ends it."""
+"""Simulated run of a container: planned at its start, changed only by stopping or resizing it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from kubeloop.kubelet.sync.termination import LEAST_GRACE
 
 KILLED = 137
 _MESSAGE_PATH = "/dev/termination-log"
-# Of a termination message, and of a log's end in its place.
+# Limits of the termination message, and of the end of the log in its place.
 _LONGEST_MESSAGE, _LOG_LINES, _LOG_BYTES = 4096, 80, 2048
 
-Entry = tuple[datetime, str]  # a line of a log
+Entry = tuple[datetime, str]  # time and text of a log line
 
 
 class Process:
-    """A run; `seen_at` tells what there is of it at a moment."""
+    """Run of a container; observed at a moment by `seen_at`."""
 
     __slots__ = (
         "_broken_hooks",
@@ -62,34 +62,34 @@ class Process:
         self.image_id = image_id
         self.created_at = self.starts_at = created_at
         self.script: Script | None = None
-        self.found: Found | None = None  # what its variables have from elsewhere
-        self.files: Files | None = None  # once somebody has looked into it
+        self.found: Found | None = None  # values of ConfigMaps and Secrets for its environment
+        self.files: Files | None = None  # created on first access
         self.lines: tuple[Line, ...] = ()
         self.of_present_sandbox = True
         self.put_aside = False
-        self._changed: asyncio.Event | None = None  # there while somebody waits
+        self._changed: asyncio.Event | None = None  # exists while a task waits
         self._ends_at: datetime | None = None
         self._exit_code = 0
         self._reason = ""
         self._stopping = False
-        self._warned = False  # its preStop hook was begun ahead of its end
+        self._warned = False  # its preStop hook was started before the stop
         self._stop_hook: HookCourse | None = None
         self._stop_hook_until: datetime | None = None
-        self._broken_hooks = 0  # preStop hooks that were broken off for another one
+        self._broken_hooks = 0  # preStop hooks aborted because another one was started
         self._message = ""
-        self._hook_until: datetime | None = None  # when its postStart hook is over, if it has one
+        self._hook_until: datetime | None = None  # end of its postStart hook, if it has one
         self._hook_failure = ""
         self.resources = container.resources
-        self._resized_at: datetime | None = None  # when it gets what its container has in the spec
+        self._resized_at: datetime | None = None  # when the resize takes effect
 
     def resize(self, container: Container, now: datetime) -> None:
-        """Give it other resources, once the delay is over that its script says."""
+        """Change the resources after the delay of the script."""
         delay = (self.script.seconds("resize-delay") if self.script is not None else None) or 0.0
         self.container = container
         self._resized_at = now + timedelta(seconds=delay)
 
     def follow(self, script: Script | None) -> None:
-        """Take the course that the command and the script, if there is one, give."""
+        """Plan the run by the command and the script, if there is one."""
         course = course_of((*self.container.command, *self.container.args))
         if script is not None:
             course = _scripted(course, script)
@@ -106,26 +106,26 @@ class Process:
             self._ends_at = self.starts_at + timedelta(seconds=course.seconds)
 
     def begin_hook(self, hook: HookCourse) -> None:
-        """It counts as running once its postStart hook is over, which may fail."""
+        """Start the postStart hook; the run counts as running once it is over, and the hook may fail."""
         self._hook_until = self.starts_at + timedelta(seconds=hook.seconds)
         self._hook_failure = hook.failure
 
     def end(self, at: datetime, exit_code: int, reason: str = "") -> None:
-        """Let it end at a moment, unless it has by then."""
+        """Exit at a time, unless the run exits earlier."""
         if self._ends_at is None or at < self._ends_at:
             self._ends_at, self._exit_code, self._reason = at, exit_code, reason
             if self._changed is not None:
                 self._changed.set()
 
     def warn(self, now: datetime, hook: HookCourse) -> None:
-        """Begin its preStop hook ahead of its end."""
+        """Start the preStop hook before the stop."""
         self._warned = True
         self._begin_stop_hook(now, hook)
 
     def stop(self, now: datetime, hook: HookCourse | None, grace: float) -> None:
-        """Let it end as one that was told to: its hook may take all the grace, then it has what is left, or a little.
+        """Stop the run: the hook may take the whole grace period, then the process has the rest or a minimum.
 
-        Of the time that the hook has taken only whole seconds are counted.
+        Of the hook's duration only whole seconds are subtracted.
         """
         script = self.script
         if hook is not None and not self._warned:
@@ -156,7 +156,7 @@ class Process:
         return self._broken_hooks + fails
 
     def changes_after(self, now: datetime) -> datetime | None:
-        """The next moment at which it is otherwise."""
+        """Return the time of the next change, or None."""
         if self.starts_at > now:
             return self.starts_at
         if self._hook_until is not None and self._hook_until > now:
@@ -167,15 +167,16 @@ class Process:
         return min((one for one in moments if one is not None and one > now), default=None)
 
     def is_alive(self, now: datetime) -> bool:
+        """Return True if the run has not exited."""
         return self._ends_at is None or self._ends_at > now
 
     def written(self, now: datetime, otherwise: str) -> list[Entry]:
-        """What it has written by now; a text if it is one of which nothing is known."""
+        """Return the log entries written by now; `otherwise` is the line of a run without known output."""
         until = now if self._ends_at is None else min(now, self._ends_at)
         return [one for one in self._entries(otherwise) if one[0] <= until]
 
     async def news(self, now: datetime) -> None:
-        """Return when it has ended or written something, or will end at another time than it would have."""
+        """Wait until the run exits, writes output, or its exit time changes."""
         due = [moment for moment, _ in self._entries("") if moment > now]
         if self._ends_at is not None:
             due.append(self._ends_at)
@@ -189,7 +190,7 @@ class Process:
         self._changed = None
 
     def _last_words(self) -> str:
-        """Its termination message: what it wrote to the file for it, or, if it asks for that, the end of its log."""
+        """Return the termination message: of its file, or the end of the log under FallbackToLogsOnError."""
         if self._message:
             return self._message[:_LONGEST_MESSAGE]
         wanted = self.container.termination_message_policy == "FallbackToLogsOnError"
@@ -203,6 +204,7 @@ class Process:
         return [(self.starts_at + timedelta(seconds=at), text) for at, text in lines]
 
     def seen_at(self, now: datetime) -> Run:
+        """Return the run as observed at a moment."""
         if self._resized_at is not None and self._resized_at <= now:
             self.resources, self._resized_at = self.container.resources, None
         over = self._ends_at is not None and self._ends_at <= now
@@ -233,7 +235,7 @@ class Process:
 
 
 def _scripted(course: Course, script: Script) -> Course:
-    """A course as a script changes it."""
+    """Return the behavior with the changes of a script."""
     seconds, code = script.seconds("exit-after"), script.number("exit-code")
     lines = course.lines
     if text := script.text("log"):

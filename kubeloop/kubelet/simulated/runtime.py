@@ -1,4 +1,4 @@
-"""The simulated runtime: pods whose containers have a course instead of processes."""
+"""Simulated runtime: pods whose containers have planned runs instead of processes."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
 SCHEME = "sim://"
 EPOCH = datetime.fromtimestamp(0, UTC)
-_KEPT = 2  # runs of a container: the present one, and the one before it
-# What a container is told to have died of when its node was switched off.
+_KEPT = 2  # runs kept per container: the current and the previous one
+# Exit code and reason of containers whose node was stopped.
 _LOST = (255, "Unknown")
 
 
 class _SimulatedPod:
-    """What there is of one pod."""
+    """State of one pod."""
 
     __slots__ = ("addresses", "node", "processes", "ready")
 
     def __init__(self, node: str) -> None:
         self.node = node
         self.addresses: tuple[str, ...] = ()
-        self.ready = False  # whether there is a sandbox
-        self.processes: dict[str, list[Process]] = {}  # by container, the newest first
+        self.ready = False  # True if there is a sandbox
+        self.processes: dict[str, list[Process]] = {}  # by container, newest first
 
 
 class SimulatedRuntime:
@@ -69,13 +69,14 @@ class SimulatedRuntime:
         self._stages = Stages(rules, clock)
         self.addresses = Addresses(networks_of)
         self._pods: dict[str, _SimulatedPod] = {}
-        self.allocatable_of: Callable[[str], Mapping[str, str]] = lambda _: {}  # what a node has for its pods
-        self.wake: Callable[[ObjectKey], None] = lambda _: None  # lets a pod have its turn
+        self.allocatable_of: Callable[[str], Mapping[str, str]] = lambda _: {}  # allocatable resources of a node
+        self.wake: Callable[[ObjectKey], None] = lambda _: None  # queues a pod for sync
 
     def __len__(self) -> int:
         return len(self._pods)
 
     async def observe(self, pod: Pod) -> Observation:
+        """Return the present state of a pod; a pod that ran before this process is adopted from its status."""
         found = self._pods.get(pod.metadata.uid)
         if found is None:
             if not pod.status.container_statuses or pod.status.phase in ("Succeeded", "Failed"):
@@ -92,6 +93,7 @@ class SimulatedRuntime:
         return Observation(addresses=found.addresses if found.ready else None, runs=runs, changes_at=changes_at)
 
     async def prepare(self, pod: Pod) -> None:
+        """Create the sandbox with its addresses. Raises `StartFailed`."""
         found = self._pods.setdefault(pod.metadata.uid, _SimulatedPod(pod.spec.node_name))
         if not found.addresses:
             try:
@@ -101,6 +103,7 @@ class SimulatedRuntime:
         found.ready = True
 
     async def start(self, pod: Pod, container: Container, attempt: int, found: Found | None = None) -> None:
+        """Start a run of a container and its postStart hook. Raises `StartFailed` by script."""
         script = self._stages.script(pod, container)
         if script is not None and (reason := script.text("start-error")):
             raise StartFailed(reason, script.text("start-error-message") or _start_error(reason, container))
@@ -113,45 +116,52 @@ class SimulatedRuntime:
         processes[container.name] = [process, *processes.get(container.name, ())][:_KEPT]
 
     async def stop(self, pod: Pod, container: str, grace: float, hook: LifecycleHandler | None) -> None:
+        """Stop a container within the grace period."""
         process = self._process(pod.metadata.uid, container)
         if process is not None:
             course = before_stop(hook, pod, process.container, process.script) if hook is not None else None
             process.stop(self._clock.now(), course, grace)
 
     async def warn(self, pod: Pod, container: str, hook: LifecycleHandler) -> None:
+        """Start the preStop hook of a container that is stopped later."""
         process = self._process(pod.metadata.uid, container)
         if process is not None:
             process.warn(self._clock.now(), before_stop(hook, pod, process.container, process.script))
 
     async def resize(self, pod: Pod, container: Container) -> None:
+        """Start changing the resources of a container."""
         process = self._process(pod.metadata.uid, container.name)
         if process is not None:
             process.resize(container, self._clock.now())
 
     async def probe(self, pod: Pod, container: Container, kind: ProbeKind, probe: Probe) -> ProbeAnswer:
+        """Return the result of a probe."""
         process = self._process(pod.metadata.uid, container.name)
         if process is None:
             return ProbeAnswer(False, "container is gone")
         return answer(kind, probe, process.script, process.starts_at, self._clock.now())
 
     async def put_aside(self, pod: Pod) -> None:
+        """Reset a pod, so that its last runs only count as attempts."""
         found = self._pods.get(pod.metadata.uid)
         for processes in found.processes.values() if found is not None else ():
             processes[0].of_present_sandbox, processes[0].put_aside = False, True
 
     async def release(self, pod: Pod) -> None:
+        """Release the sandbox and its addresses."""
         found = self._pods.get(pod.metadata.uid)
         if found is not None and found.addresses:
             self.addresses.release(found.addresses)
             found.addresses, found.ready = (), False
 
     async def remove(self, uid: str) -> None:
+        """Remove a pod."""
         found = self._pods.pop(uid, None)
         if found is not None and found.addresses:
             self.addresses.release(found.addresses)
 
     def halt(self, uid: str) -> None:
-        """A pod's node is switched off: sandbox and processes are gone."""
+        """End the sandbox and processes of a pod whose node is stopped."""
         found = self._pods.get(uid)
         if found is None:
             return
@@ -162,6 +172,7 @@ class SimulatedRuntime:
                 process.of_present_sandbox = False
 
     async def logs(self, pod: Pod, container: str, options: LogOptions) -> AsyncIterator[bytes]:
+        """Yield the log of a container."""
         found = self._pods.get(pod.metadata.uid)
         processes = found.processes.get(container, []) if found is not None else []
         index = 1 if options.previous else 0
@@ -170,9 +181,11 @@ class SimulatedRuntime:
                 yield piece
 
     async def execute(self, pod: Pod, container: str, command: tuple[str, ...], streams: Streams) -> int:
+        """Run a command in a container and return its exit code."""
         return await execute(command, self._surroundings(pod, container), streams)
 
     async def attach(self, pod: Pod, container: str, streams: Streams) -> None:
+        """Connect streams to a container: to its interactive command, or to its output."""
         process = self._process(pod.metadata.uid, container)
         if process is None:
             return
@@ -185,6 +198,7 @@ class SimulatedRuntime:
             await Terminal(streams).write(f"{text}\n".encode())
 
     async def forward(self, pod: Pod, port: int, connection: Duplex) -> None:
+        """Serve a connection to a port of a pod. Raises `ForwardFailed`."""
         container = listener_on(pod, port)
         process = self._process(pod.metadata.uid, container.name) if container is not None else None
         if container is None or process is None or process.seen_at(self._clock.now()).state != "running":
@@ -195,6 +209,7 @@ class SimulatedRuntime:
         await serve(pod, container, port, connection)
 
     def usage(self, pod: Pod) -> Mapping[str, Usage]:
+        """Return the usage of the running containers of a pod."""
         found, now = self._pods.get(pod.metadata.uid), self._clock.now()
         if found is None:
             return {}
@@ -204,17 +219,17 @@ class SimulatedRuntime:
             if processes[0].is_alive(now) and processes[0].starts_at <= now
         }
 
-    # Within.
+    # Helpers.
 
     async def _converse(self, pod: Pod, process: Process, command: tuple[str, ...], streams: Streams) -> None:
-        """Somebody speaks with what a container runs; that may end with it."""
+        """Run an interactive session with the container's command; with stdinOnce its end ends the run."""
         code = await execute(command, self._surroundings(pod, process.container.name), streams)
         if process.container.stdin_once:
             process.end(self._clock.now(), code)
             self.wake(key_of(pod))
 
     def _surroundings(self, pod: Pod, name: str) -> Surroundings:
-        """What commands in a container find there; files stay until it is started anew."""
+        """Return the context of commands in a container; files last until it is restarted."""
         container, process = container_named(pod, name), self._process(pod.metadata.uid, name)
         found = process.found if process is not None else None
         variables = self._variables(pod, container, found) if container is not None else {}
@@ -235,7 +250,7 @@ class SimulatedRuntime:
         return f"{SCHEME}{self._clock.random().getrandbits(256):064x}"
 
     def _adopt(self, pod: Pod) -> _SimulatedPod:
-        """A pod that ran before this process began: what its status says is all that there is of it."""
+        """Reconstruct a pod that ran before this process from its status."""
         found = self._pods[pod.metadata.uid] = _SimulatedPod(pod.spec.node_name)
         found.addresses = tuple(one.ip for one in pod.status.pod_ips)
         found.ready = bool(found.addresses)
@@ -256,7 +271,7 @@ class SimulatedRuntime:
 
 
 def _adopted_before(container: Container, status: ContainerStatus) -> list[Process]:
-    """The run before the one that goes on or has ended, as far as its status tells."""
+    """Return the previous run, as far as the status shows it."""
     over = status.last_state.terminated
     if over is None or status.state.waiting is not None:
         return []

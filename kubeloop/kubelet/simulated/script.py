@@ -1,23 +1,24 @@
-"""What a pod's annotations make simulated containers do.
+"""Directions for simulated containers in annotations of their pod.
 
-All begin with `sim.kubeloop.io/`; one that ends in `.CONTAINER` is about that container alone, and comes first.
+All annotations begin with `sim.kubeloop.io/`; one that ends in `.CONTAINER` applies to that container only and takes
+precedence.
 
-    start-delay: 2s           until the container runs, as if its image had to be pulled
-    start-error: ErrImagePull the container doesn't start, for this reason; `start-error-message` says more
-    exit-after: 10s           it ends by itself after so long …
-    exit-code: "1"            … with this code; alone: at once
-    exit-reason: OOMKilled    what its status then says
-    termination-message: text what it leaves as its last words
-    stop-delay: 5s            how long it takes to end when it is told to
-    stop-code: "143"          the code it then ends with (0 unless this is given)
+    start-delay: 2s           delay before the container runs, as if its image had to be pulled
+    start-error: ErrImagePull the container does not start, for this reason; `start-error-message` is the message
+    exit-after: 10s           it exits after this time …
+    exit-code: "1"            … with this code; without exit-after: at once
+    exit-reason: OOMKilled    reason in its status
+    termination-message: text its termination message
+    stop-delay: 5s            time it takes to stop
+    stop-code: "143"          its exit code when stopped (0 by default)
     fail-startup, fail-liveness, fail-readiness: 10s-20s,30s-
-                              when a probe fails, counted from the container's start; `always`
-    fail-post-start: refused  why its postStart hook fails
-    fail-pre-stop: refused    why its preStop hook fails
-    resize-delay: 5s          how long it takes to get other resources
-    cpu, memory: 250m, 64Mi   what it uses
-    storage: 1Gi              what it has written to its node's disk
-    log: text                 what it writes when it starts
+                              intervals after its start in which a probe fails; `always`
+    fail-post-start: refused  error of its postStart hook
+    fail-pre-stop: refused    error of its preStop hook
+    resize-delay: 5s          time until a resize takes effect
+    cpu, memory: 250m, 64Mi   its usage
+    storage: 1Gi              bytes written to its node's disk
+    log: text                 output at its start
 """
 
 from __future__ import annotations
@@ -47,37 +48,40 @@ DIRECTIONS = frozenset(
     }
 )
 
-Interval = tuple[float, float | None]  # seconds after the start; without an end, for ever
+Interval = tuple[float, float | None]  # seconds after the start; None for no end
 
 
 class Script:
-    """The directions for one container."""
+    """Directions for one container."""
 
     __slots__ = ("_annotations", "_container", "_rules")
 
     def __init__(
         self, annotations: Mapping[str, str], container: str, rules: Mapping[str, str] = MappingProxyType({})
     ) -> None:
-        """The rules are what a stage file says, without the prefix."""
+        """Use annotations first, then the rules of a stage file, which are keyed without the prefix."""
         self._annotations = annotations
         self._container = container
         self._rules = rules
 
     def text(self, key: str) -> str:
+        """Return a direction; empty without any."""
         own = self._annotations.get(f"{PREFIX}{key}.{self._container}")
         if own is None:
             own = self._annotations.get(PREFIX + key)
         return own if own is not None else self._rules.get(key, "")
 
     def seconds(self, key: str) -> float | None:
-        """A duration, or a bare number of seconds; None for what can't be understood."""
+        """Return a duration or a plain number of seconds; None if it is neither."""
         return seconds_of(self.text(key))
 
     def number(self, key: str) -> int | None:
+        """Return a non-negative integer, or None."""
         text = self.text(key)
         return int(text) if text.isdigit() else None
 
     def quantity(self, key: str) -> Quantity | None:
+        """Return a quantity, or None."""
         text = self.text(key)
         try:
             return parse_quantity(text) if text else None
@@ -85,7 +89,7 @@ class Script:
             return None
 
     def intervals(self, key: str) -> tuple[Interval, ...]:
-        """When something is the case."""
+        """Return the intervals of a direction."""
         text = self.text(key)
         if not text:
             return ()
@@ -95,7 +99,7 @@ class Script:
 
 
 def is_scripted(annotations: Mapping[str, str]) -> bool:
-    """Whether there are any directions at all; most pods have none, and need no looking."""
+    """Return True if there are any directions; most pods have none."""
     return any(key.startswith(PREFIX) for key in annotations)
 
 
@@ -108,7 +112,7 @@ def _interval(text: str) -> Interval | None:
 
 
 def seconds_of(text: str) -> float | None:
-    """A duration, or a bare number; None for what is neither."""
+    """Return the seconds of a duration or plain number; None if it is neither."""
     if not text:
         return None
     try:

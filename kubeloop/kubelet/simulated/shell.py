@@ -1,7 +1,7 @@
-"""What a command line does, as far as a simulation can tell: how long it takes, what it says, with which code it ends.
+"""Simulated behavior of a command line: duration, output and exit code.
 
-`true`, `false`, `exit N`, `sleep N`, `echo …` and shells that run them are understood. What is not is taken to run on,
-unless a shell's script goes on to `exit` after it.
+`true`, `false`, `exit N`, `sleep N`, `echo …` and shells that run them are supported. Any other command is assumed to
+run forever, unless a shell script continues with `exit` after it.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ _LOOPS = re.compile(r"(?:^|[;\n&|]\s*)(?:while|until|for|case|if)\b")
 _SILENT = frozenset({"set", "cd", "export", "mkdir", "touch", "trap", "umask", ":", "test", "[", "exec"})
 
 
-Step = tuple[str, list[str]]  # the operator before a command, its words
-Line = tuple[float, str]  # seconds after the start, what is written
+Step = tuple[str, list[str]]  # operator before a command, and its words
+Line = tuple[float, str]  # seconds after the start, and the text
 
 
 class Course(msgspec.Struct, frozen=True):
-    """How a process goes; without seconds it runs on until somebody ends it."""
+    """Behavior of a process; without seconds it runs until it is stopped."""
 
     seconds: float | None = None
     exit_code: int = 0
     lines: tuple[Line, ...] = ()
-    files: tuple[tuple[str, str], ...] = ()  # paths, and what is written there
+    files: tuple[tuple[str, str], ...] = ()  # paths with their content
 
 
 ENDLESS = Course()
 
 
 def course_of(command: Sequence[str]) -> Course:
-    """The course of a container's command and arguments."""
+    """Return the behavior of a container's command and arguments."""
     if not command:
         return ENDLESS
     program, *arguments = command
@@ -48,7 +48,7 @@ def course_of(command: Sequence[str]) -> Course:
 
 
 def _shell(arguments: Sequence[str]) -> Course:
-    """A shell with -c and a script; anything else waits for input."""
+    """Return the behavior of a shell with -c and a script; any other shell waits for input."""
     for index, argument in enumerate(arguments):
         if argument.startswith("-") and argument.endswith("c") and index + 1 < len(arguments):
             return _script(arguments[index + 1])
@@ -58,7 +58,7 @@ def _shell(arguments: Sequence[str]) -> Course:
 
 
 def _script(text: str) -> Course:
-    """Commands one after the other, each if the operator before it lets it."""
+    """Return the behavior of commands in sequence, as far as their operators permit."""
     if _LOOPS.search(text):
         return ENDLESS
     done = Course(0.0)
@@ -76,7 +76,7 @@ def _script(text: str) -> Course:
 
 
 def steps_of(text: str) -> list[Step]:
-    """The commands of a script, each with the operator before it."""
+    """Return the commands of a script, each with the operator before it."""
     reader = shlex.shlex(text, posix=True, punctuation_chars=_OPERATORS)
     reader.whitespace = " \t\r"
     reader.whitespace_split = True
@@ -90,13 +90,13 @@ def steps_of(text: str) -> list[Step]:
                 operator, words = token, []
             else:
                 words.append(token)
-    except ValueError:  # quotes that don't end
+    except ValueError:  # unbalanced quotes
         return [(";", text.split())]
     return [*steps, (operator, words)] if words else steps
 
 
 def _then(first: Course, second: Course) -> Course:
-    """One process after another."""
+    """Return the behavior of two processes in sequence."""
     begin = first.seconds or 0.0
     lines = (*first.lines, *((begin + at, text) for at, text in second.lines))
     seconds = None if second.seconds is None else begin + second.seconds
@@ -120,7 +120,7 @@ def _known(words: Sequence[str]) -> Course | None:
 
 
 def _redirection(words: Sequence[str]) -> tuple[int, str] | None:
-    """Where output goes to a file: the word at which that is said, and the path."""
+    """Return the index of an output redirection and its path, or None."""
     if len(words) > 1 and words[-2] in (">", ">>", "1>"):
         return len(words) - 2, words[-1]
     if words and words[-1].startswith(">") and words[-1].strip(">"):
@@ -129,7 +129,7 @@ def _redirection(words: Sequence[str]) -> tuple[int, str] | None:
 
 
 def _simple(name: str, arguments: Sequence[str]) -> Course | None:
-    """A program that everybody knows; None for any other."""
+    """Return the behavior of a well-known program; None for any other."""
     if name == "true":
         return Course(0.0)
     if name == "false":

@@ -1,12 +1,12 @@
-"""A stage file: directions for the containers of many pods at once, for those who'd rather not annotate each.
+"""Stage file: directions for the containers of many pods, instead of annotations on each.
 
     - match: {namespace: shop, labels: app=web, image: "nginx:*", container: app, node: "n1*"}
       chance: 0.1
       do: {exit-after: 30s, exit-code: "1"}
 
-A rule is about the containers for which all that it names fits (with `*` for anything); it counts with its chance,
-drawn anew for each run. What `do` says are the directions of `simulated.script`; a pod's own annotations
-come before them, an earlier rule before a later one. A time may be a range, `1s..5s`, from which it is drawn.
+A rule applies to the containers that match all its patterns (with `*` as wildcard), with its chance, drawn for each
+run. `do` contains directions of `simulated.script`; a pod's annotations take precedence over rules, and earlier rules
+over later ones. A time may be a range, `1s..5s`, from which it is drawn.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from kubeloop.kubelet.simulated.script import DIRECTIONS, Script, is_scripted, s
 
 
 class StageError(ValueError):
-    """A stage file that can't be used; the message is one sentence for a person."""
+    """Raised for an invalid stage file; the message is one sentence."""
 
 
 class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which containers a rule is about."""
+    """Patterns that select the containers of a rule."""
 
     namespace: str = "*"
     name: str = "*"
@@ -39,6 +39,7 @@ class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     labels: str = ""
 
     def fits(self, pod: Pod, container: Container) -> bool:
+        """Return True if a container matches."""
         meta = pod.metadata
         return (
             fnmatchcase(meta.namespace, self.namespace)
@@ -51,7 +52,7 @@ class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Directions for some containers."""
+    """Directions for the matching containers."""
 
     do: dict[str, str]
     match: Match = msgspec.field(default_factory=Match)
@@ -59,14 +60,14 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Stages:
-    """The rules of a stage file; without any, pods' annotations are all that counts."""
+    """Rules of a stage file; without any, only the pods' annotations apply."""
 
     def __init__(self, rules: Sequence[Rule], clock: Clock) -> None:
         self._rules = rules
         self._clock = clock
 
     def script(self, pod: Pod, container: Container) -> Script | None:
-        """The directions for one more run of a container; None if there are none."""
+        """Return the directions for a new run of a container; None without any."""
         annotations = pod.metadata.annotations
         if not self._rules:
             return Script(annotations, container.name) if annotations and is_scripted(annotations) else None
@@ -90,8 +91,8 @@ class Stages:
 
 
 def read_rules(path: Path) -> list[Rule]:
-    """The rules of a file; raises StageError or OSError."""
-    import yaml  # only where there is a file to read: it takes long to import
+    """Return the rules of a file. Raises StageError or OSError."""
+    import yaml  # slow to import, so it is imported only when needed
 
     try:
         return rules_of(yaml.safe_load(path.read_text()))
@@ -100,6 +101,7 @@ def read_rules(path: Path) -> list[Rule]:
 
 
 def rules_of(document: Any) -> list[Rule]:
+    """Return the rules of a parsed document. Raises StageError."""
     try:
         rules = msgspec.convert(_texts(document or []), list[Rule])
         for rule in rules:
@@ -114,7 +116,7 @@ def rules_of(document: Any) -> list[Rule]:
 
 
 def _texts(document: Any) -> Any:
-    """What `do` says as texts, however YAML reads it."""
+    """Return the document with the values of `do` as strings, independent of YAML types."""
     if not isinstance(document, list):
         return document
     return [

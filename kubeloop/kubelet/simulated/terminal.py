@@ -1,4 +1,4 @@
-"""A terminal's manners: what is typed is shown, lines are taken when they are whole, and end as a terminal wants it."""
+"""Line discipline of a terminal: echo, line editing and line endings."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ _ENTER, _INTERRUPT, _END, _ERASE = "\r\n", "\x03", "\x04", "\x7f\b"
 
 
 class Terminal:
-    """Lines from a client, and text to it; without a terminal all goes through as it is."""
+    """Lines from a client and text to it; without a terminal everything passes unchanged."""
 
     def __init__(self, streams: Streams) -> None:
         self._streams = streams
         self._typed: deque[str] = deque()
 
     async def write(self, data: bytes, *, error: bool = False) -> None:
+        """Write output, with CRLF line endings on a terminal."""
         if self._streams.tty:
             data = data.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
         await (self._streams.write_error(data) if error else self._streams.write(data))
 
     async def line(self, prompt: str = "") -> str | None:
-        """The next line without its end; None once there are no more."""
+        """Return the next line without its ending; None at the end of input."""
         if self._streams.tty and prompt:
             await self.write(prompt.encode())
         line = ""

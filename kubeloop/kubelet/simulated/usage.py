@@ -1,4 +1,4 @@
-"""What simulated containers use: as their script says, else half of what they request. Pure."""
+"""Usage of simulated containers: as in the script, else half of the requests. Pure."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from kubeloop.api.scalars.quantity import Quantity, parse_quantity
 from kubeloop.kubelet.runtime import Usage
 from kubeloop.kubelet.simulated.script import Script
 
-# Of a container that requests nothing.
+# Usage of a container without requests.
 _LITTLE_CPU = Quantity.of_milli(1)
 _LITTLE_MEMORY = Quantity.of(16 * 2**20)
 
 
 def usage_of(container: Container, script: Script | None) -> Usage:
+    """Return the usage of a container."""
     cpu, memory = _used("cpu", container, script), _used("memory", container, script)
     storage = script.quantity("storage") if script is not None else None
     written = storage.value() if storage is not None else 0

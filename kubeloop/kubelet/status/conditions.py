@@ -1,4 +1,4 @@
-"""The conditions that the agent sets on a pod, with upstream's reasons and messages. Pure."""
+"""Pod conditions set by the kubelet, with upstream's reasons and messages. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Named = Mapping[str, ContainerStatus]
 
 
 class Said:
-    """A condition before it has a time: its status, and why it isn't true."""
+    """Condition without its times: status, reason and message."""
 
     __slots__ = ("generation", "message", "reason", "status")
 
@@ -22,11 +22,11 @@ class Said:
         self.status = "True" if status else "False"
         self.reason = reason
         self.message = message
-        self.generation = generation  # that it is about, if not the present one
+        self.generation = generation  # observed generation, if not the present one
 
 
 def conditions_of(pod: Pod, has_sandbox: bool, statuses: Named, phase: str) -> dict[str, Said]:
-    """What is to be said of a pod, by type."""
+    """Return the conditions of a pod, by type."""
     containers_ready = _containers_ready(pod, statuses, phase)
     said = {
         "PodReadyToStartContainers": Said(has_sandbox),
@@ -43,7 +43,7 @@ def conditions_of(pod: Pod, has_sandbox: bool, statuses: Named, phase: str) -> d
 def with_times(
     said: Mapping[str, Said], before: Iterable[PodCondition], generation: int, now: Time
 ) -> tuple[PodCondition, ...]:
-    """Conditions whose transition time is that of the last change of their status."""
+    """Return conditions with the transition time of the last change of their status."""
     old = tuple(before)
     made = []
     for type, one in said.items():

@@ -1,4 +1,4 @@
-"""The status of a pod's containers, from what runs and what is remembered. Pure."""
+"""Container statuses, generated from the observed runs and the pod's state. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from kubeloop.kubelet.sync.restart import RESTARTING_ALL, should_run
 CREATING = ContainerState(waiting=ContainerStateWaiting(reason="ContainerCreating"))
 INITIALIZING = ContainerState(waiting=ContainerStateWaiting(reason="PodInitializing"))
 
-ALL_LAST_WORDS = 12 * 1024  # bytes that containers of a pod leave together at most
+ALL_LAST_WORDS = 12 * 1024  # limit of the termination messages of a pod's containers together, in bytes
 PUT_ASIDE = ContainerState(
     terminated=ContainerStateTerminated(
         exit_code=137, reason=RESTARTING_ALL, message="The container is removed because RestartAllContainers in place"
@@ -41,24 +41,28 @@ Statuses = tuple[ContainerStatus, ...]
 
 
 def init_statuses(pod: Pod, seen: Observation, memory: Memory) -> Statuses:
+    """Return the statuses of the init containers, in order."""
     containers = pod.spec.init_containers
     return tuple(_status(pod, one, seen, memory) for one in containers) if containers else ()
 
 
 def regular_statuses(pod: Pod, seen: Observation, memory: Memory) -> Statuses:
+    """Return the statuses of the app containers, ordered by name."""
     return _by_name(_status(pod, one, seen, memory) for one in regular_of(pod))
 
 
 def ephemeral_statuses(pod: Pod, seen: Observation, memory: Memory) -> Statuses:
+    """Return the statuses of the ephemeral containers, ordered by name."""
     return _by_name(_status(pod, one, seen, memory) for one in ephemeral_of(pod))
 
 
 def _by_name(statuses: Iterable[ContainerStatus]) -> Statuses:
-    """Statuses of containers that run beside each other are in the order of their names."""
+    """Return statuses ordered by name, as for containers that run in parallel."""
     return tuple(sorted(statuses, key=attrgetter("name")))
 
 
 def by_name(statuses: Iterable[ContainerStatus]) -> dict[str, ContainerStatus]:
+    """Return statuses in a dict by name."""
     return {one.name: one for one in statuses}
 
 
@@ -87,7 +91,7 @@ def _status(pod: Pod, container: Container, seen: Observation, memory: Memory) -
 
 
 def _actual(run: Run | None, allocated: ResourceRequirements) -> ResourceRequirements | None:
-    """What a container has; one that doesn't run, what it will have."""
+    """Return the actual resources of a running container; else those allocated."""
     if run is None:
         return None
     has = allocated
@@ -97,7 +101,7 @@ def _actual(run: Run | None, allocated: ResourceRequirements) -> ResourceRequire
 
 
 def _states(pod: Pod, container: Container, seen: Observation, memory: Memory) -> tuple[ContainerState, ContainerState]:
-    """The present state, and the one before the last start."""
+    """Return the present state, and the state before the last start."""
     runs = seen.runs.get(container.name, ())
     waits = memory.waiting.get(container.name)
     if not runs or runs[0].put_aside:
@@ -114,12 +118,12 @@ def _states(pod: Pod, container: Container, seen: Observation, memory: Memory) -
 
 
 def state_before(run: Run) -> ContainerState:
-    """A run that is not the present one; of those that went when all began anew, no more is known than that."""
+    """Return the state of a former run; of runs before a restart of all containers only that is known."""
     return PUT_ASIDE if run.put_aside else state_of(run)
 
 
 def state_of(run: Run) -> ContainerState:
-    """A run as a status shows it."""
+    """Return the state of a run."""
     if run.state == "created":
         return CREATING
     if run.state == "running":
@@ -137,7 +141,7 @@ def state_of(run: Run) -> ContainerState:
 
 
 def _shortened(state: ContainerState, pod: Pod) -> ContainerState:
-    """A state whose last words leave room for those of the pod's other containers."""
+    """Return the state with its termination message truncated to the container's share of the limit."""
     end = state.terminated
     if end is None or not end.message:
         return state
@@ -161,7 +165,7 @@ def _is_ready(pod: Pod, container: Container, run: Run | None, memory: Memory) -
 
 
 def _restarts_before(container: Container, memory: Memory) -> int:
-    """How often a container of which nothing is left was started again, as was reported."""
+    """Return the reported restart count of a container without runs."""
     reported = (*memory.reported.container_statuses, *memory.reported.init_container_statuses)
     return next((one.restart_count for one in reported if one.name == container.name), 0)
 

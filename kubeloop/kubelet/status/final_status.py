@@ -1,4 +1,4 @@
-"""What statuses say of containers once nothing of their pod runs any more. Pure."""
+"""Final container statuses of a pod of which nothing runs any more. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kubeloop.kubelet.sync.containers import is_sidecar
 
 Statuses = tuple[ContainerStatus, ...]
 
-# Of a container that didn't end, and may have done anything for all that is known.
+# State of a container whose exit was not observed.
 UNKNOWN = ContainerState(
     terminated=ContainerStateTerminated(
         exit_code=137,
@@ -20,9 +20,9 @@ UNKNOWN = ContainerState(
 
 
 def final(pod: Pod, init: Statuses, regular: Statuses) -> tuple[Statuses, Statuses]:
-    """Containers that had their turn are over, whatever they were about; those that never could have begun still wait.
+    """Return the final statuses of init and app containers, given those seen last.
 
-    `init` and `regular` as they were seen last.
+    Containers that could have started are terminated; those that never could have started stay waiting.
     """
     if all(one.state.terminated is not None for one in (*init, *regular)):
         return init, regular
@@ -42,7 +42,7 @@ def _has_begun(status: ContainerStatus) -> bool:
 
 
 def _begun(init: Statuses) -> int:
-    """How many init containers had their turn: the first in any case."""
+    """Return the number of init containers that could have started: at least the first."""
     last = max((index for index, status in enumerate(init) if _has_begun(status)), default=0)
     return min(last + 1, len(init))
 

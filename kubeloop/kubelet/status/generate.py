@@ -1,4 +1,4 @@
-"""A pod's whole status, and what to write of it: only what the agent changed since it last wrote. Pure."""
+"""Generates the status of a pod, and the patch of the fields that changed since the last write. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from kubeloop.kubelet.status.phase import phase_of
 from kubeloop.kubelet.sync.pod_state import Memory, Verdict
 from kubeloop.kubelet.sync.termination import TERMINAL
 
-# Field and its name on the wire; lists that patches merge are replaced as a whole, but for the conditions.
+# Fields with their JSON names; lists with a merge key are replaced, except for conditions.
 WRITTEN = (
     ("phase", "phase"),
     ("reason", "reason"),
@@ -45,15 +45,15 @@ MERGED_MAPS = (("allocated_resources", "allocatedResources"), ("resources", "res
 
 
 class Around(msgspec.Struct, frozen=True):
-    """What a status says besides the containers'."""
+    """Inputs of a status besides the containers."""
 
     host_ips: tuple[str, ...]
     now: datetime
-    ended: bool  # nothing runs and nothing will again
+    ended: bool  # nothing runs or will run again
 
 
 def status_of(pod: Pod, seen: Observation, memory: Memory, around: Around) -> PodStatus:
-    """The status as it should be."""
+    """Return the status of a pod."""
     if memory.verdict is not None and memory.verdict.rejected:
         return _rejected(pod, memory.verdict)
     init, regular = init_statuses(pod, seen, memory), regular_statuses(pod, seen, memory)
@@ -64,7 +64,7 @@ def status_of(pod: Pod, seen: Observation, memory: Memory, around: Around) -> Po
     reason, message = _why(phase, memory)
     now = Time(format_time(around.now))
     said = conditions_of(pod, seen.addresses is not None and not around.ended, named, phase)
-    if phase in TERMINAL:  # not before: until then it may take a while
+    if phase in TERMINAL:  # not earlier, as termination may take a while
         _add_disruption(said, memory.verdict)
     _add_resize(said, memory.resize, phase)
     known = (*memory.reported.conditions, *pod.status.conditions)
@@ -95,7 +95,7 @@ def _allocated(memory: Memory) -> Mapping[str, Quantity]:
 
 
 def _resources(memory: Memory, phase: str) -> ResourceRequirements | None:
-    """What the pod has as a whole; as long as nothing of it runs, what it will have."""
+    """Return the pod-level resources: in effect, or allocated while nothing runs."""
     if memory.allocation is None:
         return memory.reported.resources
     has_run = "Running" in (phase, memory.reported.phase)
@@ -113,11 +113,11 @@ def _rejected(pod: Pod, verdict: Verdict) -> PodStatus:
 
 
 def _phase(pod: Pod, found: str, memory: Memory, around: Around) -> str:
-    """The phase after what was said before: who has ended stays ended, and who was told to fail does."""
+    """Return the phase: terminal phases are final, and a pod with a termination reason fails."""
     for before in (memory.reported.phase, pod.status.phase):
         if before in TERMINAL:
             return before
-    if memory.verdict is not None and not around.ended:  # not before all that runs has ended
+    if memory.verdict is not None and not around.ended:  # only after all containers have exited
         return memory.reported.phase or found
     if memory.verdict is not None:
         return "Failed"
@@ -149,7 +149,7 @@ def _add_resize(said: dict[str, Said], resize: Resize, phase: str) -> None:
 
 
 def changes(before: PodStatus, after: PodStatus) -> dict[str, Any]:
-    """A strategic merge patch of a status that makes of the one before the one after; empty if they are alike."""
+    """Return a strategic merge patch from one status to another; empty if they are equal."""
     patch: dict[str, Any] = {}
     for field, name in WRITTEN:
         old, new = getattr(before, field), getattr(after, field)
@@ -171,7 +171,7 @@ def changes(before: PodStatus, after: PodStatus) -> dict[str, Any]:
 
 
 def _condition(condition: PodCondition, before: PodStatus) -> dict[str, Any]:
-    """A condition in a patch that merges: what it no longer says has to be taken away."""
+    """Return a condition for a merge patch; fields that are not set any more are removed."""
     said = find_condition(before.conditions, condition.type)
     unsaid = {name: None for name in ("reason", "message") if said is not None and getattr(said, name)}
     plain: dict[str, Any] = {**unsaid, **_plain(condition)}
@@ -179,12 +179,12 @@ def _condition(condition: PodCondition, before: PodStatus) -> dict[str, Any]:
 
 
 def gone(before: Sequence[PodCondition], after: Sequence[PodCondition]) -> list[str]:
-    """The conditions that are said only while they hold, and no longer do."""
+    """Return the types of resize conditions that do not hold any more."""
     return [type for type in (PENDING, IN_PROGRESS) if find_condition(before, type) and not find_condition(after, type)]
 
 
 def merged(reported: PodStatus, written: PodStatus) -> PodStatus:
-    """What is known to be written once a patch went through: foreign conditions are of no interest."""
+    """Return the status known to be written after a patch; conditions of other clients are kept as reported."""
     types = {one.type for one in written.conditions} | {PENDING, IN_PROGRESS}
     kept: tuple[PodCondition, ...] = tuple(one for one in reported.conditions if one.type not in types)
     return msgspec.structs.replace(written, conditions=(*kept, *written.conditions))

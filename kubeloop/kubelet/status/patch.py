@@ -1,4 +1,4 @@
-"""A pod's status as the agent found or left it, and as it should be: a patch, and what comes of that. Pure."""
+"""Patch from the status last written or read to the status as it should be, and its result. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FIELDS = tuple(field for field, _ in (*WRITTEN, *MERGED_LISTS, *MERGED_MAPS))
 
 
 class StatusChange(Overlay):
-    """What the agent has to say that it has not said yet."""
+    """Status patch; true if there is anything to write."""
 
     part = "status"
 
@@ -33,10 +33,14 @@ class StatusChange(Overlay):
 
     @property
     def document(self) -> dict[str, Any]:
+        """Body of the strategic merge patch."""
         return {"metadata": {"uid": self.uid}, "status": changes(self._before, self._after)}
 
     def laid_over(self, present: PodStatus) -> PodStatus | None:
-        """None if somebody else has changed the status since, or conditions go: then merging is an art."""
+        """Return the patched status; None if another client has changed it or conditions are removed.
+
+        In these cases a real merge is required.
+        """
         if present is not self._before and present != self._before:
             return None
         conditions = _merged_conditions(present.conditions, self._after.conditions)
@@ -47,7 +51,7 @@ class StatusChange(Overlay):
 
     @property
     def outcome(self) -> PodStatus:
-        """The status once the patch went through."""
+        """Status after the patch was applied."""
         laid = self.laid_over(self._before)
         return merged(self._before, self._after) if laid is None else laid
 
@@ -55,7 +59,7 @@ class StatusChange(Overlay):
 def _merged_conditions(
     before: tuple[PodCondition, ...], after: tuple[PodCondition, ...]
 ) -> tuple[PodCondition, ...] | None:
-    """As a strategic merge patch of those that are new or differ leaves them, in the plain cases."""
+    """Return the conditions as a strategic merge patch leaves them; None except in simple cases."""
     said = {one.type: one for one in after if one not in before}
     known = [one.type for one in before]
     if len(set(known)) < len(known) or gone(before, after):
@@ -63,6 +67,6 @@ def _merged_conditions(
     if said.keys() >= set(known):
         return tuple(said.values())
     changed = [type for type in known if type in said]
-    if changed != list(said):  # some are new, or in another order
+    if changed != list(said):  # some are new, or their order differs
         return None
     return tuple(said.get(one.type, one) for one in before)

@@ -1,4 +1,4 @@
-"""Which phase a pod is in, by the states of its containers. Pure."""
+"""Pod phase, from the states of the containers. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Named = Mapping[str, ContainerStatus]
 
 
 def phase_of(pod: Pod, statuses: Named, *, ended: bool) -> str:
-    """The phase; `ended` if no container will be started again, whatever its policy says."""
+    """Return the phase; with `ended`, no container will be started again, whatever its policy."""
     init = Counter(_init_state(pod, one, statuses.get(one.name)) for one in one_shots_of(pod))
     if init["failed for good"]:
         return "Failed"
@@ -29,7 +29,7 @@ def phase_of(pod: Pod, statuses: Named, *, ended: bool) -> str:
 
 
 def _phase_at_rest(regular: Counter[str], ended: bool) -> str:
-    """The phase while nothing runs."""
+    """Return the phase while nothing runs."""
     if not regular.total():
         return "Pending"
     if not ended and (regular["restarts"] or regular["restarts after success"]):
@@ -38,7 +38,7 @@ def _phase_at_rest(regular: Counter[str], ended: bool) -> str:
 
 
 def _end_of(status: ContainerStatus) -> ContainerStateTerminated | None:
-    """How a container that doesn't run ended: now, or before it began to wait."""
+    """Return the termination of a container that does not run: the current state, or the one before waiting."""
     return status.state.terminated or (status.last_state.terminated if status.state.waiting is not None else None)
 
 

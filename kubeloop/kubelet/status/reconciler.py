@@ -1,6 +1,6 @@
-"""Sees to it that statuses stay what the agent says: what others change of its own is put right, as a kubelet does.
+"""Restores pod statuses that another client has overwritten.
 
-Every beat of a node looks at those pods alone that somebody else has written since the agent last agreed with them.
+Each heartbeat of a node checks only pods that were written by others since the agent last found them in sync.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
 
 class Disputes:
-    """Called for each node at its beat. `wake` lets a pod have its turn."""
+    """Checks the pods of a node at its heartbeat; `wake` queues a pod for sync."""
 
     def __init__(self, pods: Informer, worker: PodWorker) -> None:
         self._pods = pods
         self._worker = worker
-        self._doubted: dict[str, dict[str, str]] = {}  # by node, revisions of pods in dispute at the last beat, by uid
+        self._doubted: dict[str, dict[str, str]] = {}  # by node: uid to resourceVersion, if out of sync
         self.wake: Callable[[ObjectKey], None] = lambda _: None
 
     def look(self, node: Node) -> None:
-        """A dispute that lasts from one beat to the next is settled: before, a cache may only be late."""
+        """Mark pods as stale that were out of sync at two consecutive heartbeats; before, the cache may lag."""
         before = self._doubted.pop(node.metadata.name, None) or {}
         doubted: dict[str, str] = {}
         for pod in self._pods.by_index(NODE, node.metadata.name):

@@ -1,4 +1,4 @@
-"""What a pod as a whole was given, and what it has of that while it runs, as its status says. Pure."""
+"""Pod-level resources in the status: allocated, and in effect while the pod runs. Pure."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from kubeloop.api.scalars.wire import Quantity
 from kubeloop.kubelet.sync.containers import regular_of
 
 Texts = Mapping[str, Quantity]
-# Less can't be told from nothing once it is in effect.
+# Smaller values cannot be distinguished from none once they are in effect.
 _LEAST_CPU_REQUEST, _LEAST_CPU_LIMIT = parse_quantity("2m"), parse_quantity("10m")
 
 
 class PodSizes(NamedTuple):
-    """Texts as statuses have them."""
+    """Pod-level resources as in statuses."""
 
     allocated: Texts
-    pending: ResourceRequirements  # before it runs: all that it will have
-    running: ResourceRequirements  # what is in effect for all its containers together
+    pending: ResourceRequirements  # before it runs: what it will have
+    running: ResourceRequirements  # in effect for all its containers together
 
 
 NO_SIZES = PodSizes({}, ResourceRequirements(), ResourceRequirements())
 
 
 def pod_sizes(pod: Pod, requests: Amounts) -> PodSizes:
-    """The sizes of a pod that asks for so much, all together; most ask for nothing."""
+    """Return the pod-level resources of a pod with these total requests; most pods have none."""
     own = pod.spec.resources
     limited = own is not None or any(one.resources.limits for one in (*pod.spec.init_containers, *regular_of(pod)))
     if not requests and not limited:
@@ -44,7 +44,7 @@ def pod_sizes(pod: Pod, requests: Amounts) -> PodSizes:
 
 
 def _in_effect(pod: Pod, whole: ResourceRequirements, requests: Amounts, limits: Amounts) -> ResourceRequirements:
-    """A limit counts for the whole if the pod or each of its containers has one."""
+    """Return the resources in effect; a limit counts if the pod or each of its containers has one."""
     has, may = dict(whole.requests), dict(whole.limits)
     if requests.get("cpu", _LEAST_CPU_REQUEST) > _LEAST_CPU_REQUEST:
         has["cpu"] = Quantity(str(requests["cpu"]))

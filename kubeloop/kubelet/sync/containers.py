@@ -1,4 +1,4 @@
-"""The containers of a pod in the groups that the agent treats differently. Pure."""
+"""Groups of containers of a pod that are handled differently. Pure."""
 
 from __future__ import annotations
 
@@ -12,44 +12,49 @@ _ALIKE = tuple(name for name in Container.__struct_fields__ if name in Ephemeral
 
 
 def is_sidecar(container: Container) -> bool:
-    """Whether an init container is one that stays."""
+    """Return True for a restartable init container."""
     return container.restart_policy == "Always"
 
 
 def sidecars_of(pod: Pod) -> list[Container]:
+    """Return the restartable init containers."""
     return [one for one in pod.spec.init_containers if is_sidecar(one)]
 
 
 def one_shots_of(pod: Pod) -> list[Container]:
-    """Init containers that have to end before the next begins."""
+    """Return the init containers that must complete before the next one starts."""
     return [one for one in pod.spec.init_containers if not is_sidecar(one)]
 
 
 def regular_of(pod: Pod) -> tuple[Container, ...]:
+    """Return the app containers."""
     return pod.spec.containers or ()
 
 
 def ephemeral_of(pod: Pod) -> list[Container]:
-    """Containers for debugging, as if they were others: never restarted, never asked for."""
+    """Return the ephemeral containers converted to containers that are never restarted and not required."""
     return [_as_container(one) for one in pod.spec.ephemeral_containers]
 
 
 def has_post_start(container: Container) -> bool:
+    """Return True if the container has a postStart hook."""
     return container.lifecycle is not None and container.lifecycle.post_start is not None
 
 
 def all_of(pod: Pod) -> Iterator[Container]:
+    """Yield init, app and ephemeral containers."""
     yield from pod.spec.init_containers
     yield from regular_of(pod)
     yield from ephemeral_of(pod)
 
 
 def container_named(pod: Pod, name: str) -> Container | None:
+    """Return the container with this name, or None."""
     return next((one for one in all_of(pod) if one.name == name), None)
 
 
 def pod_text(pod: Pod) -> str:
-    """A pod as the kubelet's messages name it."""
+    """Format a pod as in the kubelet's messages."""
     meta = pod.metadata
     return f"{meta.name}_{meta.namespace}({meta.uid})"
 

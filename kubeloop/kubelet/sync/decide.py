@@ -1,9 +1,9 @@
-"""What to do about a pod next: the state machine of its containers. Pure.
+"""Computes the next actions for a pod: the state machine of its containers. Pure.
 
-no sandbox ─▶ prepare ─▶ init containers, one after the other; sidecars stay ─▶ all containers
-                                  │ one has failed for good                        │ none runs or will again
-                                  ▼                                                ▼
-   deleted, evicted, too old ──▶ end: containers first, then sidecars in reverse ──▶ nothing runs
+no sandbox ─▶ create it ─▶ init containers one at a time, sidecars keep running ─▶ all containers
+                                │ one failed permanently                          │ none runs or will run
+                                ▼                                                 ▼
+deleted, evicted, past its deadline ──▶ stop: containers first, then sidecars in reverse order ──▶ all stopped
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ _DEADLY: tuple[ProbeKind, ...] = ("liveness", "startup")
 
 
 def decide(pod: Pod, seen: Observation, memory: Memory, now: datetime) -> Decision:
-    """The next step for a pod. Said again after the step is done, until there is nothing to do but wait."""
+    """Return the next actions for a pod; called again after these are done, until there is only waiting."""
     return _Look(pod, seen, memory, now).decide()
 
 
 class _Look:
-    """One look at a pod; fills its decision."""
+    """Evaluation of one pod; fills its decision."""
 
     def __init__(self, pod: Pod, seen: Observation, memory: Memory, now: datetime) -> None:
         self._pod = pod
@@ -61,6 +61,7 @@ class _Look:
         self._decision = Decision()
 
     def decide(self) -> Decision:
+        """Return the decision."""
         pod, seen, memory, decision = self._pod, self._seen, self._memory, self._decision
         decision.wake(seen.changes_at)
         if memory.verdict is None and is_over_deadline(pod, memory, self._now, decision):
@@ -74,7 +75,7 @@ class _Look:
         return decision
 
     def _begin(self) -> None:
-        """Make a sandbox, unless there was one and nothing would run in another."""
+        """Create a sandbox, unless there was one before and no container would run in a new one."""
         if self._seen.runs and not any(self._is_wanted(one) for one in regular_of(self._pod)):
             end(self._pod, self._seen, self._memory, self._now, self._decision)
         elif self._memory.unmounted is not None:
@@ -98,7 +99,7 @@ class _Look:
         elif not self._initialize():
             return
         if not self._keep_all():
-            self._decision.starts.clear()  # sidecars alone keep no pod alive
+            self._decision.starts.clear()  # sidecars alone do not keep a pod running
             end(self._pod, self._seen, self._memory, self._now, self._decision)
 
     def _starts_all_anew(self, container: Container) -> bool:
@@ -106,7 +107,7 @@ class _Look:
         return run is not None and run.state == "exited" and restarts_all(container, run.exit_code)
 
     def _begin_anew(self) -> None:
-        """End all that runs, without grace; then begin as if nothing had been."""
+        """Kill all running containers without grace period; then restart as if none had run."""
         for container in (*self._pod.spec.init_containers, *regular_of(self._pod)):
             run = self._seen.present(container.name)
             if run is not None and is_alive(run) and not run.stopping:
@@ -115,7 +116,10 @@ class _Look:
         self._decision.begin_anew = not any(is_alive(run) for run in runs)
 
     def _keep_all(self) -> bool:
-        """See to the containers in their order; whether any runs or will. A hook that begins keeps those behind it."""
+        """Check the app containers in order; return True if any runs or will run.
+
+        A container whose postStart hook is pending delays those behind it.
+        """
         kept = False
         for container in regular_of(self._pod):
             kept = self._keep(container) or kept
@@ -127,7 +131,7 @@ class _Look:
     # Init containers.
 
     def _initialize(self) -> bool:
-        """Bring init containers on by one step; whether all are through."""
+        """Advance the init containers by one step; return True if all are done."""
         containers = self._pod.spec.init_containers
         for index, container in enumerate(containers):
             if is_sidecar(container):
@@ -161,10 +165,10 @@ class _Look:
             end(self._pod, self._seen, self._memory, self._now, self._decision)
         return False
 
-    # Containers that are to run on.
+    # Running containers.
 
     def _keep(self, container: Container) -> bool:
-        """See to one container; whether it runs or will."""
+        """Check one container; return True if it runs or will run."""
         run = self._seen.present(container.name)
         if run is None or not is_alive(run):
             if not self._is_wanted(container):
@@ -185,7 +189,7 @@ class _Look:
         return True
 
     def _resize(self, container: Container, run: Run) -> None:
-        """Change what a running container has; those who ask for it are started anew for that."""
+        """Change the resources of a running container; restart it if its resize policy requires that."""
         if needs_restart(container, run):
             message = f"Container {container.name} resize requires restart"
             self._decision.kills.append(Kill(container, message, grace_of(self._pod)))
@@ -198,7 +202,7 @@ class _Look:
         return should_run(container, self._pod, self._seen.last(container.name))
 
     def _start(self, container: Container) -> None:
-        """Start a container, unless it has to wait."""
+        """Start a container, unless it is backing off."""
         name = container.name
         waits = self._memory.waiting.get(name)
         if waits is not None and waits.reason != CRASH_LOOP and self._has_to_wait(waits):
@@ -221,7 +225,7 @@ class _Look:
         return True
 
     def _failed_probe(self, container: Container, run: Run) -> ProbeKind | None:
-        """The probe because of which a running container has to be ended."""
+        """Return the kind of the failed probe that requires killing a running container."""
         for kind in _DEADLY:
             if probe_of(container, kind) is not None and verdict(self._memory.probes, container, run, kind) is False:
                 return kind

@@ -1,4 +1,4 @@
-"""What the agent may do about a pod, and when it wants to look again."""
+"""Actions of one pod sync, and the time of the next one."""
 
 from __future__ import annotations
 
@@ -12,37 +12,39 @@ from kubeloop.kubelet.sync.pod_state import Verdict, Waiting
 
 
 class Kill(msgspec.Struct, frozen=True):
-    """A container to be ended."""
+    """Container to be killed."""
 
     container: Container
     message: str
     grace: float
-    after_failed_hook: bool = False  # its postStart hook is why
+    after_failed_hook: bool = False  # because its postStart hook failed
 
     @property
     def hook(self) -> LifecycleHandler | None:
+        """preStop hook to be run; None without a grace period."""
         lifecycle = self.container.lifecycle
         return lifecycle.pre_stop if lifecycle is not None and self.grace else None
 
 
 class Decision(msgspec.Struct, kw_only=True):
-    """What to do now, and when to look again."""
+    """Actions to perform now, and the time of the next sync."""
 
     prepare: bool = False
-    begin_anew: bool = False  # all containers, in the sandbox that there is
+    begin_anew: bool = False  # restart all containers in the present sandbox
     starts: list[Container] = msgspec.field(default_factory=list)
     kills: list[Kill] = msgspec.field(default_factory=list)
     probes: list[DueProbe] = msgspec.field(default_factory=list)
-    warnings: list[Kill] = msgspec.field(default_factory=list)  # of containers that end later
+    warnings: list[Kill] = msgspec.field(default_factory=list)  # preStop hooks of containers that are stopped later
     resizes: list[Container] = msgspec.field(default_factory=list)
     backing_off: dict[str, Waiting] = msgspec.field(default_factory=dict)
     wake_at: datetime | None = None
-    verdict: Verdict | None = None  # a new one
-    grace: float | None = None  # what containers are told that they have, if all are told to end
-    ended: bool = False  # nothing runs, and nothing will again
+    verdict: Verdict | None = None  # a new termination reason
+    grace: float | None = None  # grace period given to the containers if all are stopped
+    ended: bool = False  # nothing runs or will run again
 
     @property
     def acts(self) -> bool:
+        """True if there is anything to do."""
         return (
             self.prepare
             or self.begin_anew
@@ -50,5 +52,6 @@ class Decision(msgspec.Struct, kw_only=True):
         )
 
     def wake(self, moment: datetime | None) -> None:
+        """Request a sync at this time at the latest."""
         if moment is not None and (self.wake_at is None or moment < self.wake_at):
             self.wake_at = moment

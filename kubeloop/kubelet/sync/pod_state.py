@@ -1,4 +1,4 @@
-"""What the agent remembers of a pod between two looks at it."""
+"""State of a pod that the agent keeps between syncs."""
 
 from __future__ import annotations
 
@@ -16,81 +16,82 @@ from kubeloop.kubelet.sync.restart import BackOff
 
 
 class PullBackOff(msgspec.Struct, frozen=True):
-    """How long an image isn't tried again that could not be pulled."""
+    """Back-off of an image that could not be pulled."""
 
     delay: float
     ends: datetime
-    error: str  # the last one
+    error: str  # the last error
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """Why a container that should run doesn't."""
+    """Reason why a container that should run does not."""
 
     reason: str
     message: str
-    until: datetime | None = None  # when it is tried again
-    since: datetime | None = None  # when it was last tried
-    pull: PullBackOff | None = None  # if its image is why
+    until: datetime | None = None  # time of the next try
+    since: datetime | None = None  # time of the last try
+    pull: PullBackOff | None = None  # if its image is the reason
 
 
 class Retry(msgspec.Struct, frozen=True):
-    """When something is tried again, and how long that is after the last time."""
+    """Time of the next try, and its delay after the last one in seconds."""
 
     delay: float
     at: datetime
 
 
 class Unmounted(msgspec.Struct, frozen=True):
-    """A pod can't begin for want of volumes."""
+    """Volumes that prevent a pod from starting."""
 
-    retries: Mapping[str, Retry]  # of those that are asked for again, by volume
+    retries: Mapping[str, Retry]  # volumes that are polled, by name
 
     @property
     def until(self) -> datetime | None:
+        """Time of the next try; None if there is none."""
         return min((one.at for one in self.retries.values()), default=None)
 
 
 class StopHook(msgspec.Struct, frozen=True):
-    """The preStop hook of a run, which may have been begun more than once."""
+    """preStop hook of a run, which may have been started more than once."""
 
     run: str
     failures_told: int = 0
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """Why a pod has to fail whatever its containers say."""
+    """Reason for failing a pod regardless of its containers."""
 
     reason: str
     message: str
-    rejected: bool = False  # it never ran, and nothing of it is reported
-    disruption: str = ""  # the reason of a DisruptionTarget condition that goes with it
-    disruption_message: str = ""  # of that, if not the same
-    grace: float | None = None  # in place of the pod's own
+    rejected: bool = False  # it never ran, and no container statuses are reported
+    disruption: str = ""  # reason of the DisruptionTarget condition, if one is set
+    disruption_message: str = ""  # message of that condition, if different
+    grace: float | None = None  # overrides the pod's grace period
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
-    """All of it; replaced, never changed."""
+    """State of a pod; immutable, replaced on change."""
 
-    reported: PodStatus  # the status as the agent last wrote or found it
-    agreed: str = ""  # the pod's revision that was last found or left with that status
-    met_at: Time  # when a kubelet first saw the pod: its start time
+    reported: PodStatus  # status that the agent last wrote or read
+    agreed: str = ""  # resourceVersion of the pod last seen with that status
+    met_at: Time  # when a kubelet first saw the pod: its startTime
     backoffs: Mapping[str, BackOff] = msgspec.field(default_factory=dict)
     waiting: Mapping[str, Waiting] = msgspec.field(default_factory=dict)
     probes: ProbeRecords = msgspec.field(default_factory=dict)
-    allocation: Allocation | None = None  # what the pod was given of its node; None if it wasn't taken
+    allocation: Allocation | None = None  # resources allocated on the node; None if not admitted
     resize: Resize = Resize()
     verdict: Verdict | None = None
     unmounted: Unmounted | None = None
-    mounted: bool = False  # all its volumes were there
-    grace: float | None = None  # what its containers were last told that they have, if they were told to end
-    told_at: datetime | None = None  # when that was
-    starting: Mapping[str, str] = msgspec.field(default_factory=dict)  # runs to be told of once they run, by container
-    stop_hooks: Mapping[str, StopHook] = msgspec.field(default_factory=dict)  # begun, by container
-    deleted: bool = False  # the last delete was sent: nothing more to do
+    mounted: bool = False  # all volumes were mounted
+    grace: float | None = None  # grace period last given to its containers, if they are being stopped
+    told_at: datetime | None = None  # when the containers were told to stop
+    starting: Mapping[str, str] = msgspec.field(default_factory=dict)  # runs whose start event is pending, by container
+    stop_hooks: Mapping[str, StopHook] = msgspec.field(default_factory=dict)  # started hooks, by container
+    deleted: bool = False  # the final delete was sent
 
 
 def doubted(status: PodStatus) -> PodStatus:
-    """A status as somebody else may have left it: whatever it says of readiness isn't to be relied on."""
+    """Return a status with an unknown Ready condition, as another client may have changed it."""
     others = remove_condition(status.conditions, "Ready")
     unlike = PodCondition(type="Ready", status="Unknown", reason="Doubted", message="Doubted")
     return msgspec.structs.replace(status, conditions=(*others, unlike))

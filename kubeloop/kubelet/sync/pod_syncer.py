@@ -1,4 +1,4 @@
-"""From decisions to deeds: calls the runtime, and remembers what came of it."""
+"""Pod syncer: performs the actions of a decision by the runtime, and updates the pod's state."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from kubeloop.kubelet.sync.pod_state import Memory, Waiting
 from kubeloop.kubelet.sync.restart import FIRST_DELAY, LONGEST_DELAY, raised
 from kubeloop.kubelet.sync.stop_hooks import after_look, with_begun
 
-# Each step of a pod is one; a pod with more containers than this has its next steps after the others' turn.
+# Limit of steps per sync; a pod with more containers continues in its next turn.
 _STEPS = 100
 
 
 class Actor:
-    """Brings pods on, by one runtime."""
+    """Syncs pods by one runtime."""
 
     def __init__(self, runtime: Runtime, telling: Telling, clock: Clock, sources: Sources | None = None) -> None:
         self._runtime = runtime
@@ -33,7 +33,7 @@ class Actor:
         self._clock = clock
 
     async def bring_on(self, pod: Pod, memory: Memory) -> tuple[Decision, Observation, Memory]:
-        """Do what can be done for a pod now; what there is of it afterwards."""
+        """Perform all actions possible now; return the last decision, the observation and the new state."""
         for _ in range(_STEPS):
             seen, now = await self._runtime.observe(pod), self._clock.now()
             if memory.starting:
@@ -122,7 +122,7 @@ class Actor:
         return _waits(memory, name, None) if memory.waiting else memory
 
     async def _tell_start(self, pod: Pod, container: Container, memory: Memory) -> Memory:
-        """Tell of the image now, and of the run once it has begun."""
+        """Emit the image event now, and remember to emit the start event once the run has started."""
         self._telling.pulling(pod, container)
         run = (await self._runtime.observe(pod)).last(container.name)
         if run is None or run.started_at is not None:
@@ -142,7 +142,7 @@ class Actor:
         return msgspec.structs.replace(memory, starting=left)
 
     def _failed(self, pod: Pod, container: Container, error: StartFailed, memory: Memory) -> Memory:
-        """Wait before the next try."""
+        """Record a failed start, to be retried later."""
         name, now = container.name, self._clock.now()
         self._telling.start_failed(pod, container, error.reason, error.message)
         if error.reason in image_pulls.PULL_FAILURES:
@@ -151,7 +151,7 @@ class Actor:
         return _waits(memory, name, Waiting(error.reason, error.message, now + timedelta(seconds=FIRST_DELAY), now))
 
     def _until_retry(self, memory: Memory) -> Waiting:
-        """A sandbox that can't be made is tried again after twice as long as the last time."""
+        """Return the wait before the next try of a sandbox, twice as long as the last one."""
         now, before = self._clock.now(), memory.waiting.get("")
         delay = FIRST_DELAY
         if before is not None and before.until is not None and before.since is not None:

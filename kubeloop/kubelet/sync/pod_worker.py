@@ -1,4 +1,4 @@
-"""One pod after the other: looks at it, brings it on, reports what changed, and deletes it when it has ended."""
+"""Pod worker: syncs one pod at a time, writes changed statuses, and deletes pods that have terminated."""
 
 from __future__ import annotations
 
@@ -44,22 +44,23 @@ from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
 
 class Pods(Protocol):
-    """A cache of pods, as far as the worker reads it."""
+    """Lister of pods, as far as the worker needs it."""
 
-    def get(self, namespace: str, name: str) -> Any | None: ...
+    def get(self, namespace: str, name: str) -> Any | None:
+        """Return a pod, or None."""
 
 
 class Nodes(Protocol):
-    """Which nodes this agent serves."""
+    """Nodes served by this agent."""
 
     def reachable(self, name: str) -> Node | None:
-        """A node that runs and hears of changes; None for any other."""
+        """Return a node that runs and is reachable; None for any other."""
 
     def pressures_of(self, node: Node) -> list[str]:
-        """The types of the conditions that say what a node is short of."""
+        """Return the types of the pressure conditions that are true."""
 
     def is_shutting_down(self, node: Node) -> bool:
-        """Whether a node takes no more pods because it is about to be off."""
+        """Return True if a node admits no pods because it is shutting down."""
 
 
 class PodWorker:
@@ -76,19 +77,20 @@ class PodWorker:
         self._clock = clock
         self._actor = Actor(runtime, telling, clock, ApiSources(client))
         self._memories: dict[str, Memory] = {}  # by uid
-        self._known: dict[ObjectKey, tuple[str, str]] = {}  # uid and node of the pods there are memories of
+        self._known: dict[ObjectKey, tuple[str, str]] = {}  # uid and node of the pods with a state
         self.allocator = Allocator(telling)
-        self._evicted: dict[str, Verdict] = {}  # by uid, until their turn
-        self.pods_on: Callable[[str], Iterable[Pod]] = lambda _: ()  # those of a node
-        self.mounting: Mounting | None = None  # without it, no pod waits for volumes
-        self._contradicted: set[str] = set()  # uids of pods whose status has to be told anew, until their turn
+        self._evicted: dict[str, Verdict] = {}  # by uid, until their next sync
+        self.pods_on: Callable[[str], Iterable[Pod]] = lambda _: ()  # pods of a node
+        self.mounting: Mounting | None = None  # None: no pod waits for volumes
+        self._contradicted: set[str] = set()  # uids of pods whose status must be written again at their next sync
 
     @property
     def remembered(self) -> int:
-        """How many pods there are memories of."""
+        """Number of pods with a state."""
         return len(self._memories)
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
+        """Sync a pod; return the time of the next sync, if any."""
         pod: Pod | None = self._pods.get(*key)
         known = self._known.get(key)
         if known is not None and (pod is None or pod.metadata.uid != known[0]):
@@ -108,17 +110,17 @@ class PodWorker:
         return await self._bring_on(given, node, memory)
 
     def as_reported(self, pod: Pod) -> Pod:
-        """A pod with the status that was last told, which a cache may not show yet."""
+        """Return a pod with the status last reported, which a cache may not show yet."""
         memory = self._memories.get(pod.metadata.uid)
         return pod if memory is None else msgspec.structs.replace(pod, status=memory.reported)
 
     def contradict(self, pod: Pod) -> None:
-        """Somebody else may have said something else of a pod: at its next turn it is told anew how it is."""
+        """Write the status of a pod again at its next sync, as another client may have changed it."""
         if pod.metadata.uid in self._memories:
             self._contradicted.add(pod.metadata.uid)
 
     def agrees(self, pod: Pod) -> bool:
-        """Whether nobody has changed what the agent said of a pod; of one that has ended it doesn't matter."""
+        """Return True if no other client has changed the status that the agent reported; always for terminal pods."""
         uid, revision = pod.metadata.uid, pod.metadata.resource_version
         memory = self._memories.get(uid)
         if memory is None or memory.agreed == revision or memory.deleted or memory.reported.phase in TERMINAL:
@@ -129,7 +131,7 @@ class PodWorker:
         return True
 
     def evict(self, pod: Pod, verdict: Verdict) -> bool:
-        """Let a pod fail at its next turn; whether it is one that can."""
+        """Fail a pod at its next sync; return False if it is unknown, terminal, or failing already."""
         memory = self._memories.get(pod.metadata.uid)
         if memory is None or memory.verdict is not None or memory.reported.phase in TERMINAL:
             return False
@@ -137,14 +139,14 @@ class PodWorker:
         return True
 
     def is_finished(self, uid: str) -> bool:
-        """Whether nothing of a pod runs any more, and that was told."""
+        """Return True if nothing of a pod runs any more and that was reported."""
         memory = self._memories.get(uid)
         return memory is None or memory.deleted or memory.reported.phase in TERMINAL
 
     # Steps.
 
     def _meet(self, key: ObjectKey, pod: Pod, node: Node) -> Memory:
-        """Take in a pod that is seen for the first time."""
+        """Admit or reject a pod that is seen for the first time."""
         uid = pod.metadata.uid
         met_at = pod.status.start_time or Time(format_time(self._clock.now()))
         memory = Memory(reported=pod.status, met_at=met_at)
@@ -171,7 +173,7 @@ class PodWorker:
         return refusal_of(pod, self._nodes.pressures_of(node)) or rejection_of(pod, node, taken)
 
     def _make_room(self, pod: Pod, node: Node, taken: Ledger) -> Verdict | None:
-        """Give up other pods for a critical one, if it finds no room; why that can't be."""
+        """Evict other pods for a critical one that does not fit; return the reason if that is impossible."""
         lacking = lacking_for(pod, node, taken)
         if not lacking:
             return None
@@ -187,7 +189,7 @@ class PodWorker:
         return None
 
     def _refusal_anew(self, pod: Pod, node: Node) -> Verdict | None:
-        """Why a node no longer takes a pod that was there before this agent."""
+        """Return the reason for rejecting a pod that ran before this agent started."""
         if is_critical(pod):
             return None
         given = as_allocated(pod, found_allocation(pod))
@@ -220,7 +222,7 @@ class PodWorker:
             done: Pod = await self._client.patch(
                 Pod, meta.name, change, meta.namespace, type=STRATEGIC_PATCH, subresource="status"
             )
-        except NotFound:  # it is gone: word of that is on its way
+        except NotFound:  # it is gone: the delete event follows
             return
         self._contradicted.discard(meta.uid)
         revision = done.metadata.resource_version
@@ -228,7 +230,7 @@ class PodWorker:
         self._memories[meta.uid] = written
 
     async def _delete(self, pod: Pod) -> None:
-        """The last word: nothing runs any more."""
+        """Send the final delete, as nothing runs any more."""
         meta = pod.metadata
         with suppress(NotFound, Conflict):
             await self._client.delete(

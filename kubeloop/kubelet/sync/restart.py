@@ -1,4 +1,4 @@
-"""Whether a container that has ended is started again, and how long it has to wait. Pure."""
+"""Restart policy and back-off of terminated containers. Pure."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from kubeloop.kubelet.runtime import Run
 
 FIRST_DELAY = 10.0
 LONGEST_DELAY = 300.0
-# A container that failed no sooner than so long after its back-off was last raised begins anew.
+# The back-off is reset for a container that exits later than this after the last increase.
 RESET_AFTER = 2 * LONGEST_DELAY
 CRASH_LOOP = "CrashLoopBackOff"
 RESTART_ALL = "RestartAllContainers"
-RESTARTING_ALL = "RestartingAllContainers"  # what a container has ended of that was taken away for that
+RESTARTING_ALL = "RestartingAllContainers"  # reason of containers terminated by that
 
 
 def restarts(container: Container, spec: PodSpec, exit_code: int) -> bool:
-    """Whether a container of a pod that is to run on is started again after it has ended with this code."""
+    """Return True if a container of a running pod is restarted after it exited with this code."""
     if container.restart_policy is not None:
         if any(_applies(rule, exit_code) for rule in container.restart_policy_rules):
             return True
@@ -28,12 +28,12 @@ def restarts(container: Container, spec: PodSpec, exit_code: int) -> bool:
 
 
 def restarts_after_kill(container: Container, spec: PodSpec) -> bool:
-    """The same for a container that is ended because a probe failed: it has no code yet that rules could look at."""
+    """Return True if a container killed by a probe is restarted; rules do not apply without an exit code."""
     return (container.restart_policy or spec.restart_policy) != "Never"
 
 
 def should_run(container: Container, pod: Pod, last: Run | None) -> bool:
-    """Whether a container that doesn't run should be started."""
+    """Return True if a container that does not run should be started."""
     if pod.metadata.deletion_timestamp is not None:
         return False
     if last is None:
@@ -42,13 +42,13 @@ def should_run(container: Container, pod: Pod, last: Run | None) -> bool:
 
 
 def restarts_all(container: Container, exit_code: int) -> bool:
-    """Whether the end of a container makes all containers of its pod begin anew, init containers included."""
+    """Return True if the exit of a container restarts all containers of its pod, including init containers."""
     found = next((rule for rule in container.restart_policy_rules if _applies(rule, exit_code)), None)
     return found is not None and found.action == RESTART_ALL
 
 
 def may_restart_all(pod: Pod) -> bool:
-    """Whether the end of any container could do that."""
+    """Return True if the exit of any container could restart all containers."""
     containers = (*pod.spec.init_containers, *(pod.spec.containers or ()))
     return any(rule.action == RESTART_ALL for one in containers for rule in one.restart_policy_rules)
 
@@ -67,20 +67,20 @@ def _applies(rule: ContainerRestartRule, exit_code: int) -> bool:
 
 
 class BackOff(msgspec.Struct, frozen=True):
-    """How long a container waits after an end, and when that was last raised."""
+    """Restart back-off: its delay, and when it was last increased."""
 
     delay: float
     raised_at: datetime
 
     def ends(self, finished_at: datetime) -> datetime | None:
-        """Until when a container that ended then has to wait; None if the past no longer counts."""
+        """Return the end of the back-off after an exit; None if it was reset."""
         if finished_at - self.raised_at > timedelta(seconds=RESET_AFTER):
             return None
         return finished_at + timedelta(seconds=self.delay)
 
 
 def raised(before: BackOff | None, finished_at: datetime, now: datetime) -> BackOff:
-    """The back-off after a start: the first failure costs nothing, the next one this."""
+    """Return the back-off after a start: the first failure has no delay, the next one has this one."""
     if before is None or before.ends(finished_at) is None:
         return BackOff(FIRST_DELAY, now)
     return BackOff(min(before.delay * 2, LONGEST_DELAY), now)

@@ -1,4 +1,4 @@
-"""Which preStop hooks have been begun, and whether anything is to be told of how they went. Pure."""
+"""Started preStop hooks, and which of their failures are not reported yet. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ StopHooks = Mapping[str, StopHook]
 
 
 def with_begun(hooks: StopHooks, container: str, seen: Observation) -> StopHooks:
-    """Remember that the hook of a container's present run was begun."""
+    """Record that the hook of a container's current run was started."""
     run = seen.last(container)
     if run is None or (container in hooks and hooks[container].run == run.id):
         return hooks
@@ -19,7 +19,7 @@ def with_begun(hooks: StopHooks, container: str, seen: Observation) -> StopHooks
 
 
 def after_look(hooks: StopHooks, seen: Observation) -> tuple[StopHooks, list[str]]:
-    """What is left to look after, and the containers whose hooks failed: once for each failure."""
+    """Return the hooks still to be observed, and the containers with failed hooks, once per failure."""
     left: dict[str, StopHook] = {}
     failed: list[str] = []
     for container, hook in hooks.items():

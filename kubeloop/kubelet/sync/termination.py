@@ -1,4 +1,4 @@
-"""How a pod ends: why, with how much grace, and what goes first. Pure."""
+"""Termination of a pod: reason, grace period, and order of containers. Pure."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from kubeloop.kubelet.sync.pod_state import Memory, Verdict
 
 TERMINAL = ("Succeeded", "Failed")
 DEFAULT_GRACE = 30.0
-# Upstream always gives containers so long to end, whatever grace is left.
+# Upstream's minimum grace period, even if less is left.
 LEAST_GRACE = 2.0
 DEADLINE_EXCEEDED = Verdict("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
 
 
 class Ending(NamedTuple):
-    """How much time containers have, and whether that is less than they were told before."""
+    """Grace period of the containers, and whether it is shorter than before."""
 
     grace: float
     is_sooner: bool
 
 
 def is_to_end(pod: Pod) -> bool:
-    """Whether somebody has said that a pod must no longer run."""
+    """Return True if a pod is deleted or its phase is terminal."""
     return pod.metadata.deletion_timestamp is not None or pod.status.phase in TERMINAL
 
 
 def is_over_deadline(pod: Pod, memory: Memory, now: datetime, decision: Decision) -> bool:
-    """Whether a pod has been active for too long; if it will be, the decision wakes then."""
+    """Return True if activeDeadlineSeconds has passed; else request a sync at the deadline."""
     if pod.spec.active_deadline_seconds is None or is_to_end(pod):
         return False
     deadline = parse_time(memory.met_at) + timedelta(seconds=pod.spec.active_deadline_seconds)
@@ -43,9 +43,9 @@ def is_over_deadline(pod: Pod, memory: Memory, now: datetime, decision: Decision
 
 
 def end(pod: Pod, seen: Observation, memory: Memory, now: datetime, decision: Decision) -> None:
-    """End what runs; sidecars once everything that may need them is over, the last one first.
+    """Add the actions that stop a pod: sidecars last, in reverse order.
 
-    The hooks of sidecars begin with the others'; when their turn comes, they have what is left of the grace.
+    The preStop hooks of sidecars start with the others'; the sidecars then get the rest of the grace period.
     """
     why = decision.verdict or memory.verdict
     grace = grace_of(pod) if why is None or why.grace is None else why.grace
@@ -64,7 +64,7 @@ def end(pod: Pod, seen: Observation, memory: Memory, now: datetime, decision: De
 
 
 def grace_of(pod: Pod, probe: Probe | None = None) -> float:
-    """How long a container may take to end: as who deletes the pod says, or the probe that failed, or the pod."""
+    """Return the grace period in seconds: of the deletion, of the failed probe, or of the pod's spec."""
     own = pod.metadata.deletion_grace_period_seconds
     if own is None and probe is not None:
         own = probe.termination_grace_period_seconds
@@ -74,11 +74,12 @@ def grace_of(pod: Pod, probe: Probe | None = None) -> float:
 
 
 def is_alive(run: Run | None) -> bool:
+    """Return True if the run has not exited."""
     return run is not None and run.state != "exited"
 
 
 def _warn(containers: Iterable[Container], seen: Observation, grace: float, decision: Decision) -> None:
-    """Begin the hooks of containers whose turn to end has yet to come."""
+    """Start the preStop hooks of containers that are stopped later."""
     for container in containers:
         run, kill = seen.last(container.name), Kill(container, "", grace)
         if kill.hook is not None and run is not None and run.state == "running" and not (run.warned or run.stopping):
@@ -86,7 +87,7 @@ def _warn(containers: Iterable[Container], seen: Observation, grace: float, deci
 
 
 def _stop(containers: Iterable[Container], seen: Observation, ending: Ending, decision: Decision) -> None:
-    """Tell containers to end; those that were told already, if they have less time now."""
+    """Stop containers; those that are stopping already only if the grace period is shorter now."""
     for container in containers:
         run = seen.last(container.name)
         if run is not None and run.state != "exited" and (ending.is_sooner or not run.stopping):

@@ -1,8 +1,9 @@
-"""Volumes of drivers, which somebody has to attach to a node before its pods can use them.
+"""Volumes of CSI drivers that must be attached to a node before its pods can use them.
 
-claim ─▶ volume ─▶ what the node calls it ─┬▶ status.volumesInUse: this agent says that it wants it, or has it mounted
-                                           └▶ status.volumesAttached: a loop says that it is there, and will not leave
-A pod begins when both lists have all its volumes: from then on nobody takes one away before the agent lets go of it.
+claim ─▶ volume ─▶ unique volume name ─┬▶ status.volumesInUse: this agent wants it or has it mounted
+                                       └▶ status.volumesAttached: the attach/detach controller has attached it
+
+A pod starts when both lists contain all its volumes: from then on none is detached before the agent drops it.
 Both lists are those of the API server: the first as it answered the agent's write, the second as read after that.
 """
 
@@ -25,13 +26,14 @@ from kubeloop.kubelet.volumes.reported_volumes import ReportedVolumes
 
 
 class Cache(Protocol):
-    """As far as it is read here."""
+    """Lister, as far as it is needed here."""
 
-    def get(self, namespace: str, name: str) -> Any | None: ...
+    def get(self, namespace: str, name: str) -> Any | None:
+        """Return an object, or None."""
 
 
 class Attachments:
-    """Reads claims, volumes and drivers."""
+    """Determines attachable volumes from claims, volumes and drivers."""
 
     def __init__(self, claims: Cache, volumes: Cache, drivers: Cache) -> None:
         self._claims = claims
@@ -40,7 +42,7 @@ class Attachments:
         self.reported = ReportedVolumes()
 
     def missing(self, pod: Pod, node: Node) -> tuple[str, ...]:
-        """A pod's volumes that it can't use yet, by the pod's own names for them."""
+        """Return the names of a pod's volumes that are not attached yet."""
         if not pod.spec.volumes or CONTROLLER_ATTACHES not in node.metadata.annotations:
             return ()
         listed = {one.name for one in node.status.volumes_attached} & set(node.status.volumes_in_use)
@@ -48,13 +50,13 @@ class Attachments:
         return tuple(name for name, unique in self._needed(pod) if unique not in there)
 
     def needed(self, pod: Pod, node: Node) -> tuple[str, ...]:
-        """A pod's volumes that the attach/detach controller attaches, by the pod's own names for them."""
+        """Return the names of a pod's volumes that the attach/detach controller attaches."""
         if CONTROLLER_ATTACHES not in node.metadata.annotations:
             return ()
         return tuple(name for name, _ in self._needed(pod))
 
     def in_use(self, pods: Iterable[Pod]) -> tuple[str, ...]:
-        """What the pods of a node use or are about to."""
+        """Return the unique names of the volumes that the pods use or are about to use."""
         wanted = (pod for pod in pods if pod.spec.volumes and not is_done_with_volumes(pod))
         return tuple(sorted({unique for pod in wanted for _, unique in self._needed(pod)}))
 

@@ -1,4 +1,4 @@
-"""Why a pod can't have the volumes that it claims, in the kubelet's words. Reads caches, and nothing else."""
+"""Errors of a pod's claims with the kubelet's messages. Reads caches only."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ from kubeloop.kubelet.sync.containers import all_of
 
 
 class Cache(Protocol):
-    """As far as it is read here."""
+    """Lister, as far as it is needed here."""
 
-    def get(self, namespace: str, name: str) -> Any | None: ...
+    def get(self, namespace: str, name: str) -> Any | None:
+        """Return an object, or None."""
 
 
 class Claims:
-    """Reads claims and volumes."""
+    """Checks claims and their volumes."""
 
     def __init__(self, claims: Cache, volumes: Cache) -> None:
         self._claims = claims
         self._volumes = volumes
 
     def complaints(self, pod: Pod) -> dict[str, str]:
-        """What is wrong, by the pod's names for its volumes; volumes that no container uses don't matter."""
+        """Return the errors by volume name; volumes that no container uses are ignored."""
         found = {use.volume.name: why for use in claim_uses(pod) if (why := self._complaint(pod, use))}
         if found:
             used = used_volumes(pod)
@@ -76,7 +77,7 @@ def _unbound(volume: PersistentVolume | None, claim: PersistentVolumeClaim) -> s
 
 
 def _misused(pod: Pod, name: str, mode: str) -> str:
-    """A volume of files is mounted, one of blocks is a device."""
+    """Return an error if a filesystem volume is used as a device, or a block volume is mounted."""
     mounts = any(one.name == name for container in all_of(pod) for one in container.volume_mounts)
     devices = any(one.name == name for container in all_of(pod) for one in container.volume_devices)
     for is_used, right, field in ((mounts, FILESYSTEM, "volumeMounts"), (devices, "Block", "volumeDevices")):
@@ -86,6 +87,6 @@ def _misused(pod: Pod, name: str, mode: str) -> str:
 
 
 def used_volumes(pod: Pod) -> set[str]:
-    """The volumes that any container of a pod uses."""
+    """Return the names of the volumes that any container of a pod uses."""
     mounts = {one.name for container in all_of(pod) for one in container.volume_mounts}
     return mounts | {one.name for container in all_of(pod) for one in container.volume_devices}

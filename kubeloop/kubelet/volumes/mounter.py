@@ -1,8 +1,8 @@
-"""Lets pods begin when their volumes can be had, and tells why they can't.
+"""Volume manager: lets pods start when their volumes are available, and reports why they are not.
 
-attached? ── waited for in silence ─┐
-claimed?  ── told every ten seconds ─┼─▶ all of it: the pod begins, and nothing is asked again
-filled?   ── told with back-off ─────┘
+attached? ── waited for silently ──────────┐
+claimed?  ── reported every ten seconds ───┼─▶ all true: the pod starts, and nothing is checked again
+contents? ── reported with back-off ───────┘
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from kubeloop.kubelet.volumes.attachments import Attachments
 from kubeloop.kubelet.volumes.claims import Claims, used_volumes
 from kubeloop.kubelet.volumes.projected import VolumeSources, shows_something
 
-# A volume that can't be filled is tried again after so long, then after twice as long, and so on.
+# Initial and maximum delay in seconds between tries of volumes with missing contents.
 FIRST_RETRY, LONGEST_RETRY = 0.5, 122.0
-# What is wrong with claims is looked at with the pod itself.
+# Interval in seconds of checks of claims, as of pod syncs.
 CLAIMS_RETRY = 10.0
-_CLAIMS = ""  # among retries
+_CLAIMS = ""  # key of claims among the retries
 
 
 class Mounting:
-    """What the pods of an agent wait for."""
+    """Checks the volumes of an agent's pods."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Mounting:
         self._clock = clock
 
     async def look(self, pod: Pod, node: Node, memory: Memory) -> Memory:
-        """Remember what is missing of a pod's volumes, or that nothing is."""
+        """Return the pod's state with its missing volumes, or marked as mounted."""
         if memory.mounted or pod.metadata.deletion_timestamp is not None or not any(map(_may_lack, pod.spec.volumes)):
             return memory
         before = memory.unmounted.retries if memory.unmounted is not None else {}
@@ -75,7 +75,10 @@ class Mounting:
         return msgspec.structs.replace(memory, unmounted=None, mounted=True)
 
     async def _missing(self, pod: Pod, node: Node) -> tuple[str, ...]:
-        """The volumes that are not attached. Before a pod begins the server is asked: the cached Node may be old."""
+        """Return the volumes that are not attached; reads the Node from the server before a pod starts.
+
+        The cached Node may be outdated.
+        """
         missing = self._attachments.missing(pod, node)
         if missing or not (needed := self._attachments.needed(pod, node)):
             return missing
@@ -86,7 +89,7 @@ class Mounting:
 
 
 def _may_lack(volume: Volume) -> bool:
-    """Whether a volume may not be there: most pods have none of that kind."""
+    """Return True if a volume may be missing; most pods have none of that kind."""
     return volume.persistent_volume_claim is not None or volume.ephemeral is not None or shows_something(volume)
 
 

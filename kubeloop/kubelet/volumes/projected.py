@@ -1,7 +1,7 @@
-"""Whether the config maps and secrets are there that a pod's volumes show.
+"""Existence of the ConfigMaps and Secrets that a pod's volumes contain.
 
-That something is there is believed for some seconds, so that thousands of pods which show the same are not worth a
-question each; that it isn't is asked each time.
+Positive results are cached for some seconds, so that thousands of pods with the same source need one request;
+negative results are not cached.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from kubeloop.clock import Clock
 
 BELIEVED_SECONDS = 10.0
 _MOST_BELIEVED = 4096
-# What admission adds to nearly every pod: nothing that is simulated reads it, so it needs nobody who publishes it.
+# Volume added by admission; simulated containers never read it, so its sources need not exist.
 _OF_SERVICE_ACCOUNT = "kube-api-access-"
 
 
 class Reference(NamedTuple):
-    """A config map or a secret, and the keys that have to be there."""
+    """ConfigMap or Secret with the keys that must exist."""
 
     is_secret: bool
     name: str
@@ -30,14 +30,14 @@ class Reference(NamedTuple):
 
 
 class _Held(NamedTuple):
-    """The keys that something had, and when."""
+    """Cached keys of a ConfigMap or Secret, and the time of the request."""
 
     keys: frozenset[str]
     at: float
 
 
 class VolumeSources:
-    """Asks the API server."""
+    """Checks sources at the API server."""
 
     def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client
@@ -45,7 +45,7 @@ class VolumeSources:
         self._held: dict[tuple[str, bool, str], _Held] = {}
 
     async def complaint(self, pod: Pod, volume: Volume) -> str:
-        """Why a volume can't be filled, in the kubelet's words; empty if it can."""
+        """Return the error of a volume's sources with the kubelet's message; empty if all exist."""
         found: list[str] = []
         for reference in references_of(volume):
             if (why := await self._complaint(pod.metadata.namespace, reference)) and why not in found:
@@ -88,7 +88,7 @@ class VolumeSources:
 
 
 def references_of(volume: Volume) -> Iterator[Reference]:
-    """What a volume shows."""
+    """Yield the ConfigMaps and Secrets of a volume."""
     if (secret := volume.secret) is not None:
         yield Reference(True, secret.secret_name, bool(secret.optional), _keys(secret.items))
     elif (config_map := volume.config_map) is not None:
@@ -105,7 +105,7 @@ def _keys(items: tuple[KeyToPath, ...] | None) -> tuple[str, ...]:
 
 
 def shows_something(volume: Volume) -> bool:
-    """Whether a volume is one that is filled from config maps or secrets, and somebody may care for what is in it."""
+    """Return True if a volume has ConfigMap or Secret sources that must exist."""
     if volume.projected is not None:
         return not volume.name.startswith(_OF_SERVICE_ACCOUNT)
     return volume.secret is not None or volume.config_map is not None

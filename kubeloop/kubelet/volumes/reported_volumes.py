@@ -1,7 +1,7 @@
-"""The volumes that node statuses list as in use, as far as the API server has confirmed it.
+"""volumesInUse of node statuses, as far as the API server has confirmed them.
 
-A cached Node may be older than this agent's own last write. If a pod began because an old version lists its volume, the
-attach/detach controller could already have detached it: it has to be sure that the server lists it now.
+A cached Node may be older than this agent's own last write. If a pod started because an old version lists its volume,
+the attach/detach controller could already have detached it: the current version on the server must list it.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ InUse = tuple[str, ...]
 
 
 class ReportedVolumes:
-    """The last confirmed list of each node, by the node's name."""
+    """Last confirmed volumesInUse of each node, by node name."""
 
     def __init__(self) -> None:
         self._lists: dict[str, InUse] = {}
         self.on_confirmed: Callable[[str], None] = lambda _: None
 
     def has(self, node: str, volume: str) -> bool:
+        """Return True if the confirmed status of the node lists the volume."""
         return volume in self._lists.get(node, ())
 
     def is_current(self, node: str, in_use: InUse, shown: InUse) -> bool:
-        """Return whether nothing is to be written. `shown` is the list of the cached Node."""
+        """Return True if nothing must be written; `shown` is the list of the cached Node."""
         return in_use == shown == self._lists.get(node, ())
 
     @contextmanager

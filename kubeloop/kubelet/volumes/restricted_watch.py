@@ -1,4 +1,4 @@
-"""Claims and volumes for an agent that may read but those of its own pods, each alone: asked for when needed."""
+"""Claims and volumes for an agent with node rights, which may only get those of its own pods one at a time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kubeloop.runtime.objects.keys import ObjectKey
 
 
 class Known:
-    """Objects of one kind, as they were when they were last asked for."""
+    """Objects of one kind as last fetched."""
 
     def __init__(self, client: Client, kind: type[Any]) -> None:
         self._client = client
@@ -32,10 +32,11 @@ class Known:
         self._objects: dict[tuple[str, str], Any] = {}
 
     def get(self, namespace: str, name: str) -> Any | None:
+        """Return the object as last fetched, or None."""
         return self._objects.get((namespace, name))
 
     async def ask(self, namespace: str, name: str) -> Any | None:
-        """How it is now; None for what isn't there, or has nothing to do with this node yet."""
+        """Fetch an object; None if it does not exist or is not related to this node yet."""
         try:
             self._objects[namespace, name] = await self._client.get(self._kind, name, namespace)
         except (NotFound, Forbidden):
@@ -43,11 +44,12 @@ class Known:
         return self.get(namespace, name)
 
     def forget(self, namespace: str, name: str) -> None:
+        """Discard an object."""
         self._objects.pop((namespace, name), None)
 
 
 class RelatedNews(VolumeNews):
-    """The same for one node, of which nobody tells what happens to its claims."""
+    """Volume watch of one node that cannot watch claims and volumes."""
 
     def __init__(self, pods: Informer, informers: Informers, client: Client) -> None:
         self._pods = pods
@@ -60,16 +62,18 @@ class RelatedNews(VolumeNews):
         self._node_loop: Loop | None = None
 
     def follow(self, pod_loop: Loop, node_loop: Loop) -> None:
+        """Register the controllers; only drivers are watched."""
         self._node_loop = node_loop
         for loop in (pod_loop, node_loop):
-            loop.watches(self._drivers, lambda _: ())  # they seldom change, and are only to be there first
+            loop.watches(self._drivers, lambda _: ())  # they rarely change; the caches only need to be filled first
 
     def mounting(self, client: Client, telling: Telling, clock: Clock) -> Mounting:
+        """Return a volume manager that fetches claims and volumes first."""
         sources = VolumeSources(client, clock)
         return AskingMounting(self, Mounting(client, self.attachments, self.claims, sources, telling, clock))
 
     async def ask(self, pod: Pod, node: Node) -> None:
-        """Find out how a pod's claims and volumes are; what they change for its node is told at once."""
+        """Fetch a pod's claims and volumes; queue the node if its volumes in use have changed."""
         namespace, before = pod.metadata.namespace, self.in_use(node.metadata.name)
         for use in claim_uses(pod):
             claim = await self._asked_claims.ask(namespace, use.name)
@@ -90,13 +94,14 @@ class RelatedNews(VolumeNews):
 
 
 class AskingMounting(Mounting):
-    """Asks first."""
+    """Volume manager that fetches claims and volumes before each check."""
 
     def __init__(self, news: RelatedNews, mounting: Mounting) -> None:
         self._news = news
         self._mounting = mounting
 
     async def look(self, pod: Pod, node: Node, memory: Memory) -> Memory:
+        """Fetch the pod's claims and volumes, then check them."""
         if not memory.mounted and pod.metadata.deletion_timestamp is None:
             await self._news.ask(pod, node)
         return await self._mounting.look(pod, node, memory)

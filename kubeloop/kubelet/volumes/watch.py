@@ -1,4 +1,4 @@
-"""Which pods and nodes have to hear of a change of a claim, of a volume, or of what is attached where."""
+"""Maps changes of claims, volumes and attachments to the pods and nodes that must be reconciled."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Loop = Controller[ObjectKey]
 
 
 class VolumeNews:
-    """Wakes the loops of pods, which wait for volumes, and of nodes, which say which ones they use."""
+    """Wakes pods that wait for volumes, and nodes whose volumes in use change."""
 
     def __init__(self, pods: Informer, informers: Informers) -> None:
         self._pods = pods
@@ -36,23 +36,25 @@ class VolumeNews:
         self.claims = Claims(self._claims, self._volumes)
 
     def follow(self, pod_loop: Loop, node_loop: Loop) -> None:
+        """Register the watches of the pod and node controllers."""
         pod_loop.watches(self._claims, lambda claim: map(key_of, self._users_of(key_of(claim))))
         pod_loop.watches(self._volumes, lambda volume: map(key_of, self._users_of(_claim_of(volume))))
         node_loop.watches(self._claims, lambda claim: map(_node_of, self._users_of(key_of(claim))))
         node_loop.watches(self._volumes, lambda volume: map(_node_of, self._users_of(_claim_of(volume))))
         node_loop.watches(self._pods, lambda pod: (_node_of(pod),), _changes_use)
         for loop in (pod_loop, node_loop):
-            loop.watches(self._drivers, lambda _: ())  # they seldom change, and are only to be there first
+            loop.watches(self._drivers, lambda _: ())  # they rarely change; the caches only need to be filled first
 
     def mounting(self, client: Client, telling: Telling, clock: Clock) -> Mounting:
+        """Return the volume manager."""
         return Mounting(client, self.attachments, self.claims, VolumeSources(client, clock), telling, clock)
 
     def in_use(self, node: str) -> tuple[str, ...]:
-        """What the pods of a node use, by the node's names."""
+        """Return the unique names of the volumes that the pods of a node use."""
         return self.attachments.in_use(self._pods.by_index(NODE, node))
 
     def waiting_on(self, old: Node, new: Node) -> Iterator[ObjectKey]:
-        """The pods of a node that a change of the node may let begin."""
+        """Yield the pods of a node that a change of the node may allow to start."""
         if (old.status.volumes_attached, old.status.volumes_in_use) == (
             new.status.volumes_attached,
             new.status.volumes_in_use,
@@ -61,7 +63,7 @@ class VolumeNews:
         yield from self.users_on(new.metadata.name)
 
     def users_on(self, node: str) -> Iterator[ObjectKey]:
-        """The pods of a node that have claims."""
+        """Yield the pods of a node that have claims."""
         for pod in self._pods.by_index(NODE, node):
             if claim_keys_of(pod):
                 yield key_of(pod)
@@ -81,7 +83,7 @@ def _claim_of(volume: PersistentVolume) -> ObjectKey:
 
 
 def _changes_use(old: Any, new: Any) -> bool:
-    """Whether a change of a pod may change which volumes its node uses."""
+    """Return True if a pod update may change the volumes in use of its node."""
     pod = old if new is None else new
     if not pod.spec.node_name or not claim_keys_of(pod):
         return False

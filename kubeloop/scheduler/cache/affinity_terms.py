@@ -1,4 +1,4 @@
-"""Terms of pod affinity, in a form that can be counted: who is meant, and over which part of the cluster. Pure."""
+"""Inter-pod affinity terms in a hashable form that can be counted per node. Pure."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Literal, NamedTuple
 from kubeloop.api.generated.core_v1 import Pod, PodAffinityTerm
 from kubeloop.api.selectors import NOTHING, LabelSelector, SelectorError, from_label_selector
 
-# Must be near, must not be near, would rather be near (or, with a negative weight, rather not).
+# Required affinity, required anti-affinity, preferred (with a negative weight: anti-affinity).
 Kind = Literal["affinity", "anti-affinity", "preference"]
 
 
 class Term(NamedTuple):
-    """One term of one pod's affinity; equal for all pods that say the same."""
+    """One affinity term; equal terms of different pods compare equal."""
 
     kind: Kind
     weight: int
@@ -23,14 +23,14 @@ class Term(NamedTuple):
     selector: LabelSelector
 
     def matches(self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]) -> bool:
-        """Whether a pod is meant."""
+        """Return True if the term selects a pod."""
         if namespace not in self.namespaces and not self.namespace_selector.matches(namespace_labels):
             return False
         return self.selector.matches(labels)
 
 
 def terms_of(pod: Pod) -> tuple[Term, ...]:
-    """All terms of a pod."""
+    """Return all affinity terms of a pod."""
     return tuple(_terms(pod))
 
 
@@ -51,7 +51,10 @@ def _terms(pod: Pod) -> Iterator[Term]:
 
 
 def _term(kind: Kind, weight: int, term: PodAffinityTerm, own: str) -> Term:
-    """Without any word about namespaces the pod's own is meant; server-side, label keys have become selectors."""
+    """Convert a term; without namespaces and selector it means the pod's namespace.
+
+    The API server has already merged matchLabelKeys into the selectors.
+    """
     namespaces = frozenset(term.namespaces)
     if not namespaces and term.namespace_selector is None:
         namespaces = frozenset((own,))

@@ -1,4 +1,4 @@
-"""Which pod is where: those that the API server says have a node, and those that are about to."""
+"""Pods by node: those assigned according to the API server, and those assumed after a decision."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kubeloop.scheduler.cache.pod_info import PodInfo, Templates, takes_the_same
 
 
 class Place(NamedTuple):
-    """A pod on a node; assumed until the API server says so too."""
+    """Pod on a node; assumed until the API server confirms the binding."""
 
     info: PodInfo
     node: str
@@ -18,7 +18,7 @@ class Place(NamedTuple):
 
 
 class Placements:
-    """Keeps the cluster's pods true. A decision is seen at once by the next; reads own writes."""
+    """Tracks the assigned and assumed pods of the cluster state; the next attempt sees an assumed pod at once."""
 
     def __init__(self, cluster: ClusterState, templates: Templates) -> None:
         self._cluster = cluster
@@ -30,27 +30,31 @@ class Placements:
 
     @property
     def assumed(self) -> int:
+        """Number of assumed pods."""
         return sum(one.assumed for one in self._places.values())
 
     def is_assumed(self, uid: str) -> bool:
+        """Return True if the pod is assumed and not confirmed."""
         place = self._places.get(uid)
         return place is not None and place.assumed
 
     def get(self, uid: str) -> Place | None:
+        """Return the placement of a pod by uid, or None."""
         return self._places.get(uid)
 
     def assume(self, info: PodInfo, node: str) -> None:
+        """Add a pod to a node before the API server confirms it."""
         self._places[info.uid] = Place(info, node, True)
         self._cluster.add_pod(info, node)
 
     def forget(self, uid: str) -> None:
-        """What was assumed has not come true."""
+        """Remove an assumed pod whose binding failed."""
         place = self._places.get(uid)
         if place is not None and place.assumed:
             self._drop(uid, place)
 
     def put(self, pod: Pod) -> None:
-        """The API server says that the pod has this node, and is as this."""
+        """Add or update a pod that is assigned according to the API server."""
         uid, node = pod.metadata.uid, pod.spec.node_name
         place = self._places.get(uid)
         if place is not None:
@@ -63,7 +67,10 @@ class Placements:
         self._cluster.add_pod(info, node)
 
     def _same_place(self, uid: str, place: Place, pod: Pod) -> None:
-        """Binding itself gives pods the labels of their node's zone: the most frequent of all changes."""
+        """Update a pod that uses the same resources on the same node.
+
+        The most frequent case: binding itself copies the topology labels of the node to the pod.
+        """
         info = place.info
         if info.pod.metadata.labels == pod.metadata.labels:
             info.pod = pod
@@ -73,6 +80,7 @@ class Placements:
         self._places[uid] = Place(info, place.node, False)
 
     def remove(self, uid: str) -> None:
+        """Remove a pod."""
         place = self._places.get(uid)
         if place is not None:
             self._drop(uid, place)

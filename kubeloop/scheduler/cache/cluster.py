@@ -1,7 +1,7 @@
-"""All nodes in arrays, one row a node, and the pods on them: changed where something happens, read by plugins.
+"""Cluster state: all nodes as arrays with one row per node, and their pods; updated incrementally, read by plugins.
 
-Rows are used again after their node is gone; `alive` says which hold one. Every change of a row is written to a log,
-so that whoever keeps something about rows can ask which of them to look at again.
+Rows are reused after their node is deleted; `alive` marks the rows in use. Every change of a row is appended to a
+log, so that caches of results by row can find the rows to recompute.
 """
 
 from __future__ import annotations
@@ -25,39 +25,39 @@ Rows = slice | NDArray[np.intp]
 Numbers = NDArray[np.int64]
 
 ALL = slice(None)
-NAME_FIELD = "metadata.name"  # as if it were a label: no label may be called so with this meaning on a node we know
+NAME_FIELD = "metadata.name"  # treated like a label; no real node label can collide with this use
 _FIRST_SIZE = 16
 _LOG_LIMIT = 65_536
 
 
 class ClusterState:
-    """Nodes, what they have and what is used of it."""
+    """Nodes with their allocatable and requested resources, labels, taints and pods."""
 
     def __init__(self) -> None:
         self.size = _FIRST_SIZE
         self.alive: NDArray[np.bool_] = np.zeros(self.size, bool)
         self.unschedulable: NDArray[np.bool_] = np.zeros(self.size, bool)
-        self.taints: NDArray[np.int32] = np.zeros(self.size, np.int32)  # which of `taint_sets`
+        self.taints: NDArray[np.int32] = np.zeros(self.size, np.int32)  # index into `taint_sets`
         self.taint_sets: list[tuple[Taint, ...]] = [()]
         self.pod_count: Numbers = np.zeros(self.size, np.int64)
         self.allowed_pods: Numbers = np.zeros(self.size, np.int64)
         self.allocatable: dict[str, Numbers] = {}
         self.requested: dict[str, Numbers] = {}
-        self.presumed: dict[str, Numbers] = {}  # processors and memory, a little for those who ask for none
+        self.presumed: dict[str, Numbers] = {}  # non-zero requests of cpu and memory, as for scoring
         self.labels = Labels(self.size)
         self.names = Labels(self.size)
         self.ports = PortUse(self.size)
         self.images = Images(self.size)
         self.selections = Selections(self.size)
-        self.terms = Counts(self.size)  # how many pods of a node own a term of pod affinity
-        self.claims = Counts(self.size)  # how many pods of a node use a volume claim
+        self.terms = Counts(self.size)  # number of pods with an affinity term, by node
+        self.claims = Counts(self.size)  # number of pods using a volume claim, by node
         self.nodes: dict[int, Node] = {}
         self.pods: dict[int, dict[str, PodInfo]] = {}  # by row and uid
-        self.structure = 0  # changes when rows come or go
-        self.node_changes = 0  # how often nodes themselves have changed
+        self.structure = 0  # incremented when rows are added or removed
+        self.node_changes = 0  # number of changes of node objects
         self._rows: dict[str, int] = {}
         self._free = list(range(self.size - 1, -1, -1))
-        self._homeless: dict[str, dict[str, PodInfo]] = {}  # pods of nodes that are not there (yet, or any more)
+        self._homeless: dict[str, dict[str, PodInfo]] = {}  # pods whose node is not known (yet, or any more)
         self._taint_numbers: dict[tuple[Taint, ...], int] = {(): 0}
         self._log: list[int] = []
         self._log_start = 0
@@ -68,16 +68,19 @@ class ClusterState:
         return len(self._rows)
 
     def row_of(self, name: str) -> int | None:
+        """Return the row of a node, or None."""
         return self._rows.get(name)
 
     def name_of(self, row: int) -> str:
+        """Return the node name of a row."""
         return self.nodes[row].metadata.name
 
     def rows_alive(self) -> NDArray[np.intp]:
+        """Return the rows in use."""
         return np.flatnonzero(self.alive)
 
     def set_node(self, node: Node) -> None:
-        """A node that has come, or is as this now."""
+        """Add or update a node."""
         name = node.metadata.name
         row = self._rows.get(name)
         is_new = row is None
@@ -97,6 +100,7 @@ class ClusterState:
                 self._settle(row, info)
 
     def remove_node(self, name: str) -> None:
+        """Remove a node; its pods are kept in case it comes back."""
         row = self._rows.pop(name, None)
         if row is None:
             return
@@ -143,7 +147,7 @@ class ClusterState:
     # Pods.
 
     def add_pod(self, info: PodInfo, node: str) -> None:
-        """A pod that runs on a node, or is about to."""
+        """Add an assigned or assumed pod to a node."""
         row = self._rows.get(node)
         if row is None:
             self._homeless.setdefault(node, {})[info.uid] = info
@@ -151,6 +155,7 @@ class ClusterState:
             self._settle(row, info)
 
     def remove_pod(self, info: PodInfo, node: str) -> None:
+        """Remove a pod from a node."""
         row = self._rows.get(node)
         if row is not None:
             if info.uid in self.pods[row]:
@@ -162,7 +167,7 @@ class ClusterState:
                 del self._homeless[node]
 
     def relabel_pod(self, old: PodInfo, new: PodInfo, node: str) -> None:
-        """A pod that takes what it took, and has other labels."""
+        """Replace a pod whose labels, but not resources, have changed."""
         row = self._rows.get(node)
         if row is None:
             self._homeless.setdefault(node, {})[new.uid] = new
@@ -198,7 +203,7 @@ class ClusterState:
     # Rows.
 
     def amount(self, columns: dict[str, Numbers], name: str) -> Numbers:
-        """A column, of zeros if nobody has any."""
+        """Return the column of a resource; zeros if no node or pod has it."""
         return self._column(columns, name)
 
     def _column(self, columns: dict[str, Numbers], name: str) -> Numbers:
@@ -227,11 +232,11 @@ class ClusterState:
 
     @property
     def now(self) -> int:
-        """The position after the last change."""
+        """Log position after the last change."""
         return self._log_start + len(self._log)
 
     def changed_since(self, position: int) -> Iterable[int] | None:
-        """Rows that changed after a position; None if that is too long ago to tell."""
+        """Return the rows changed after a log position; None if the log does not reach back that far."""
         if position < self._log_start:
             return None
         return self._log[position - self._log_start :]

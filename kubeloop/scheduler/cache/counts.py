@@ -1,4 +1,4 @@
-"""How many of each of many things every node has: one array a thing, which exists while there is any."""
+"""Counts per node of many keys: one array per key, kept while any count is not zero."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 
 class Counts:
-    """Arrays by key; a key that is counted nowhere has none."""
+    """Arrays of counts by key; a key without any count has no array."""
 
     def __init__(self, size: int) -> None:
         self._size = size
         self._arrays: dict[Hashable, NDArray[np.int64]] = {}
         self._totals: dict[Hashable, int] = {}
-        self.version = 0  # changes when keys come or go
+        self.version = 0  # incremented when keys are added or removed
 
     def __iter__(self) -> Iterator[Hashable]:
         return iter(self._arrays)
@@ -24,9 +24,11 @@ class Counts:
         return len(self._arrays)
 
     def get(self, key: Hashable) -> NDArray[np.int64] | None:
+        """Return the counts of a key by row, or None."""
         return self._arrays.get(key)
 
     def change(self, key: Hashable, row: int, by: int) -> None:
+        """Add to the count of a key in a row."""
         array = self._arrays.get(key)
         if array is None:
             array = self._arrays[key] = np.zeros(self._size, np.int64)
@@ -39,6 +41,7 @@ class Counts:
             self.version += 1
 
     def grow(self, size: int) -> None:
+        """Enlarge all arrays."""
         for key, array in self._arrays.items():
             grown = np.zeros(size, np.int64)
             grown[: self._size] = array

@@ -1,4 +1,4 @@
-"""Parts of the cluster that have the same value of a label, and sums over them."""
+"""Topology domains: groups of nodes with the same value of a label, and sums over them."""
 
 from __future__ import annotations
 
@@ -13,21 +13,23 @@ HOSTNAME = "kubernetes.io/hostname"
 
 
 class Domains:
-    """The values of one label; nodes without it are in no domain."""
+    """Domains of one label; nodes without the label are in no domain."""
 
     def __init__(self, cluster: ClusterState, label: str) -> None:
         self._column: Column = cluster.labels.column(label)
 
     @property
     def ids(self) -> NDArray[np.int32]:
+        """Domain number of each row; -1 for none."""
         return self._column.ids
 
     @property
     def has(self) -> NDArray[np.bool_]:
+        """Mask of the rows that are in a domain."""
         return self._column.ids >= 0
 
     def sums(self, numbers: Numbers, where: NDArray[np.bool_] | None = None) -> Numbers:
-        """By domain; the last element, which -1 stands for, is always 0."""
+        """Return the sum of the numbers by domain; the last element, for index -1, is always 0."""
         ids = self._column.ids
         counted = (numbers != 0) & (ids >= 0)
         if where is not None:
@@ -39,17 +41,17 @@ class Domains:
         return totals
 
     def spread(self, numbers: Numbers, where: NDArray[np.bool_] | None = None) -> Numbers:
-        """For each row the sum over its domain; 0 for rows in none."""
+        """Return for each row the sum over its domain; 0 for rows in none."""
         return self.sums(numbers, where)[self._column.ids]
 
     def number(self, ids: NDArray[np.int32]) -> int:
-        """How many different ones there are among these; to be in none counts as one."""
+        """Return the number of distinct domains among these ids; -1 counts as one."""
         found = np.zeros(len(self._column.values) + 1, bool)
         found[ids] = True
         return int(found.sum())
 
     def present(self, where: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Which domains have a node among those."""
+        """Return a mask of the domains that contain one of the selected nodes."""
         found = np.zeros(len(self._column.values), bool)
         found[self._column.ids[where & self.has]] = True
         return found

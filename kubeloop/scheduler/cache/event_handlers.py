@@ -1,4 +1,4 @@
-"""What changes of pods and nodes mean: to the arrays, and to the pods that wait."""
+"""Informer event handlers for pods and nodes: update the cache and requeue pods."""
 
 from __future__ import annotations
 
@@ -28,35 +28,39 @@ _NODE_ADD, _NODE_DELETE = About(NODE, Action.ADD), About(NODE, Action.DELETE)
 
 
 class NodeHandler:
-    """Keeps rows true."""
+    """Applies node events to the cluster state and the queue."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
 
     def on_add(self, node: Node) -> None:
+        """Add a node and requeue pods."""
         with self._scheduler.handling(_NODE_ADD.label):
             self._scheduler.start_engine().cluster.set_node(node)
             self._scheduler.queue.move(_NODE_ADD, None, node)
 
     def on_update(self, old: Node, new: Node) -> None:
+        """Update a node and requeue pods by the kinds of change."""
         self._scheduler.start_engine().cluster.set_node(new)
         for about in node_changes(old, new):
             with self._scheduler.handling(about.label):
                 self._scheduler.queue.move(about, old, new)
 
     def on_delete(self, node: Node) -> None:
+        """Requeue pods and remove the node."""
         with self._scheduler.handling(_NODE_DELETE.label):
             self._scheduler.queue.move(_NODE_DELETE, node, None)
             self._scheduler.start_engine().cluster.remove_node(node.metadata.name)
 
 
 class PodHandler:
-    """Keeps the queue and the pods of nodes true."""
+    """Applies pod events to the cache, the queue and the nominator."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
 
     def on_add(self, pod: Pod) -> None:
+        """Add an assigned pod to the cache, or an unassigned pod to the queue."""
         if is_terminal(pod):
             return
         if pod.spec.node_name:
@@ -67,7 +71,8 @@ class PodHandler:
                 self._wait(pod)
 
     def on_update(self, old: Pod, new: Pod) -> None:
-        if is_terminal(new):  # it takes no room any more
+        """Update a pod in the cache or in the queue, or move it from the queue to the cache."""
+        if is_terminal(new):  # it does not use resources any more
             self.on_delete(old)
         elif old.spec.node_name:
             with self._scheduler.handling("AssignedPodUpdate"):
@@ -82,6 +87,7 @@ class PodHandler:
                 self._changed_waiting(old, new)
 
     def on_delete(self, pod: Pod) -> None:
+        """Delete a pod from the cache or the queue."""
         if is_terminal(pod):
             return
         if pod.spec.node_name:
@@ -92,7 +98,7 @@ class PodHandler:
                 self._gone_waiting(pod)
 
     def on_missed_delete(self, deleted: Deleted) -> None:
-        """The last known state may be old: the pod may have had a node since."""
+        """Delete a pod whose last known state may be outdated: it may have been assigned since."""
         pod: Any = deleted.last_known
         engine = self._scheduler.engine
         place = None if engine is None else engine.placements.get(pod.metadata.uid)
@@ -101,7 +107,7 @@ class PodHandler:
         elif self._scheduler.is_responsible(pod):
             self._gone_waiting(pod)
 
-    # Pods that have a node.
+    # Assigned pods.
 
     def _assigned(self, pod: Pod) -> None:
         engine = self._scheduler.engine
@@ -113,7 +119,7 @@ class PodHandler:
         engine = self._scheduler.engine
         if engine is not None:
             engine.placements.put(new)
-        if is_alike(old, new):  # what pods report of themselves all the time
+        if is_alike(old, new):  # frequent status updates
             return
         for about in pod_changes(old, new, ASSIGNED_POD):
             self._scheduler.queue.move(about, old, new)
@@ -124,7 +130,7 @@ class PodHandler:
             engine.placements.remove(pod.metadata.uid)
         self._scheduler.queue.move(About(ASSIGNED_POD, Action.DELETE), pod, None)
 
-    # Pods that wait.
+    # Unassigned pods.
 
     def _wait(self, pod: Pod) -> None:
         info = self._scheduler.templates.info(pod)
@@ -154,7 +160,7 @@ class PodHandler:
             self._freed_nomination(pod)
 
     def _assumed_is_deleted(self, pod: Pod) -> None:
-        """Its room is free at once; whoever binds it will find out."""
+        """Free the resources of a deleted assumed pod at once; its binding cycle then fails."""
         engine = self._scheduler.engine
         place = None if engine is None else engine.placements.get(pod.metadata.uid)
         if engine is None or place is None:
@@ -165,7 +171,10 @@ class PodHandler:
         self._scheduler.queue.move(About(ASSIGNED_POD, Action.DELETE), on_node(pod, place.node), None)
 
     def _freed_nomination(self, pod: Pod, *, itself: bool = False) -> None:
-        """Pods that were kept from the node may have it; the pod itself, if others have decided that, another."""
+        """Requeue pods of no higher priority after a nomination was removed.
+
+        With `itself`, which is set if another client removed the nomination, the pod itself is requeued too.
+        """
         priority, uid = pod.spec.priority or 0, pod.metadata.uid
 
         def may_go_there(one: PodInfo) -> bool:

@@ -1,4 +1,4 @@
-"""Which images the nodes have already, and how large they are."""
+"""Image states: sizes of the images present on nodes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kubeloop.api.generated.core_v1 import ContainerImage
 
 
 class Images:
-    """Sizes by name and node."""
+    """Image sizes by name and node."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -19,6 +19,7 @@ class Images:
         self.version = 0
 
     def change(self, row: int, before: Iterable[ContainerImage], after: Iterable[ContainerImage]) -> None:
+        """Replace the images of a row."""
         old, new = _sizes(before), _sizes(after)
         if old == new:
             return
@@ -32,7 +33,7 @@ class Images:
             self._sizes.setdefault(name, {})[row] = size
 
     def local(self, names: Iterable[str], nodes: int) -> NDArray[np.int64]:
-        """For each node how much of the images it has, each weighed by how many nodes have it."""
+        """Return by node the size of the given images present, each scaled by the share of nodes that have it."""
         total = np.zeros(self._size, np.int64)
         for name in names:
             sizes = self._sizes.get(normalized(name))
@@ -43,11 +44,12 @@ class Images:
         return total
 
     def grow(self, size: int) -> None:
+        """Set the number of rows."""
         self._size = size
 
 
 def normalized(name: str) -> str:
-    """A name with its tag."""
+    """Return an image name with its tag, `:latest` by default."""
     return name if name.rfind(":") > name.rfind("/") else f"{name}:latest"
 
 

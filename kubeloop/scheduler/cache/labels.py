@@ -1,4 +1,4 @@
-"""Labels of nodes as columns of numbers: what a requirement says of a value is worked out once for each value."""
+"""Node labels as integer columns, so that a requirement is evaluated once per distinct value."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ABSENT = -1
 
 
 class Column:
-    """One label's values, as numbers; -1 for nodes without it."""
+    """Values of one label as numbers; -1 for nodes without it."""
 
     def __init__(self, size: int) -> None:
         self.ids: Ids = np.full(size, ABSENT, np.int32)
@@ -20,9 +20,11 @@ class Column:
         self._numbers: dict[str, int] = {}
 
     def set(self, row: int, value: str | None) -> None:
+        """Set the value of a row; None for no label."""
         self.ids[row] = ABSENT if value is None else self.number(value)
 
     def number(self, value: str) -> int:
+        """Return the number of a value, adding it if it is new."""
         found = self._numbers.get(value)
         if found is None:
             found = self._numbers[value] = len(self.values)
@@ -30,11 +32,12 @@ class Column:
         return found
 
     def grow(self, size: int) -> None:
+        """Enlarge the column."""
         self.ids = np.concatenate([self.ids, np.full(size - len(self.ids), ABSENT, np.int32)])
 
 
 class Labels:
-    """Columns, made for the labels that somebody asks for."""
+    """Columns of node labels, created on first use."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -42,6 +45,7 @@ class Labels:
         self._rows: dict[int, Mapping[str, str]] = {}
 
     def column(self, label: str) -> Column:
+        """Return the column of a label."""
         found = self._columns.get(label)
         if found is None:
             found = self._columns[label] = Column(self._size)
@@ -50,23 +54,26 @@ class Labels:
         return found
 
     def set(self, row: int, labels: Mapping[str, str]) -> None:
+        """Set the labels of a row."""
         self._rows[row] = labels
         for label, column in self._columns.items():
             column.set(row, labels.get(label))
 
     def clear(self, row: int) -> None:
+        """Remove the labels of a row."""
         self._rows.pop(row, None)
         for column in self._columns.values():
             column.set(row, None)
 
     def grow(self, size: int) -> None:
+        """Enlarge all columns."""
         self._size = size
         for column in self._columns.values():
             column.grow(size)
 
 
 class Verdicts:
-    """What a question about one label answers, for each of its values and for its absence."""
+    """Predicate on one label, evaluated once for each value and for its absence."""
 
     def __init__(self, column: Column, matches: Callable[[str | None], bool]) -> None:
         self._column = column
@@ -75,11 +82,12 @@ class Verdicts:
         self._table: NDArray[np.bool_] = np.array([self._absent], bool)
 
     def of(self, rows: slice | NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Return the predicate's result for rows."""
         values = self._column.values
         known = len(self._table) - 1
         if known < len(values):
             more = [self._matches(value) for value in values[known:]]
-            # The last element answers for -1, which is how numpy reads that index.
+            # The last element is the result for -1, as numpy indexes from the end.
             self._table = np.concatenate([self._table[:-1], np.array([*more, self._absent], bool)])
         answer: NDArray[np.bool_] = self._table[self._column.ids[rows]]
         return answer

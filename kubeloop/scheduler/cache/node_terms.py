@@ -1,4 +1,4 @@
-"""Terms of node selectors, asked of all nodes at once."""
+"""Node selector terms, evaluated for all nodes at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kubeloop.scheduler.cache.pod_info import PodInfo
 
 
 class TermTest:
-    """One term: all its requirements have to hold; one that says nothing means no node."""
+    """Node selector term; all its requirements must match; an empty term matches no node."""
 
     def __init__(self, term: NodeSelectorTerm, cluster: ClusterState) -> None:
         labels, names = cluster.labels, cluster.names.column(NAME_FIELD)
@@ -25,6 +25,7 @@ class TermTest:
         self._tests += [Verdicts(names, _name_test(one)) for one in term.match_fields]
 
     def of(self, rows: Rows) -> NDArray[np.bool_]:
+        """Return a mask of the rows that match."""
         if not self._tests:
             return np.zeros(len(self._alive.alive[rows]), bool)
         found = self._tests[0].of(rows)
@@ -34,7 +35,7 @@ class TermTest:
 
 
 class AnyTerm:
-    """Several terms, of which one has to match; without any, no node does."""
+    """Node selector: one of its terms must match; without terms no node matches."""
 
     def __init__(self, selector: NodeSelector, cluster: ClusterState) -> None:
         self._tests = [TermTest(term, cluster) for term in selector.node_selector_terms or ()]
@@ -42,9 +43,11 @@ class AnyTerm:
 
     @classmethod
     def of_selector(cls, selector: NodeSelector | None, cluster: ClusterState) -> AnyTerm | None:
+        """Return the compiled selector; None for None."""
         return None if selector is None else cls(selector, cluster)
 
     def of(self, rows: Rows) -> NDArray[np.bool_]:
+        """Return a mask of the rows that match."""
         found = np.zeros(len(self._cluster.alive[rows]), bool)
         for test in self._tests:
             found |= test.of(rows)
@@ -52,7 +55,7 @@ class AnyTerm:
 
 
 class RequiredAffinity:
-    """A pod's node selector and required node affinity."""
+    """Node selector and required node affinity of a pod."""
 
     def __init__(self, pod: PodInfo, cluster: ClusterState) -> None:
         wanted = pod.pod.spec.node_selector.items()
@@ -64,7 +67,7 @@ class RequiredAffinity:
 
     @classmethod
     def of_pod(cls, pod: PodInfo, cluster: ClusterState) -> RequiredAffinity:
-        """Shared by all pods of a template."""
+        """Return the compiled affinity, shared by all pods of a signature."""
         made: RequiredAffinity | None = pod.template.states.get(cls)
         if made is None or made._cluster is not cluster:
             made = pod.template.states[cls] = cls(pod, cluster)
@@ -72,9 +75,11 @@ class RequiredAffinity:
 
     @property
     def says_nothing(self) -> bool:
+        """True if the pod has neither a node selector nor required affinity."""
         return self._selector is None and self._terms is None
 
     def of(self, rows: Rows) -> NDArray[np.bool_]:
+        """Return a mask of the rows that match."""
         found = np.ones(len(self._cluster.alive[rows]), bool)
         if self._selector is not None:
             found &= self._selector.of(rows)
@@ -84,7 +89,7 @@ class RequiredAffinity:
 
 
 def name_terms(selector: NodeSelector) -> frozenset[str] | None:
-    """The nodes that terms mean by name; None if one of them means others too."""
+    """Return the node names that the terms select by metadata.name; None if a term may select other nodes."""
     names: set[str] = set()
     for term in selector.node_selector_terms or ():
         wanted = [set(one.values) for one in term.match_fields if one.key == NAME_FIELD and one.operator == "In"]

@@ -1,4 +1,4 @@
-"""What the scheduler knows of a pod: derived once for all pods that were made from the same template."""
+"""Pod info: facts about a pod, derived once for all pods with the same scheduling signature."""
 
 from __future__ import annotations
 
@@ -18,45 +18,49 @@ from kubeloop.scheduler.cache.affinity_terms import Term, terms_of
 from kubeloop.scheduler.cache.resources import Whole
 from kubeloop.scheduler.plugins.shared.declared_features import features_of
 
-_KEPT = 4096  # templates that are remembered although no pod of theirs was seen for a while
+_KEPT = 4096  # signatures kept in the cache
 
-# A port of a node that a pod wants for itself: address, protocol, number.
+# Host port: address, protocol, number.
 HostPort = tuple[str, str, int]
 ANY_ADDRESS = "0.0.0.0"
 
 
 class Template:
-    """Pods that differ in nothing that decides where they may run. Derived facts are worked out when first asked."""
+    """Signature: pods that do not differ in anything relevant for scheduling. Facts are derived lazily."""
 
     def __init__(self, pod: Pod, number: int) -> None:
-        self.pod = pod  # any of them
+        self.pod = pod  # one of the pods
         self.number = number
-        self.states: dict[Any, Any] = {}  # what plugins worked out for it, by plugin
+        self.states: dict[Any, Any] = {}  # state of plugins, by plugin
 
     @property
     def namespace(self) -> str:
+        """Namespace of the pods."""
         return self.pod.metadata.namespace
 
     @property
     def labels(self) -> Any:
+        """Labels of the pods."""
         return self.pod.metadata.labels
 
     @cached_property
     def requests(self) -> Whole:
+        """Resource requests as integers."""
         return resources.requests(self.pod)
 
     @cached_property
     def presumed(self) -> Whole:
+        """Non-zero resource requests, with defaults for containers without requests."""
         return resources.presumed_requests(self.pod)
 
     @cached_property
     def presumed_basics(self) -> tuple[tuple[str, int], ...]:
-        """Of processors and memory, as much of `presumed` as there is."""
+        """Non-zero requests of cpu and memory, as pairs."""
         return tuple((name, self.presumed[name]) for name in (resources.CPU, resources.MEMORY) if name in self.presumed)
 
     @cached_property
     def host_ports(self) -> tuple[HostPort, ...]:
-        """Sidecars' ports count, other init containers' do not."""
+        """Host ports of containers and sidecars; other init containers do not count."""
         spec = self.pod.spec
         running = (*(spec.containers or ()), *(one for one in spec.init_containers if one.restart_policy == "Always"))
         return tuple(
@@ -68,36 +72,41 @@ class Template:
 
     @cached_property
     def images(self) -> tuple[str, ...]:
+        """Images of all containers and image volumes."""
         spec = self.pod.spec
         containers = (*spec.init_containers, *(spec.containers or ()))
         return (*(one.image for one in containers), *(one.image.reference for one in spec.volumes if one.image))
 
     @cached_property
     def label_key(self) -> tuple[str, tuple[tuple[str, str], ...]]:
+        """Namespace and labels in hashable form."""
         return self.namespace, tuple(sorted(self.labels.items()))
 
     @cached_property
     def pod_affinity_terms(self) -> tuple[Term, ...]:
+        """Inter-pod affinity terms."""
         return terms_of(self.pod)
 
     @cached_property
     def claims(self) -> tuple[tuple[str, str], ...]:
-        """Volume claims that are used by name, with their namespace."""
+        """PersistentVolumeClaims used by name, as (namespace, name)."""
         volumes = self.pod.spec.volumes
         names = (one.persistent_volume_claim.claim_name for one in volumes if one.persistent_volume_claim)
         return tuple((self.namespace, name) for name in names)
 
     @cached_property
     def affinity(self) -> Affinity:
+        """Affinity; empty if there is none."""
         return self.pod.spec.affinity or Affinity()
 
     @property
     def node_affinity(self) -> NodeAffinity:
+        """Node affinity; empty if there is none."""
         return self.affinity.node_affinity or NodeAffinity()
 
 
 class PodInfo:
-    """One pod, and what is derived of it."""
+    """Pod with its signature and resource requests."""
 
     __slots__ = ("key", "pod", "requests", "template", "uid")
 
@@ -110,15 +119,17 @@ class PodInfo:
 
     @property
     def priority(self) -> int:
+        """Priority; 0 by default."""
         return self.pod.spec.priority or 0
 
     @property
     def node_name(self) -> str:
+        """Name of the assigned node, or empty."""
         return self.pod.spec.node_name
 
 
 class Templates:
-    """All templates, found again by what they say."""
+    """Cache of signatures by content."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[bytes, Template] = OrderedDict()
@@ -126,10 +137,11 @@ class Templates:
         self._made = 0
 
     def info(self, pod: Pod) -> PodInfo:
+        """Return the pod info of a pod."""
         return PodInfo(pod, self.of(pod))
 
     def relabelled(self, known: PodInfo, pod: Pod) -> PodInfo:
-        """Of a pod of which nothing but its labels has changed; quicker than to compare everything."""
+        """Return the pod info of a pod of which only the labels have changed; faster than a full comparison."""
         key = known.template.number, tuple(pod.metadata.labels.items())
         found = self._relabelled.get(key)
         if found is None:
@@ -139,6 +151,7 @@ class Templates:
         return PodInfo(pod, found)
 
     def of(self, pod: Pod) -> Template:
+        """Return the signature of a pod."""
         key = _template_key(pod)
         found = self._known.get(key)
         if found is None:
@@ -152,17 +165,17 @@ class Templates:
 
 
 def on_node(pod: Pod, node: str) -> Pod:
-    """The pod as it would be there."""
+    """Return a copy of the pod assigned to a node."""
     return structs.replace(pod, spec=structs.replace(pod.spec, node_name=node))
 
 
 def is_alike(old: Pod, new: Pod) -> bool:
-    """Whether nothing has changed of a pod on a node that matters to other pods."""
+    """Return True if an update of an assigned pod is irrelevant to other pods."""
     return old.metadata.labels == new.metadata.labels and takes_the_same(old, new)
 
 
 def takes_the_same(old: Pod, new: Pod) -> bool:
-    """Whether at most the labels have changed of what matters to other pods."""
+    """Return True if an update changes at most the labels of what is relevant to other pods."""
     return (
         (old.metadata.deletion_timestamp is None) == (new.metadata.deletion_timestamp is None)
         and old.spec.containers == new.spec.containers
@@ -195,7 +208,7 @@ def _container_key(container: Container) -> Any:
 
 
 def _decides(volume: Volume) -> bool:
-    """Whether a volume may bind a pod to nodes; what every node can provide does not."""
+    """Return True if a volume may restrict the pod to some nodes; volumes that every node provides do not."""
     return (
         volume.projected is None
         and volume.empty_dir is None
@@ -207,7 +220,7 @@ def _decides(volume: Volume) -> bool:
 
 
 def _is_resized(pod: Pod) -> bool:
-    """Whether containers have other resources than their spec asks for."""
+    """Return True if containers have resources other than their spec requests."""
     statuses = pod.status.container_statuses
     if not statuses:
         return False

@@ -1,4 +1,4 @@
-"""Which ports of the nodes themselves are taken."""
+"""Host ports in use on nodes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from kubeloop.scheduler.cache.pod_info import ANY_ADDRESS, HostPort
 
 
 class PortUse:
-    """Counts of pods by address, protocol and number; the any-address stands in the way of every address."""
+    """Number of pods by address, protocol and port; 0.0.0.0 conflicts with every address."""
 
     def __init__(self, size: int) -> None:
         self._counts = Counts(size)
         self._addresses: dict[tuple[str, int], set[str]] = {}
 
     def change(self, row: int, ports: Iterable[HostPort], sign: int) -> None:
+        """Add or subtract the ports of a pod in a row."""
         for port in ports:
             address, protocol, number = port
             self._counts.change(port, row, sign)
@@ -29,7 +30,7 @@ class PortUse:
                 known.discard(address)
 
     def taken(self, port: HostPort, rows: slice | NDArray[np.intp]) -> NDArray[np.bool_] | None:
-        """Where the port cannot be had; None if it is free everywhere."""
+        """Return a mask of the rows where the port is in use; None if it is free everywhere."""
         address, protocol, number = port
         known = self._addresses.get((protocol, number), ())
         taken: NDArray[np.bool_] | None = None
@@ -42,4 +43,5 @@ class PortUse:
         return taken
 
     def grow(self, size: int) -> None:
+        """Set the number of rows."""
         self._counts.grow(size)

@@ -1,4 +1,4 @@
-"""What a pod takes of a node, as whole numbers: thousandths of processors, bytes, pieces. Pure."""
+"""Resource amounts as integers: millicores of cpu, bytes, units. Pure."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ CPU = "cpu"
 MEMORY = "memory"
 STORAGE = "ephemeral-storage"
 PODS = "pods"
-# What a container that asks for nothing is taken to need where nodes are compared, as upstream has it.
+# Defaults for containers without requests when scoring, as upstream.
 _PRESUMED = {CPU: Quantity("100m"), MEMORY: Quantity(str(200 * 1024 * 1024))}
 
 
 def whole(texts: Mapping[str, str]) -> Whole:
-    """Amounts as a node or pod spells them."""
+    """Convert quantities as written in a node or pod to integers."""
     return {name: _number(name, parse_quantity(text)) for name, text in texts.items()}
 
 
 def requests(pod: Pod) -> Whole:
-    """What the pod requests, with its overhead, and what of it is in effect if that is more."""
+    """Return the requests of a pod including overhead, or the amounts in effect where these are larger."""
     return {name: _number(name, amount) for name, amount in requests_of(pod).items()}
 
 
 def presumed_requests(pod: Pod) -> Whole:
-    """The same, where containers that say nothing of processors or memory are taken to need a little."""
+    """Return the requests with defaults for containers that request no cpu or memory."""
     spec = pod.spec
     filled = replace(
         spec,
@@ -43,7 +43,7 @@ def presumed_requests(pod: Pod) -> Whole:
 
 
 def is_scalar(name: str) -> bool:
-    """Whether only nodes that have it are compared by it: extended resources, huge pages, attachable volumes."""
+    """Return True for extended resources, huge pages and attachable volumes; only nodes with these count."""
     return name not in (CPU, MEMORY, STORAGE, PODS)
 
 

@@ -1,6 +1,6 @@
-"""How many pods of each node a selector means: counted when somebody first asks, kept up to date from then on.
+"""Number of pods on each node that a selector matches; counted on first use and maintained from then on.
 
-Pods with the same namespace and labels form a group, so that what a selector says is asked once for each group.
+Pods with the same namespace, labels and deletion state form a group, so that a selector is evaluated once per group.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from kubeloop.api.selectors import LabelSelector
 from kubeloop.scheduler.cache.pod_info import PodInfo
 
-_KEPT = 1024  # selections; the one that was asked for longest ago goes first
+_KEPT = 1024  # cached selections, evicted least recently used first
 
 _Labels = tuple[str, tuple[tuple[str, str], ...]]
 
 
 class Selection(NamedTuple):
-    """Pods of some namespaces (None: of all) that a selector means; perhaps only those that are not being deleted."""
+    """Pods of some namespaces (None: all) that match a selector; with `staying` only those not being deleted."""
 
     namespaces: frozenset[str] | None
     selector: LabelSelector
@@ -28,7 +28,7 @@ class Selection(NamedTuple):
 
 
 class _Group:
-    """Pods that all selectors see alike."""
+    """Pods that are equal for all selectors."""
 
     __slots__ = ("arrays", "is_leaving", "labels", "namespace", "rows")
 
@@ -36,10 +36,11 @@ class _Group:
         self.namespace = namespace
         self.labels = labels
         self.is_leaving = is_leaving
-        self.rows: dict[int, int] = {}  # how many of them there are, by row
-        self.arrays: list[NDArray[np.int64]] = []  # of the selections that mean them
+        self.rows: dict[int, int] = {}  # number of pods by row
+        self.arrays: list[NDArray[np.int64]] = []  # arrays of the selections that include the group
 
     def is_meant_by(self, selection: Selection) -> bool:
+        """Return True if the selection includes the group."""
         if selection.staying and self.is_leaving:
             return False
         if selection.namespaces is not None and self.namespace not in selection.namespaces:
@@ -48,7 +49,7 @@ class _Group:
 
 
 class Selections:
-    """Counts of pods by node, for every selection that somebody asked for."""
+    """Counts of pods by node, for every selection in use."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -56,7 +57,7 @@ class Selections:
         self._counted: OrderedDict[Selection, NDArray[np.int64]] = OrderedDict()
 
     def counts(self, selection: Selection) -> NDArray[np.int64]:
-        """How many pods of each row are meant; not to be changed, and stays true."""
+        """Return the number of selected pods by row; read-only, and kept up to date."""
         found = self._counted.get(selection)
         if found is None:
             found = self._counted[selection] = np.zeros(self._size, np.int64)
@@ -70,7 +71,7 @@ class Selections:
         return found
 
     def change(self, row: int, info: PodInfo, sign: int) -> None:
-        """One pod more, or less, on a node."""
+        """Add or subtract a pod in a row."""
         meta = info.pod.metadata
         key = (info.template.label_key, meta.deletion_timestamp is not None)
         group = self._groups.get(key)
@@ -90,6 +91,7 @@ class Selections:
             array[row] += sign
 
     def grow(self, size: int) -> None:
+        """Enlarge all arrays."""
         for selection, array in self._counted.items():
             grown = np.zeros(size, np.int64)
             grown[: self._size] = array

@@ -1,4 +1,4 @@
-"""Numbers that depend on nothing of a node but its taints: worked out once for each set of taints that nodes have."""
+"""Numbers that depend only on a node's taints, computed once per distinct set of taints."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ HARD = ("NoSchedule", "NoExecute")
 
 
 class ByTaints:
-    """A function of taints, asked of all nodes at once."""
+    """Function of taints, evaluated for all nodes at once."""
 
     def __init__(self, number_of: Callable[[tuple[Taint, ...]], int]) -> None:
         self._number_of = number_of
         self._numbers: NDArray[np.int64] = np.zeros(0, np.int64)
 
     def of(self, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+        """Return the function's value for rows."""
         known, sets = len(self._numbers), cluster.taint_sets
         if known < len(sets):
             more = np.array([self._number_of(taints) for taints in sets[known:]], np.int64)
@@ -31,5 +32,5 @@ class ByTaints:
 
 
 def untolerated(tolerations: Collection[Toleration]) -> ByTaints:
-    """1 where a taint keeps the pod away."""
+    """Return a function that is 1 where an untolerated NoSchedule or NoExecute taint exists."""
     return ByTaints(lambda taints: int(first_untolerated(taints, tolerations, HARD) is not None))

@@ -1,1 +1,4 @@
-"""TODO: config."""
+"""Scheduler configuration: KubeSchedulerConfiguration and what is derived from it.
+
+file (parse, validate; plugin_args, extender_settings) ──▶ configuration (profiles) ──▶ framework.profile, scheduler
+"""

@@ -1,4 +1,4 @@
-"""What a scheduler is told: its profiles with their plugins, and how patient it is."""
+"""Configuration of a scheduler: profiles with their plugins, extenders, and backoff times."""
 
 from __future__ import annotations
 
@@ -14,24 +14,26 @@ DEFAULT_NAME: Final = "default-scheduler"
 
 @dataclass(frozen=True, slots=True)
 class ProfileConfig:
-    """One profile: which plugins, in which order, where they are asked and how much their scores count."""
+    """Profile: plugins in order, extension points, score weights and arguments."""
 
     scheduler_name: str = DEFAULT_NAME
-    names: Sequence[str] = ()  # all of them, in order
-    points: Mapping[str, Sequence[str]] = field(default_factory=dict)  # where a point has a list of its own
+    names: Sequence[str] = ()  # all plugins, in order
+    points: Mapping[str, Sequence[str]] = field(default_factory=dict)  # extension points with a list of their own
     weights: Mapping[str, int] = field(default_factory=dict)
     args: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def at(self, point: str) -> Sequence[str]:
+        """Return the plugin names of an extension point."""
         return self.points.get(point, self.names)
 
     def weight(self, name: str) -> int:
+        """Return the score weight of a plugin; 1 by default."""
         return self.weights.get(name) or 1
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulerConfig:
-    """All profiles of a process."""
+    """Configuration of all profiles of a process."""
 
     profiles: tuple[ProfileConfig, ...]
     extenders: tuple[ExtenderSettings, ...] = ()
@@ -39,7 +41,7 @@ class SchedulerConfig:
 
 
 def default_profile(scheduler_name: str = DEFAULT_NAME) -> ProfileConfig:
-    """Upstream's plugins, order and weights."""
+    """Return a profile with upstream's plugins, order and weights."""
     from kubeloop.scheduler.framework.registry import PLUGINS
 
     weights = {name: row.weight for name, row in PLUGINS.items() if row.weight}
@@ -47,4 +49,5 @@ def default_profile(scheduler_name: str = DEFAULT_NAME) -> ProfileConfig:
 
 
 def default_config() -> SchedulerConfig:
+    """Return a configuration with the default profile only."""
     return SchedulerConfig((default_profile(),))

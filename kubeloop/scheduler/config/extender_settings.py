@@ -1,4 +1,4 @@
-"""What a configuration says of extenders: servers of others that are asked about nodes, in upstream's words. Pure."""
+"""Extender settings of KubeSchedulerConfiguration, and their validation with upstream's messages. Pure."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ DEFAULT_SECONDS = 5.0
 
 
 class ManagedResource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """A resource that an extender counts; perhaps it alone."""
+    """Resource that an extender manages; optionally ignored by the scheduler itself."""
 
     name: str
     ignored_by_scheduler: bool = False
 
 
 class ExtenderTls(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """How an extender is trusted, and who we are to it; data is base64 and counts more than a file."""
+    """TLS settings for an extender: trusted CA and client certificate; base64 data takes precedence over files."""
 
     insecure: bool = False
     server_name: str = ""
@@ -38,7 +38,7 @@ class ExtenderTls(msgspec.Struct, frozen=True, forbid_unknown_fields=True, renam
 
 
 class ExtenderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """One extender; a verb that is empty is not asked for."""
+    """Settings of one extender; a verb that is empty is not called."""
 
     url_prefix: str
     filter_verb: str = ""
@@ -49,22 +49,23 @@ class ExtenderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     enable_https: bool = msgspec.field(name="enableHTTPS", default=False)
     tls_config: ExtenderTls | None = None
     http_timeout: str = ""
-    node_cache_capable: bool = False  # it knows nodes by their names
+    node_cache_capable: bool = False  # it is sent only node names
     managed_resources: tuple[ManagedResource, ...] = ()
-    ignorable: bool = False  # pods are scheduled although it fails
+    ignorable: bool = False  # scheduling continues if it fails
 
     @property
     def ignored(self) -> list[str]:
-        """Resources that it counts alone."""
+        """Resources ignored by the scheduler itself."""
         return [one.name for one in self.managed_resources if one.ignored_by_scheduler]
 
     @property
     def resources(self) -> frozenset[str]:
+        """Names of the managed resources."""
         return frozenset(one.name for one in self.managed_resources)
 
 
 def problems_of(extenders: Sequence[ExtenderSettings]) -> list[str]:
-    """What of the settings can't be followed, in upstream's words."""
+    """Return validation errors of the settings, with upstream's messages."""
     found: list[str] = []
     seen: set[str] = set()
     for index, one in enumerate(extenders):
@@ -97,7 +98,7 @@ def _problems_of_name(name: str) -> list[str]:
 
 
 def is_interested(extender: ExtenderSettings, pod: Pod) -> bool:
-    """Whether a pod is an extender's business: it asks for something that the extender counts, or that is nothing."""
+    """Return True if the extender manages a resource of the pod, or manages no specific resources."""
     resources = extender.resources
     if not resources:
         return True
@@ -110,7 +111,7 @@ def _named(container: Container) -> set[str]:
 
 
 def server_of(extender: ExtenderSettings) -> ServerConfig:
-    """Where an extender is, and how it is trusted: with HTTPS and no authority, blindly, as upstream does."""
+    """Return the client configuration for an extender; HTTPS without a CA is not verified, as upstream."""
     tls = extender.tls_config or ExtenderTls()
     authority = Pem(_decoded(tls.ca_data), tls.ca_file)
     return ServerConfig(

@@ -1,4 +1,4 @@
-"""KubeSchedulerConfiguration v1, read: profiles with their plugins merged into upstream's defaults. Pure."""
+"""KubeSchedulerConfiguration v1: parsing, validation, and merging of plugins into upstream's defaults. Pure."""
 
 from __future__ import annotations
 
@@ -23,36 +23,43 @@ from kubeloop.scheduler.queue.scheduling_queue import Patience
 
 _VERSION: Final = "kubescheduler.config.k8s.io/v1"
 _KIND: Final = "KubeSchedulerConfiguration"
-_GONE: Final = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")  # plugins of former versions
+_GONE: Final = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")  # plugins removed from upstream
 _GONE_WHY: Final = f'was invalid in version "v1" (KubeSchedulerConfiguration is version "{_VERSION}")'
 
 
 class UnusableConfig(ValueError):
-    """A configuration that can't be followed; the message is one sentence for a person."""
+    """Raised for an invalid configuration; the message is one sentence."""
 
 
 class PluginRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Plugin name with an optional weight."""
+
     name: str
     weight: int | None = None
 
 
 class PluginSet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Plugins that are switched on, in order, and off; `*` switches all off."""
+    """Enabled plugins in order, and disabled ones; `*` disables all."""
 
     enabled: tuple[PluginRow, ...] = ()
     disabled: tuple[PluginRow, ...] = ()
 
     @property
     def off(self) -> frozenset[str]:
+        """Names of the disabled plugins."""
         return frozenset(one.name for one in self.disabled)
 
 
 class PluginArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Arguments of a plugin."""
+
     name: str
     args: dict[str, Any] = {}
 
 
 class ProfileFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """KubeSchedulerProfile."""
+
     scheduler_name: str | None = None
     percentage_of_nodes_to_score: int | None = None
     plugins: dict[str, PluginSet] = {}
@@ -60,7 +67,7 @@ class ProfileFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, renam
 
 
 class LeaderElection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", omit_defaults=True):
-    """As component-base has it; what is not said is left to flags and defaults."""
+    """Leader election settings of component-base; fields that are not set are left to flags and defaults."""
 
     leader_elect: bool | None = None
     lease_duration: str | None = None
@@ -72,6 +79,8 @@ class LeaderElection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, re
 
 
 class ClientConnection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", omit_defaults=True):
+    """Client connection settings of component-base."""
+
     kubeconfig: str | None = None
     accept_content_types: str | None = None
     content_type: str | None = None
@@ -80,7 +89,7 @@ class ClientConnection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
 
 
 class ConfigFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What the file may say; what is about connections and leadership is for whoever starts the process."""
+    """KubeSchedulerConfiguration; connection and leader election settings are for the program."""
 
     api_version: str = _VERSION
     kind: str = _KIND
@@ -98,7 +107,7 @@ class ConfigFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename
 
 
 def parse(document: Any) -> ConfigFile:
-    """The file's content, checked."""
+    """Return the validated configuration. Raises `UnusableConfig`."""
     try:
         found = msgspec.convert(document, ConfigFile)
     except msgspec.ValidationError as error:
@@ -111,6 +120,7 @@ def parse(document: Any) -> ConfigFile:
 
 
 def config_of(file: ConfigFile, unschedulable_seconds: float = 300.0) -> SchedulerConfig:
+    """Return the scheduler configuration of a file."""
     ignored = [name for one in file.extenders for name in one.ignored]
     profiles = tuple(_profile(one, ignored) for one in file.profiles or (ProfileFile(),))
     patience = Patience(float(_or(file.pod_initial_backoff_seconds, 1)), float(_or(file.pod_max_backoff_seconds, 10)))
@@ -121,11 +131,11 @@ def _or(value: int | None, default: int) -> int:
     return default if value is None else value
 
 
-# What can't be followed.
+# Validation.
 
 
 def problems_of(file: ConfigFile) -> list[str]:
-    """All of it, in upstream's words."""
+    """Return all validation errors, with upstream's messages."""
     found: list[str] = []
     if _or(file.parallelism, 16) <= 0:
         found.append(_wrong("parallelism", file.parallelism, "should be an integer value greater than zero"))
@@ -167,7 +177,7 @@ def _problems_of_profile(profile: ProfileFile, path: str, *, alone: bool) -> lis
 
 
 def _problems_among(profiles: Sequence[ProfileFile]) -> list[str]:
-    """Names are different, and there is one queue: its order is the same for all."""
+    """Return errors across profiles: names must be unique, and queueSort must be the same for all."""
     found: list[str] = []
     names: dict[str | None, int] = {}
     for index, one in enumerate(profiles):
@@ -195,11 +205,11 @@ def _wrong_percentage(path: str, value: int | None) -> list[str]:
     return [_wrong(f"{path}percentageOfNodesToScore", value, "not in valid range [0-100]")]
 
 
-# What comes of it.
+# Conversion.
 
 
 def _profile(file: ProfileFile, ignored: Sequence[str]) -> ProfileConfig:
-    """One profile; resources that extenders count alone are not counted by the plugin that counts all others."""
+    """Return a profile; resources ignored by the scheduler become ignoredResources of NodeResourcesFit."""
     defaults = default_profile(file.scheduler_name or DEFAULT_NAME)
     everywhere = file.plugins.get("multiPoint", PluginSet())
     weights = dict(defaults.weights)
@@ -217,20 +227,23 @@ def _profile(file: ProfileFile, ignored: Sequence[str]) -> ProfileConfig:
 
 
 def _merged(defaults: Sequence[str], given: PluginSet) -> tuple[str, ...]:
-    """Defaults that are not off, in their order; then what is added."""
+    """Return the defaults that are not disabled, in their order, followed by the enabled plugins."""
     kept = () if "*" in given.off else tuple(name for name in defaults if name not in given.off)
     return tuple(dict.fromkeys((*kept, *(one.name for one in given.enabled))))
 
 
 def _at_point(everywhere: Sequence[str], given: PluginSet) -> tuple[str, ...]:
-    """What is named at a point and everywhere comes first, then the rest of everywhere, then what is only here."""
+    """Return the plugins of an extension point.
+
+    Plugins enabled both here and at multiPoint come first, then the rest of multiPoint, then those enabled only here.
+    """
     named = [one.name for one in given.enabled]
     kept = () if "*" in given.off else tuple(name for name in everywhere if name not in given.off)
     return tuple(dict.fromkeys((*(name for name in named if name in everywhere), *kept, *named)))
 
 
 def _elsewhere(names: Sequence[str], every: Sequence[str]) -> Mapping[str, Sequence[str]]:
-    """Plugins that are named at single points only are not asked at others."""
+    """Return plugin lists that exclude plugins enabled at single extension points from all others."""
     return {} if tuple(names) == tuple(every) else dict.fromkeys(POINTS, tuple(names))
 
 

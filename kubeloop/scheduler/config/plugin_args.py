@@ -1,6 +1,6 @@
-"""The arguments that plugins take in a KubeSchedulerConfiguration: their fields, and what upstream says of wrong ones.
+"""Plugin arguments of KubeSchedulerConfiguration: their fields, and validation with upstream's messages.
 
-A plugin is given its arguments as they were written; here they are only read to be sure that they can be followed.
+A plugin receives its arguments as written; here they are only parsed to validate them.
 """
 
 from __future__ import annotations
@@ -30,39 +30,48 @@ _RATIO: Final = _STRATEGIES[2]
 
 
 class _Args(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What all of them may say."""
+    """Fields common to all plugin arguments."""
 
     api_version: str = ""
     kind: str = ""
 
 
 class Point(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A corner of a broken line: a percentage in use, and its score."""
+    """Point of a shape function: a utilization percentage and its score."""
 
     utilization: int
     score: int
 
 
 class ResourceWeight(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Resource with its weight in scores."""
+
     name: str
     weight: int = 0
 
 
 class Ratio(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Parameters of RequestedToCapacityRatio."""
+
     shape: tuple[Point, ...] = ()
 
 
 class Strategy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """Scoring strategy of NodeResourcesFit."""
+
     type: str = _STRATEGIES[0]
     resources: tuple[ResourceWeight, ...] = ()
     requested_to_capacity_ratio: Ratio | None = None
 
 
 class DefaultPreemptionArgs(_Args, frozen=True):
+    """Arguments of DefaultPreemption."""
+
     min_candidate_nodes_percentage: int = 10
     min_candidate_nodes_absolute: int = 100
 
     def problems(self, path: Path) -> FieldErrors:
+        """Return validation errors."""
         found: FieldErrors = []
         part, least = path.child("minCandidateNodesPercentage"), path.child("minCandidateNodesAbsolute")
         percentage, absolute = self.min_candidate_nodes_percentage, self.min_candidate_nodes_absolute
@@ -78,10 +87,13 @@ class DefaultPreemptionArgs(_Args, frozen=True):
 
 
 class InterPodAffinityArgs(_Args, frozen=True):
+    """Arguments of InterPodAffinity."""
+
     hard_pod_affinity_weight: int = 1
     ignore_preferred_terms_of_existing_pods: bool = False
 
     def problems(self, path: Path) -> FieldErrors:
+        """Return validation errors."""
         weight = self.hard_pod_affinity_weight
         if 0 <= weight <= 100:
             return []
@@ -89,9 +101,12 @@ class InterPodAffinityArgs(_Args, frozen=True):
 
 
 class NodeAffinityArgs(_Args, frozen=True):
+    """Arguments of NodeAffinity."""
+
     added_affinity: NodeAffinity | None = None
 
     def problems(self, path: Path) -> FieldErrors:
+        """Return validation errors."""
         added, found = self.added_affinity or NodeAffinity(), FieldErrors()
         where = path.child("addedAffinity")
         if (needed := added.required_during_scheduling_ignored_during_execution) is not None:
@@ -103,9 +118,12 @@ class NodeAffinityArgs(_Args, frozen=True):
 
 
 class NodeResourcesBalancedAllocationArgs(_Args, frozen=True):
+    """Arguments of NodeResourcesBalancedAllocation."""
+
     resources: tuple[ResourceWeight, ...] = ()
 
     def problems(self, path: Path) -> FieldErrors:
+        """Return validation errors."""
         found: FieldErrors = []
         seen: set[str] = set()
         for index, one in enumerate(self.resources):
@@ -119,11 +137,14 @@ class NodeResourcesBalancedAllocationArgs(_Args, frozen=True):
 
 
 class NodeResourcesFitArgs(_Args, frozen=True):
+    """Arguments of NodeResourcesFit."""
+
     ignored_resources: tuple[str, ...] = ()
     ignored_resource_groups: tuple[str, ...] = ()
     scoring_strategy: Strategy | None = None
 
     def problems(self, path: Path) -> FieldErrors:
+        """Return validation errors."""
         found: FieldErrors = []
         for index, name in enumerate(self.ignored_resources):
             found += _label_name(path.child("ignoredResources").index(index), name)
@@ -138,10 +159,13 @@ class NodeResourcesFitArgs(_Args, frozen=True):
 
 
 class PodTopologySpreadArgs(_Args, frozen=True):
+    """Arguments of PodTopologySpread."""
+
     default_constraints: tuple[TopologySpreadConstraint, ...] = ()
     defaulting_type: str = "System"
 
     def problems(self, path: Path) -> FieldErrors:
+        """Return validation errors."""
         found: FieldErrors = []
         kind, constraints = self.defaulting_type or "System", self.default_constraints
         if kind not in ("System", "List"):
@@ -154,10 +178,13 @@ class PodTopologySpreadArgs(_Args, frozen=True):
 
 
 class VolumeBindingArgs(_Args, frozen=True):
+    """Arguments of VolumeBinding."""
+
     bind_timeout_seconds: int = 600
     shape: tuple[Point, ...] = ()
 
     def problems(self, path: Path) -> FieldErrors:
+        """Return validation errors."""
         found: FieldErrors = []
         if self.bind_timeout_seconds < 0:
             why = "invalid BindTimeoutSeconds, should not be a negative value"
@@ -166,10 +193,13 @@ class VolumeBindingArgs(_Args, frozen=True):
 
 
 class DynamicResourcesArgs(_Args, frozen=True):
+    """Arguments of DynamicResources."""
+
     filter_timeout: str | None = None
     binding_timeout: str | None = None
 
     def problems(self, path: Path) -> FieldErrors:
+        """Return validation errors."""
         found = _at_least(path.child("filterTimeout"), self.filter_timeout, 0, "must be zero or positive")
         why = "must be at least 1 second"
         return found + _at_least(path.child("bindingTimeout"), self.binding_timeout, _SECOND, why)
@@ -188,7 +218,7 @@ ARGS: Final[Mapping[str, Any]] = {
 
 
 def problems_of_args(plugin: str, args: Mapping[str, Any], path: Path) -> list[str]:
-    """What is wrong with a plugin's arguments; others' plugins look at theirs themselves."""
+    """Return validation errors of a built-in plugin's arguments; other plugins validate their own."""
     kind = ARGS.get(plugin)
     if kind is None:
         return []
@@ -263,7 +293,7 @@ def _constraint(path: Path, constraints: Sequence[TopologySpreadConstraint], ind
 
 
 def seconds_of(text: str | None, default: float) -> float:
-    """A duration that was found to be one."""
+    """Return the seconds of a validated duration."""
     return default if text is None else parse_duration(text) / _SECOND
 
 

@@ -1,1 +1,5 @@
-"""TODO: cycle."""
+"""Scheduling and binding cycles.
+
+loop (pop a pod) ──▶ algorithm ──▶ scheduling_cycle: signature_results, filter, score, select
+     └─▶ algorithm: reserve, permit ──▶ binding: waiting_pods (permit), PreBind, Bind, PostBind
+"""

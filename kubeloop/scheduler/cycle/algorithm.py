@@ -1,4 +1,4 @@
-"""What works on nodes: made, with the arrays it needs, when the first node comes."""
+"""Scheduling algorithm on the node cache; created, with its arrays, when the first node appears."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from kubeloop.scheduler.framework.status import Code, Diagnosis, Refusal
 
 
 class Engine:
-    """Decides, in memory alone."""
+    """Schedules pods in memory: filter and score, PostFilter, Reserve and Permit."""
 
     def __init__(self, templates: Templates) -> None:
         self.cluster = ClusterState()
         self.placements = Placements(self.cluster, templates)
 
     def sizes(self) -> dict[str, int]:
-        """How much is known, by what is counted."""
+        """Return the number of cached nodes, pods and assumed pods."""
         return {"nodes": len(self.cluster), "pods": len(self.placements), "assumed_pods": self.placements.assumed}
 
     def fitting(self, profile: Profile, pod: PodInfo) -> dict[str, Node]:
-        """All nodes that will do, as far as plugins know."""
+        """Return all nodes that pass the plugins' filters."""
         return Cycle(profile, self.cluster, pod).fitting()
 
     def attempt(
         self, profile: Profile, pod: PodInfo, opinions: Opinions | None = None
     ) -> tuple[Cycle, Diagnosis | None]:
-        """An attempt: with a node if it succeeded, else why not."""
+        """Run a scheduling cycle; return it with None if a node was selected, else with the diagnosis."""
         cycle = Cycle(profile, self.cluster, pod, opinions)
         cycle.node = cycle.choose()
         return cycle, None if cycle.node else cycle.diagnose()
 
     def make_room(self, cycle: Cycle, diagnosis: Diagnosis) -> str | None:
-        """Ask those who may make room, until one has found some.
+        """Run the PostFilter plugins until one nominates a node.
 
-        Which node the pod waits for from now on; None leaves what was nominated.
+        Returns the nominated node, "" for none; None leaves the previous nomination unchanged.
         """
         profile = cycle.profile
         if not profile.post_filters:
@@ -53,7 +53,7 @@ class Engine:
                 continue
             if isinstance(found, Refusal):
                 told += found.reasons
-                if found.code is Code.UNRESOLVABLE:  # nobody else can help
+                if found.code is Code.UNRESOLVABLE:  # no other plugin can help
                     break
                 continue
             if found.message:
@@ -67,7 +67,10 @@ class Engine:
         return node
 
     def reserve(self, cycle: Cycle) -> Refusal | dict[str, float]:
-        """Take the node for the pod. Why not, or how long whose permit is to be waited for."""
+        """Assume the pod on its node and run Reserve and Permit.
+
+        Returns a rejection, or the timeouts in seconds of the plugins whose permit must be waited for.
+        """
         cycle.watch.skip()
         self.placements.assume(cycle.pod, cycle.node)
         refusal = self._reserve(cycle)
@@ -96,7 +99,7 @@ class Engine:
         return None
 
     def release(self, cycle: Cycle) -> None:
-        """Give everything back."""
+        """Run Unreserve and forget the assumed pod."""
         for plugin in reversed(cycle.profile.reservers):
             plugin.unreserve(cycle, cycle.node)
         self.placements.forget(cycle.pod.uid)

@@ -1,6 +1,6 @@
-"""From a decision to a pod that is bound: permits, what is written before, the binding itself; or all taken back.
+"""Binding cycle: permits, PreBind, Bind and PostBind; on failure the reservation is undone.
 
-Each pod is bound by a task of its own, while the next ones are decided about.
+Each pod is bound in a task of its own, while the next pods are being scheduled.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 class Decider(Protocol):
-    """Who decides, and is told what came of it."""
+    """Scheduler as seen by the binding cycles: its parts, and callbacks for their results."""
 
     name: str
     queue: SchedulingQueue
@@ -46,36 +46,42 @@ class Decider(Protocol):
     extenders: Extenders
     instruments: Instruments
 
-    def release(self, cycle: Cycle) -> None: ...
-    def has_bound(self, queued: QueuedPod) -> None: ...
-    def has_not_bound(self, queued: QueuedPod, refusal: Refusal) -> None: ...
+    def release(self, cycle: Cycle) -> None:
+        """Undo the reservation of a pod."""
+
+    def has_bound(self, queued: QueuedPod) -> None:
+        """Record that a pod was bound."""
+
+    def has_not_bound(self, queued: QueuedPod, refusal: Refusal) -> None:
+        """Handle a failed binding."""
 
 
 class Bindings:
-    """Pods that are being bound."""
+    """Binding cycles under way."""
 
     def __init__(self, decider: Decider, spawn: Callable[..., None]) -> None:
         self._decider = decider
         self._spawn = spawn
         self._busy: set[ObjectKey] = set()
-        self._waiting: set[asyncio.Task[None]] = set()  # of those: for permits, or for what others have to do first
+        self._waiting: set[asyncio.Task[None]] = set()  # the tasks that wait for permits or PreBind
         self._room = asyncio.Event()
 
     def __len__(self) -> int:
         return len(self._busy)
 
     def begin(self, queued: QueuedPod, cycle: Cycle, waits: Mapping[str, float]) -> None:
+        """Start the binding cycle of a pod."""
         self._busy.add(queued.key)
         self._spawn(self._bind(queued, cycle, waits))
 
     async def room(self) -> None:
-        """Until another may begin."""
+        """Wait until another binding cycle may start."""
         while len(self._busy) >= _AT_ONCE:
             self._room.clear()
             await self._room.wait()
 
     def interrupt(self) -> None:
-        """Give up those that only wait: nobody knows for how long."""
+        """Cancel the binding cycles that only wait for permits or PreBind, for an unknown time."""
         for task in self._waiting:
             task.cancel()
 
@@ -94,7 +100,7 @@ class Bindings:
                     plugin.post_bind(cycle, cycle.node)
             else:
                 self._unbind(queued, cycle, refusal)
-        except asyncio.CancelledError:  # whether the pod was bound is not known: informers tell, or it is tried again
+        except asyncio.CancelledError:  # the bind result is unknown: informers report it, or the pod is tried again
             cycle.is_interrupted = True
             decider.release(cycle)
             decider.queue.done(queued.info.uid)
@@ -110,7 +116,7 @@ class Bindings:
             self._room.set()
 
     async def _prepared(self, queued: QueuedPod, cycle: Cycle, waits: Mapping[str, float]) -> Refusal | None:
-        """What comes before the pod is bound; why not, if a plugin does not let it be bound."""
+        """Wait for permits and run PreBind; return the rejection of a plugin."""
         profile, node, decider = cycle.profile, cycle.node, self._decider
         busy = [plugin for plugin in profile.pre_binders if plugin.will_pre_bind(cycle, node)]
         if waits or busy:
@@ -119,7 +125,7 @@ class Bindings:
             refusal = await decider.permits.wait(queued.info.uid, waits) if waits else None
             if refusal is not None:
                 return refusal
-            decider.queue.done(queued.info.uid)  # who is refused from now on is tried again in any case
+            decider.queue.done(queued.info.uid)  # pods rejected after this point are retried anyway
             return await self._timed("PreBind", cycle, self._ready(queued, cycle, busy)) if busy else None
 
     async def _ready(self, queued: QueuedPod, cycle: Cycle, plugins: Iterable[Plugin]) -> Refusal | None:
@@ -148,7 +154,7 @@ class Bindings:
             self._waiting.discard(task)
 
     async def _written(self, pod: Pod, cycle: Cycle) -> Refusal | None:
-        """Let an extender bind the pod, or else the first plugin that will."""
+        """Bind the pod by an extender, or else by the first plugin that does it."""
         if self._decider.extenders and await self._decider.extenders.bind(pod, cycle.node):
             return None
         for plugin in cycle.profile.binders:
@@ -160,7 +166,7 @@ class Bindings:
         raise SchedulingError("no plugin has bound the pod")
 
     def _unbind(self, queued: QueuedPod, cycle: Cycle, refusal: Refusal) -> None:
-        """Give back what was taken: others may use it."""
+        """Undo the reservation, handle the failure, and requeue pods that may use the freed resources."""
         decider = self._decider
         decider.release(cycle)
         uid, pod = queued.info.uid, queued.info.pod
@@ -170,7 +176,7 @@ class Bindings:
 
 
 async def _asked(point: str, plugin: Plugin, answer: Awaitable[_Answer]) -> _Answer | Refusal:
-    """What a plugin answers; people are told which one has failed."""
+    """Return a plugin's result; errors are wrapped with the extension point and the plugin's name."""
     try:
         found = await answer
     except Exception as error:

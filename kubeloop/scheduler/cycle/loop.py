@@ -1,4 +1,4 @@
-"""Takes pods from the queue and tries them, one after the other; what takes long is found out in a thread."""
+"""Scheduling loop: pops pods from the queue and schedules them one at a time; slow plugin work runs in a thread."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from kubeloop.scheduler.queue.queued_pod_info import QueuedPod
 if TYPE_CHECKING:
     from kubeloop.scheduler.scheduler import Scheduler
 
-_TURN: Final = 16  # pods that are tried before others have the event loop
+_TURN: Final = 16  # pods scheduled before the event loop runs other tasks
 
 log = logging.getLogger(__name__)
 
 
 class Attempts:
-    """What is done between a pod's leaving the queue and a decision."""
+    """Runs the scheduling cycles of popped pods."""
 
     def __init__(self, scheduler: Scheduler, clock: Clock) -> None:
         self._scheduler = scheduler
         self._clock = clock
 
     async def some(self) -> int:
-        """Try some pods; how many. Those for whom extenders are asked take long enough by themselves."""
+        """Schedule up to a batch of pods and return their number; a batch is one pod if there are extenders."""
         its, tried = self._scheduler, 0
         turn = 1 if its.extenders else _TURN
         while tried < turn and not its.is_draining and (queued := its.queue.pop()) is not None:
@@ -39,7 +39,7 @@ class Attempts:
         return tried
 
     async def _aside(self, slow: TakesTime, queued: QueuedPod) -> TakesTime | None:
-        """Find out in a thread what a plugin could not tell at once, and try again; what is left then."""
+        """Run a plugin's slow work in a thread and try again; return the work that is still left, if any."""
         its, is_over = self._scheduler, False
         try:
             await asyncio.to_thread(slow.work, lambda: is_over or its.is_draining)
@@ -53,7 +53,7 @@ class Attempts:
     # One pod.
 
     def _try(self, queued: QueuedPod) -> TakesTime | None:
-        """Decide about a pod, unless that takes too long; what comes of it is written in the background."""
+        """Schedule a pod; return the plugin's remaining work if it takes too long. Writes happen in the background."""
         if self._is_settled(queued):
             return None
         try:
@@ -66,7 +66,7 @@ class Attempts:
         return None
 
     async def _try_extended(self, queued: QueuedPod) -> TakesTime | None:
-        """The same where there are extenders to be asked."""
+        """Schedule a pod with extenders; return the plugin's remaining work if it takes too long."""
         if self._is_settled(queued):
             return None
         try:
@@ -100,10 +100,10 @@ class Attempts:
                 await plugin.consult(cycle, diagnosis)
         return its.conclude(engine, queued, cycle, diagnosis)
 
-    # What came of it.
+    # Results.
 
     def _is_settled(self, queued: QueuedPod) -> bool:
-        """Whether there is nothing to decide: the pod is going, or has a node already."""
+        """Return True if the pod is terminating or already assumed, and needs no scheduling."""
         its, pod = self._scheduler, queued.info.pod
         if pod.metadata.deletion_timestamp is not None:
             note = f"skip schedule deleting pod: {pod.metadata.namespace}/{pod.metadata.name}"
@@ -128,5 +128,5 @@ class Attempts:
     def _count(self, queued: QueuedPod, refusal: Refusal | None) -> None:
         instruments, seconds = self._scheduler.instruments, self._clock.monotonic() - queued.tried_at
         instruments.decided(seconds)
-        if refusal is not None:  # else it is known when the pod is bound
+        if refusal is not None:  # else the binding cycle counts it
             instruments.refused(self._profile(queued).name, refusal, seconds)

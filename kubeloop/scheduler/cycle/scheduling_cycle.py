@@ -1,4 +1,4 @@
-"""One attempt to find a node for one pod: filter, score, choose. No waiting, nothing written."""
+"""Scheduling cycle: one attempt to select a node for a pod by filtering and scoring. No awaiting, no writes."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _Answers = list[tuple[Plugin, Any, NDArray[np.int16]]]
 
 
 class Cycle:
-    """The attempt, and what plugins remember of it until the pod is bound."""
+    """One scheduling attempt, and the plugins' state for it until the pod is bound."""
 
     def __init__(self, profile: Profile, cluster: ClusterState, pod: PodInfo, opinions: Opinions | None = None) -> None:
         self.profile = profile
         self.cluster = cluster
         self.pod = pod
-        self.node = ""  # the one that was chosen
-        self.states: dict[Any, Any] = {}  # of plugins that look at more than one node, by name
+        self.node = ""  # the selected node
+        self.states: dict[Any, Any] = {}  # state of the plugins that are not node-local, by name
         self.watch = Stopwatch(profile.now)
-        self.is_interrupted = False  # while it was bound: nobody knows whether it is
-        self._opinions = opinions  # of extenders, if there are any
+        self.is_interrupted = False  # cancelled while binding: the result is unknown
+        self._opinions = opinions  # results of extenders, if there are any
         self._view: View | None = None
         self._answers: _Answers = []
         self._fits: NDArray[np.bool_] = np.zeros(0, bool)
@@ -41,7 +41,7 @@ class Cycle:
         self._narrowed: Narrowed | None = None
 
     def choose(self) -> str:
-        """The best node's name, or "" if none will do; `diagnose` then tells why."""
+        """Return the name of the best node, or "" if none fits; `diagnose` then gives the reasons."""
         if not self._filter():
             return ""
         row = self._nominated_row()
@@ -51,7 +51,7 @@ class Cycle:
         return "" if row is None else self.cluster.name_of(row)
 
     def fitting(self) -> dict[str, Node]:
-        """All nodes that will do."""
+        """Return all feasible nodes by name."""
         if not self._filter():
             return {}
         nodes = (self.cluster.nodes[int(row)] for row in np.flatnonzero(self._fits))
@@ -83,7 +83,7 @@ class Cycle:
         return True
 
     def _heed(self, opinions: Opinions) -> None:
-        """Strike off what extenders refuse, and what they were not asked about."""
+        """Remove nodes that extenders reject, and nodes that were not sent to them."""
         self._fits = self._fits.copy()
         left = np.zeros(self.cluster.size, bool)
         left[self._rows_of(opinions.left)] = True
@@ -93,7 +93,7 @@ class Cycle:
             self._answers.append(_told(self.cluster.size, known))
 
     def _ask_others(self) -> _Answers | None:
-        """What plugins say that look at more than one node; they are asked anew for every pod."""
+        """Run PreFilter and Filter of the plugins that are not node-local; these run for every pod."""
         found: _Answers = []
         assert self._view is not None
         for plugin in self._view.wide_filters:
@@ -114,7 +114,7 @@ class Cycle:
         return found
 
     def _open_answers(self, plugin: Plugin, state: Any, others: _Answers) -> NDArray[np.int16]:
-        """Only about nodes that nobody else refuses; if the plugin fails on one of them, so does the attempt."""
+        """Filter only the nodes that no other plugin rejects; an error on one of them fails the attempt."""
         assert self._view is not None
         is_open = self._view.fits.copy()
         for _, _, numbers in others:
@@ -142,7 +142,7 @@ class Cycle:
         return [row for name in names if (row := self.cluster.row_of(name)) is not None]
 
     def _leave_room(self) -> None:
-        """Where pods of no lower priority wait for room, the pod has to fit beside them."""
+        """Reject nodes on which the pod does not fit together with nominated pods of no lower priority."""
         for name, waiting in self.profile.nominations.in_the_way(self.pod).items():
             row = self.cluster.row_of(name)
             if row is None or not self._fits[row]:
@@ -154,7 +154,7 @@ class Cycle:
                 self._answers.append(_told(self.cluster.size, [(row, refusal)]))
 
     def refusal_beside_others(self, row: int) -> Refusal | None:
-        """Why one node will not do, with and without the pods that wait for room on it."""
+        """Return the rejection of a node, filtered with and without the pods nominated to it."""
         waiting = self.profile.nominations.in_the_way(self.pod) if self.profile.nominations else {}
         beside = waiting.get(self.cluster.name_of(row))
         refusal = self._refusal_beside(beside, row) if beside else None
@@ -171,7 +171,7 @@ class Cycle:
                 self.cluster.remove_pod(one, name)
 
     def refusal_on(self, row: int) -> Refusal | None:
-        """Why one node will not do, as the cluster is at this moment; None if it will."""
+        """Return the rejection of a node in the present state of the cluster; None if it is feasible."""
         rows = np.array([row], np.intp)
         assert self._view is not None
         for part in self._view.filters:
@@ -191,16 +191,16 @@ class Cycle:
                 return plugin.refusal(state, number)
         return None
 
-    # Choosing.
+    # Selecting.
 
     def _nominated_row(self) -> int | None:
-        """The node that was made room on for the pod, if it will do."""
+        """Return the row of the pod's nominated node if it is feasible."""
         name = self.pod.pod.status.nominated_node_name
         row = self.cluster.row_of(name) if name else None
         return row if row is not None and self._fits[row] else None
 
     def _best(self) -> int | None:
-        """One of the nodes that are liked most among those that will do."""
+        """Return the row of a random one of the feasible nodes with the highest score."""
         view = self._view
         assert view is not None
         asked = [(one, one.plugin.prescore(self.pod, self.cluster)) for one in view.wide_scores]
@@ -231,10 +231,10 @@ class Cycle:
             return int(equals[0])
         return int(equals[self.profile.random().randrange(len(equals))])
 
-    # Telling why not.
+    # Diagnosis.
 
     def diagnose(self) -> Diagnosis:
-        """Why no node will do; for each node, what the first plugin says that refuses it."""
+        """Return the reasons for no node being feasible; for each node, those of the first plugin that rejects it."""
         diagnosis = Diagnosis(len(self.cluster))
         if self._before is not None:
             if not self._before.is_rejection:
@@ -275,7 +275,7 @@ class Cycle:
         open_rows &= ~refused
 
     def _in_order(self) -> _Answers:
-        """All answers in the order of the profile's plugins, those about nominated pods last."""
+        """Return all filter results in the order of the profile's plugins, those about nominated pods last."""
         assert self._view is not None
         found = [(part.plugin, part.state, part.answers) for part in self._view.filters] + self._answers
         order = {plugin.name: position for position, plugin in enumerate(self.profile.filters)}
@@ -288,16 +288,17 @@ def _raise_if_failed(plugin: Plugin, refusal: Refusal) -> None:
 
 
 class _Told(Plugin):
-    """Refusals of single nodes that were found out by trying, or by asking extenders."""
+    """Pseudo plugin for rejections of single nodes by nominated pods or extenders."""
 
     name = ""
 
     def refusal(self, state: Sequence[Refusal], number: int) -> Refusal:
+        """Return the numbered status."""
         return state[number - 1]
 
 
 def _told(size: int, refusals: Sequence[tuple[int, Refusal]]) -> tuple[Plugin, Any, NDArray[np.int16]]:
-    """As a plugin would answer, with rows and what is told of them."""
+    """Return statuses of rows in the form of a plugin's filter result."""
     different = list(dict.fromkeys(one for _, one in refusals))
     answers = np.zeros(size, np.int16)
     for row, one in refusals:

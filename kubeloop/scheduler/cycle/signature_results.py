@@ -1,4 +1,4 @@
-"""What local plugins say of every node for the pods of one template: kept, and asked again where nodes have changed."""
+"""Caches the filter and score results of node-local plugins by pod signature; recomputes rows of changed nodes."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from kubeloop.scheduler.framework.plugin import Plugin, Skip, implements
 from kubeloop.scheduler.framework.status import Narrowed, Refusal
 
 _REFUSED = np.int64(-1)
-_FEW = 4  # rows that are looked at one by one: arrays pay from here on
+_FEW = 4  # up to this number of rows the scalar code is faster than arrays
 
 
 class Weighed(NamedTuple):
-    """A plugin that scores, and how much its word counts."""
+    """Score plugin with its weight."""
 
     plugin: Plugin
     weight: int
 
 
 class _Part:
-    """One plugin's answers, by row."""
+    """Results of one plugin, by row."""
 
     __slots__ = ("answers", "plugin", "state", "weight")
 
@@ -38,12 +38,12 @@ class _Part:
 
 
 class View:
-    """One template's answers of the local plugins of one profile."""
+    """Results of a profile's node-local plugins for one pod signature."""
 
     def __init__(self, filters: Sequence[Plugin], scores: Sequence[Weighed], template: Template) -> None:
         self._filters = [one for one in filters if one.local]
         self._scores = [one for one in scores if one.plugin.local]
-        # Those that look at more than one node, and are asked anew for every pod.
+        # Plugins that are not node-local; they run for every pod.
         self.wide_filters = [one for one in filters if not one.local and one.concerns(template)]
         self.wide_scores = [one for one in scores if not one.plugin.local and one.plugin.concerns(template)]
         asked = dict.fromkeys((*self._filters, *(one.plugin for one in self._scores)))
@@ -51,18 +51,18 @@ class View:
         self._stamp: tuple[int, ...] = ()
         self._position = -1
         self._node_changes = -1
-        self._fixed: list[_Part] = []  # of plugins that do not normalize
-        self.before: Refusal | None = None  # refused before any node was looked at
+        self._fixed: list[_Part] = []  # results of plugins that do not normalize
+        self.before: Refusal | None = None  # a rejection by PreFilter
         self.narrowed: Narrowed | None = None
         self.narrowing: set[str] = set()
         self.filters: list[_Part] = []
-        self.scores: list[_Part] = []  # of plugins that normalize
-        self.fixed: NDArray[np.int64] = np.zeros(0, np.int64)  # the weighed sum of all others
+        self.scores: list[_Part] = []  # results of plugins that normalize
+        self.fixed: NDArray[np.int64] = np.zeros(0, np.int64)  # the weighted sum of all others
         self.fits: NDArray[np.bool_] = np.zeros(0, bool)
         self.ranked: NDArray[np.int64] = np.zeros(0, np.int64)  # `fixed`, and -1 where the pod does not fit
 
     def refresh(self, pod: PodInfo, cluster: ClusterState, watch: Stopwatch) -> None:
-        """Bring everything up to date."""
+        """Recompute the results of all rows that have changed since the last call."""
         stamp = (cluster.size, *[one.stamp(cluster) for one in self._stamped])
         changed = cluster.changed_since(self._position) if self._position >= 0 and stamp == self._stamp else None
         rows = None if changed is None else set(changed)
@@ -132,7 +132,7 @@ class View:
         watch.lap("Score")
 
     def _update_row(self, cluster: ClusterState, row: int, watch: Stopwatch) -> None:
-        """Pods have come to a node or left it, and nothing else."""
+        """Recompute one row on whose node only pods have changed."""
         if self.before is not None:
             return
         fits = cluster.alive.item(row)
@@ -155,7 +155,7 @@ class View:
         watch.lap("Score")
 
     def _within(self, cluster: ClusterState) -> NDArray[np.bool_]:
-        """Which rows are of nodes that come into question at all."""
+        """Return a mask of the rows of nodes allowed by the PreFilter results."""
         within = np.zeros(cluster.size, bool)
         for name in self.narrowed.nodes if self.narrowed is not None else ():
             row = cluster.row_of(name)

@@ -1,4 +1,4 @@
-"""How long an attempt takes at each extension point."""
+"""Measures the time of an attempt by extension point."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 
 class Stopwatch:
-    """Time goes to the extension point that is named when it has passed."""
+    """Accumulates durations by extension point."""
 
     __slots__ = ("_last", "_now", "_spent")
 
@@ -16,14 +16,16 @@ class Stopwatch:
         self._spent: dict[str, float] = {}
 
     def lap(self, point: str) -> None:
+        """Add the time since the last call to an extension point."""
         now = self._now()
         self._spent[point] = self._spent.get(point, 0.0) + now - self._last
         self._last = now
 
     def skip(self) -> None:
-        """What has passed was spent on something else."""
+        """Discard the time since the last call."""
         self._last = self._now()
 
     @property
     def spent(self) -> Mapping[str, float]:
+        """Seconds by extension point."""
         return self._spent

@@ -1,4 +1,4 @@
-"""Pods that have a node and are not bound to it yet: they wait for permits, or for what is written before."""
+"""Waiting pods: pods with a node that are not bound yet, because of permits or PreBind."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kubeloop.api.scalars.duration import format_duration
 from kubeloop.clock import Clock
 from kubeloop.scheduler.framework.status import STATUSES, Code, Refusal
 
-LONGEST_SECONDS: Final = 15 * 60.0  # whatever a plugin asks for
+LONGEST_SECONDS: Final = 15 * 60.0  # upper limit of every permit timeout
 _NANOSECONDS: Final = 1_000_000_000
 
 
@@ -20,22 +20,22 @@ _Found = TypeVar("_Found")
 
 @dataclass(slots=True)
 class _Waiting:
-    """A pod, and the plugins that have not allowed it yet, each with its timer."""
+    """Waiting pod with a timer for each plugin that has not allowed it yet."""
 
     decided: asyncio.Future[Refusal | None]
     timers: dict[str, asyncio.TimerHandle] = field(default_factory=dict)
 
 
 class Permits:
-    """Whoever holds a pod back allows or refuses it here."""
+    """Waiting pods by uid; plugins allow or reject them here."""
 
     def __init__(self, clock: Clock, waited: Callable[[str, float], None]) -> None:
         self._clock = clock
-        self._waited = waited  # told what came of a wait, and how long it took
+        self._waited = waited  # records the result and duration of a wait
         self._waiting: dict[str, _Waiting] = {}
 
     async def wait(self, uid: str, waits: Mapping[str, float]) -> Refusal | None:
-        """Until all plugins have allowed a pod, or one has refused it or given no answer in its time."""
+        """Wait until all plugins have allowed a pod, or one rejected it or timed out; return the rejection."""
         loop, began = asyncio.get_running_loop(), self._clock.monotonic()
         waiting = self._waiting[uid] = _Waiting(loop.create_future())
         for plugin, seconds in waits.items():
@@ -51,7 +51,7 @@ class Permits:
             self._waiting.pop(uid, None)
 
     async def unless_refused(self, uid: str, work: Coroutine[Any, Any, _Found]) -> _Found | Refusal:
-        """What comes of work for a pod; it ends at once if somebody refuses the pod meanwhile."""
+        """Return the result of work for a pod; cancel it and return the rejection if the pod is rejected meanwhile."""
         waiting = self._waiting[uid] = _Waiting(asyncio.get_running_loop().create_future())
         task = asyncio.ensure_future(work)
         try:
@@ -64,16 +64,16 @@ class Permits:
             self._waiting.pop(uid, None)
 
     def preempt(self, uid: str, plugin: str) -> bool:
-        """Send a pod back that another needs the room of; whether it could be."""
+        """Reject a waiting pod to free its resources; return True if it was waiting, or rejected already."""
         waiting = self._waiting.get(uid)
         if waiting is not None and waiting.decided.done() and waiting.decided.result() is not None:
-            return True  # it is on its way back already
+            return True  # it is rejected already
         held = bool(self.pending(uid))
         told = "waiting on permit for pod: preempted" if held else f"preempted by {plugin}"
         return self.refuse(uid, Refusal(Code.ERROR, (told,), plugin))
 
     def allow(self, uid: str, plugin: str) -> bool:
-        """One plugin's permit; whether the pod was waiting for it."""
+        """Give one plugin's permit; return True if the pod was waiting for it."""
         waiting = self._waiting.get(uid)
         timer = None if waiting is None else waiting.timers.pop(plugin, None)
         if waiting is None or timer is None:
@@ -84,7 +84,7 @@ class Permits:
         return True
 
     def refuse(self, uid: str, refusal: Refusal) -> bool:
-        """Whether the pod was waiting at all."""
+        """Reject a pod; return True if it was waiting."""
         waiting = self._waiting.get(uid)
         if waiting is None or waiting.decided.done():
             return False
@@ -92,7 +92,7 @@ class Permits:
         return True
 
     def pending(self, uid: str) -> tuple[str, ...]:
-        """Plugins whose permit a pod still waits for."""
+        """Return the plugins whose permit a pod still waits for."""
         waiting = self._waiting.get(uid)
         return () if waiting is None else tuple(waiting.timers)
 

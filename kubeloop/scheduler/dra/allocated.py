@@ -1,4 +1,4 @@
-"""Which devices are taken, and how much of those that are shared: kept up to date as claims come, change and go."""
+"""Allocated devices, and consumed capacity of shared ones; updated by claim events and by pending allocations."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from kubeloop.api.scalars.quantity import Quantity, parse_quantity
 
 
 class DeviceId(NamedTuple):
+    """Id of a device: driver, pool, name."""
+
     driver: str
     pool: str
     device: str
@@ -21,7 +23,7 @@ class DeviceId(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A device that a claim has; what it takes of it, if others may have a share, too."""
+    """Device allocated to a claim; `consumed` is its share of the capacity if the device is shared."""
 
     id: DeviceId
     consumed: Mapping[str, Quantity] | None
@@ -29,13 +31,14 @@ class Part(NamedTuple):
 
 @dataclass(slots=True)
 class InUse:
-    """What is taken at the moment; devices have numbers because several claims may tell of one."""
+    """Devices in use, as counters because several claims may list the same device."""
 
     whole: Counter[DeviceId] = field(default_factory=Counter)
     shared: Counter[DeviceId] = field(default_factory=Counter)
     consumed: dict[DeviceId, dict[str, Quantity]] = field(default_factory=dict)
 
     def add(self, parts: Iterable[Part]) -> None:
+        """Add devices."""
         for one in parts:
             counts = self.whole if one.consumed is None else self.shared
             counts[one.id] += 1
@@ -43,6 +46,7 @@ class InUse:
                 add_amounts(self.consumed.setdefault(one.id, {}), one.consumed, 1)
 
     def remove(self, parts: Iterable[Part]) -> None:
+        """Remove devices."""
         for one in parts:
             counts = self.whole if one.consumed is None else self.shared
             counts[one.id] -= 1
@@ -58,12 +62,13 @@ class InUse:
 
 
 def add_amounts(amounts: dict[str, Quantity], more: Mapping[str, Quantity], sign: int) -> None:
+    """Add quantities in place, multiplied by the sign."""
     for name, amount in more.items():
         amounts[name] = amounts.get(name, Quantity(0)) + amount * sign
 
 
 def parts_of(claim: ResourceClaim) -> tuple[Part, ...]:
-    """What a claim has; devices that it may only look at are left to others."""
+    """Return the devices of a claim, without those of admin access, which do not block others."""
     if claim.status.allocation is None:
         return ()
     return tuple(
@@ -77,14 +82,18 @@ def parts_of(claim: ResourceClaim) -> tuple[Part, ...]:
 
 
 class DeviceUse:
-    """A handler of claims. Always true: what is pending of a claim is not yet told by its status."""
+    """Informer handler of claims that tracks allocated devices.
+
+    Invariant: pending devices of a claim are not yet in its status.
+    """
 
     def __init__(self) -> None:
         self.now = InUse()
-        self._told: dict[str, Sequence[Part]] = {}  # by the claims' uids
+        self._told: dict[str, Sequence[Part]] = {}  # by the uids of the claims
         self._pending: dict[str, Sequence[Part]] = {}
 
     def on_add(self, claim: ResourceClaim) -> None:
+        """Record the devices in the status of a claim."""
         uid, parts = claim.metadata.uid, parts_of(claim)
         self.now.remove(self._told.pop(uid, ()))
         if claim.status.allocation is not None:
@@ -94,31 +103,34 @@ class DeviceUse:
             self.now.add(parts)
 
     def on_update(self, old: ResourceClaim, new: ResourceClaim) -> None:
+        """Update the devices of a claim if its allocation has changed."""
         if old.metadata.uid != new.metadata.uid:
             self.on_delete(old)
         if old.status.allocation is not new.status.allocation:
             self.on_add(new)
 
     def on_delete(self, claim: ResourceClaim) -> None:
+        """Release the devices of a claim."""
         self.now.remove(self._told.pop(claim.metadata.uid, ()))
         self.drop(claim.metadata.uid)
 
     def is_pending(self, uid: str) -> bool:
+        """Return True if a claim has a pending allocation."""
         return uid in self._pending
 
     def promise(self, uid: str, parts: Sequence[Part]) -> None:
-        """A claim gets these as soon as it is written."""
+        """Record a pending allocation that will be written to the claim."""
         self.drop(uid)
         self._pending[uid] = parts
         self.now.add(parts)
 
     def rename(self, old: str, new: str) -> None:
-        """What was promised to a claim that is only now made, and has a uid of its own."""
+        """Move a pending allocation to the uid of the claim that was created for it."""
         if old in self._pending and new not in self._told:
             self._pending[new] = self._pending.pop(old)
         else:
             self.drop(old)
 
     def drop(self, uid: str) -> None:
-        """Nothing comes of a promise, or it is kept."""
+        """Remove a pending allocation because it failed or was written."""
         self.now.remove(self._pending.pop(uid, ()))

@@ -1,4 +1,4 @@
-"""What is written to a claim that gets devices: these, with their settings, and the nodes that can reach them. Pure."""
+"""AllocationResult of a claim: the devices, their configuration, and the node selector. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Classes = Callable[[str], DeviceClass | None]
 def allocation_of(
     claim: ResourceClaim, given: Sequence[Given], node: str, classes: Classes, new_id: Callable[[], str]
 ) -> dict[str, Any]:
-    """The allocation; each share of a device gets an id of its own."""
+    """Return the AllocationResult as plain data; each share of a device gets its own id."""
     devices: dict[str, Any] = {"results": [_result(one, new_id) for one in given]}
     config = [*_of_classes(given, classes), *_of_claim(claim, given)]
     if config:
@@ -49,7 +49,7 @@ def _base(request: str) -> str:
 
 
 def _of_classes(given: Sequence[Given], classes: Classes) -> list[dict[str, Any]]:
-    """Settings of each class once, with all requests that ask for it."""
+    """Return the configuration of each class once, with all requests of that class."""
     requests: dict[str, list[str]] = {}
     for name, kind in dict.fromkeys((one.request, one.asked.device_class_name) for one in given):
         requests.setdefault(kind, []).append(name)
@@ -62,7 +62,7 @@ def _of_classes(given: Sequence[Given], classes: Classes) -> list[dict[str, Any]
 
 
 def _of_claim(claim: ResourceClaim, given: Sequence[Given]) -> list[dict[str, Any]]:
-    """Settings of the claim, without those for alternatives that were not chosen."""
+    """Return the configuration of the claim, without entries for subrequests that were not selected."""
     there = {one.request for one in given} | {_base(one.request) for one in given}
     return [
         {"source": "FromClaim", **to_plain(each)}
@@ -72,7 +72,7 @@ def _of_claim(claim: ResourceClaim, given: Sequence[Given]) -> list[dict[str, An
 
 
 def _shortened(config: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
-    """Settings for all requests need not name them."""
+    """Drop the request names of a configuration that applies to all requests."""
     said = config.get("requests") or ()
     if all(base in said or full in said for base, full in names.items()):
         return {key: value for key, value in config.items() if key != "requests"}
@@ -80,7 +80,7 @@ def _shortened(config: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
 
 
 def _selector(given: Sequence[Given], node: str) -> dict[str, Any] | None:
-    """None if every node can reach the devices."""
+    """Return the node selector for the devices; None if every node can reach them."""
     term: dict[str, list[Any]] = {}
     for one in given:
         spec = one.offer.slice.spec

@@ -1,4 +1,4 @@
-"""Which devices to give to claims on a node, by trying in order; the first way that does for all is taken. Pure."""
+"""Allocates devices to claims on a node by backtracking search; the first complete solution is used. Pure."""
 
 from __future__ import annotations
 
@@ -23,62 +23,66 @@ from kubeloop.scheduler.dra.selectors import Chosen, SelectorError, hold, is_tol
 
 Request = ExactDeviceRequest | DeviceSubRequest
 Share = Mapping[str, Quantity]
-MOST_DEVICES = 32  # that a claim may have
+MOST_DEVICES = 32  # limit of devices per claim
 
 
 class AllocationError(Exception):
-    """Something is wrong with a claim or a class, or it can't be told at the moment: no node would do."""
+    """Raised if a claim or class is invalid, or a pool prevents an answer: no node is feasible."""
 
 
 class InvalidPools(Exception):
-    """Nothing was found, and some pools make no sense."""
+    """Raised if no allocation was found and some pools are invalid."""
 
     def __init__(self) -> None:
         super().__init__("invalid resource pools were encountered")
 
 
 class OutOfTime(Exception):
-    """It took too long."""
+    """Raised if the search exceeds its time."""
 
 
 class Given(NamedTuple):
-    """A device for a request."""
+    """Device allocated to a request."""
 
     request: str
     offer: Offer
     asked: Request
-    consumed: Share | None  # of a device that others may have a share of, too
-    is_counted: bool = False  # whether it takes of its pool's counters
+    consumed: Share | None  # for shared devices only
+    is_counted: bool = False  # True if it consumes counters of its pool
 
     @property
     def is_admin(self) -> bool:
+        """True if the request has admin access."""
         return isinstance(self.asked, ExactDeviceRequest) and bool(self.asked.admin_access)
 
     @property
     def part(self) -> Part:
+        """Device and consumed capacity, for the record of allocated devices."""
         return Part(self.offer.id, self.consumed)
 
 
 class _Wish(NamedTuple):
-    """A request, or one of the alternatives that it leaves."""
+    """Request, or one of its subrequests."""
 
     claim: ResourceClaim
     name: str
     asked: Request
     found: DeviceClass
-    every: Sequence[Offer] | None  # if all devices are asked for
+    every: Sequence[Offer] | None  # for allocation mode All
 
     @property
     def number(self) -> int:
+        """Number of devices requested."""
         return self.asked.count or 1 if self.every is None else len(self.every)
 
     @property
     def place(self) -> str:
+        """Description of the request for error messages."""
         return f"claim {key_of(self.claim)}, request {self.name.rpartition('/')[2]}"
 
 
 class _Plan(NamedTuple):
-    """A claim: for each request what would do, and the least number of devices from each request on."""
+    """Claim: the alternatives of each request, and the minimum number of devices from each request on."""
 
     requests: Sequence[Sequence[_Wish]]
     constraints: Sequence[DeviceConstraint]
@@ -86,7 +90,7 @@ class _Plan(NamedTuple):
 
 
 class Allocator:
-    """Gives devices to claims, on one node after the other."""
+    """Allocates devices to claims, node by node."""
 
     def __init__(self, inventory: Inventory, classes: Callable[[str], DeviceClass | None], use: InUse) -> None:
         self.inventory = inventory
@@ -97,7 +101,7 @@ class Allocator:
     def allocate(
         self, node: Node, claims: Sequence[ResourceClaim], is_late: Callable[[], bool] = lambda: False
     ) -> list[list[Given]] | None:
-        """Devices for each claim; None if they can't all have theirs on the node."""
+        """Return the devices of each claim; None if not all claims can be allocated on the node."""
         pools = self.inventory.pools_of(node)
         found = _Search(self, pools, is_late).run(claims)
         if found is None and any(one.is_invalid for one in pools):
@@ -105,6 +109,7 @@ class Allocator:
         return found
 
     def counters_left(self, pool: PoolId) -> Counters:
+        """Return the available counters of a pool."""
         found = self._left.get(pool)
         if found is None:
             found = self._left[pool] = self.inventory.counters_left(pool, self.use)
@@ -112,7 +117,7 @@ class Allocator:
 
 
 class _Search:
-    """One attempt; whatever is tried is taken back if the rest does not work out."""
+    """One allocation attempt; devices are returned if the rest of the search fails."""
 
     def __init__(self, allocator: Allocator, pools: Sequence[Pool], is_late: Callable[[], bool]) -> None:
         self._allocator = allocator
@@ -122,17 +127,18 @@ class _Search:
         self._is_late = is_late
         self._plans: list[_Plan] = []
         self._given: list[list[Given]] = []  # by claim
-        self._held: dict[DeviceId, list[int]] = {}  # devices that are not shared, with the claims that they are for
+        self._held: dict[DeviceId, list[int]] = {}  # exclusive devices, with the indexes of their claims
         self._shares: dict[DeviceId, list[Share]] = {}
         self._counted: dict[PoolId, Counters] = {}
         self._suits: dict[tuple[int, int], Share | None] = {}
 
     def run(self, claims: Sequence[ResourceClaim]) -> list[list[Given]] | None:
+        """Return the devices of each claim, or None."""
         self._plans = [self._plan(one) for one in claims]
         self._given = [[] for _ in claims]
         return self._given if self._from_claim(0) else None
 
-    # What is asked for.
+    # Requests.
 
     def _plan(self, claim: ResourceClaim) -> _Plan:
         requests: list[list[_Wish]] = []
@@ -161,7 +167,7 @@ class _Search:
         return wish._replace(every=self._every(wish)) if asked.allocation_mode == "All" else wish
 
     def _every(self, wish: _Wish) -> list[Offer]:
-        """All devices that are meant, whoever has them."""
+        """Return all matching devices, allocated or not."""
         for pool in self._pools:
             if pool.is_incomplete or pool.is_invalid:
                 why = "being updated" if pool.is_incomplete else "invalid"
@@ -170,7 +176,7 @@ class _Search:
         return [one for one in self._offers if self._share(wish, one) is not None]
 
     def _share(self, wish: _Wish, offer: Offer) -> Share | None:
-        """What the wish takes of a device; None if it is not one of those that are meant."""
+        """Return the capacity that a request consumes of a device; None if the device does not match."""
         key = id(wish.asked), id(offer)
         if key not in self._suits:
             self._suits[key] = self._new_share(wish, offer)
@@ -201,7 +207,7 @@ class _Search:
                 raise AllocationError(f"{kind} {key_of(owner)}: selector #{index}{error}") from None
         return True
 
-    # Trying.
+    # Search.
 
     def _from_claim(self, claim: int) -> bool:
         return claim == len(self._plans) or self._from_request(claim, 0)
@@ -218,14 +224,14 @@ class _Search:
         )
 
     def _from_device(self, place: tuple[int, int], wish: _Wish, missing: int, start: int) -> bool:
-        """So many devices are still missing; those before `start` were considered already."""
+        """Allocate the missing devices of a request and continue; devices before `start` were tried already."""
         if self._is_late():
             raise OutOfTime
         claim, request = place
         if not missing:
             return self._from_request(claim, request + 1)
         offers = self._offers if wish.every is None else wish.every
-        last = len(offers) if wish.every is None else start + 1  # of all devices none may be left out
+        last = len(offers) if wish.every is None else start + 1  # with allocation mode All none may be skipped
         for position in range(start, last):
             given = self._take(claim, wish, offers[position])
             if given is not None:
@@ -235,7 +241,7 @@ class _Search:
         return False
 
     def _take(self, claim: int, wish: _Wish, offer: Offer) -> Given | None:
-        """Take a device if it is free and does."""
+        """Allocate a device if it is available and matches."""
         is_shared = bool(offer.device.allow_multiple_allocations)
         given = Given(wish.name, offer, wish.asked, None)
         if self._is_taken(claim, given, is_shared):
@@ -267,7 +273,7 @@ class _Search:
     def _has_capacity(self, offer: Offer, share: Share) -> bool:
         taken = (self._use.consumed.get(offer.id, {}), *self._shares.get(offer.id, ()))
         if not any(taken):
-            return True  # the share was compared with the device
+            return True  # the share was already compared with the device
         total = dict(share)
         for one in taken:
             add_amounts(total, one, 1)
@@ -278,7 +284,7 @@ class _Search:
         return {name: parse_quantity(one.value) for name, one in offer.device.capacity.items()}
 
     def _has_counters(self, offer: Offer) -> bool:
-        """Whether what the device takes of its pool's counters is left."""
+        """Return True if the pool has the counters that the device consumes."""
         pool = offer.id[:2]
         taken = dict(self._counted.get(pool, {}))
         for key, amount in consumption(offer.device):

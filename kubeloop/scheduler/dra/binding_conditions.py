@@ -1,4 +1,4 @@
-"""Devices that have to be made ready before a pod starts: what claims tell of it, and how long it may take. Pure."""
+"""Binding conditions of devices: readiness of a claim and its deadline. Pure."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ _TIMEOUT = "device binding timeout"
 
 
 class BindingFailed(Exception):
-    """Devices that will not become ready, or have not in time."""
+    """Raised if devices fail to become ready, or not in time."""
 
     def __init__(self, why: str, status: str = "error") -> None:
         super().__init__(why)
-        self.status = status  # as it is counted
+        self.status = status  # label of the metric
 
 
 def has_conditions(claims: Iterable[ResourceClaim]) -> bool:
+    """Return True if a device of the claims has binding conditions."""
     return any(one.binding_conditions for claim in claims for one in _results(claim))
 
 
 def is_ready(claim: ResourceClaim) -> bool:
-    """Whether all devices of a claim are; raises if one has failed."""
+    """Return True if all devices of a claim are ready. Raises `BindingFailed` if one has failed."""
     if claim.status.allocation is None:
         return False
     for one in _results(claim):
@@ -50,7 +51,7 @@ def is_ready(claim: ResourceClaim) -> bool:
 
 
 def deadline_of(claim: ResourceClaim, patience: float) -> datetime | None:
-    """Until when a claim's devices may take; None if it has none that have to be waited for."""
+    """Return the time until which a claim's devices may take; None without binding conditions."""
     allocation = claim.status.allocation
     if allocation is None or allocation.allocation_timestamp is None or not has_conditions((claim,)):
         return None
@@ -58,7 +59,7 @@ def deadline_of(claim: ResourceClaim, patience: float) -> datetime | None:
 
 
 def is_hopeless(claim: ResourceClaim, now: datetime, patience: float) -> bool:
-    """Whether other devices should be tried for a claim."""
+    """Return True if binding has failed or timed out, so that other devices should be tried."""
     try:
         if is_ready(claim):
             return False
@@ -69,6 +70,7 @@ def is_hopeless(claim: ResourceClaim, now: datetime, patience: float) -> bool:
 
 
 def too_late(claim: ResourceClaim) -> BindingFailed:
+    """Return the timeout error for a claim."""
     return BindingFailed(f"{_TIMEOUT}: claim={claim.metadata.name}", "timeout")
 
 

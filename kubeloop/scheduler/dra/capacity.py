@@ -1,4 +1,4 @@
-"""How much of a device's capacities a request takes, by the rules that the device has for requests. Pure."""
+"""Consumable capacity: the amount of a device's capacities that a request takes under its request policy. Pure."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _MILLI_NANOS: Final = 10**6
 
 
 class CapacityError(Exception):
-    """An amount that can't be reckoned with: no other device would help."""
+    """Raised for an amount that cannot be represented; no other device would help."""
 
 
 def share_of(device: Device, asked: CapacityRequirements | None) -> dict[str, Quantity] | None:
-    """What a request takes of a device; None if not even the unused device can give it."""
+    """Return the capacity that a request consumes; None if even the unused device cannot provide it."""
     wanted = {} if asked is None else asked.requests
     if not device.capacity and not wanted:
         return {}
@@ -49,7 +49,7 @@ def _resolved(name: str, capacity: DeviceCapacity, asked: str | None) -> Quantit
 
 
 def _taken(capacity: DeviceCapacity, asked: Quantity | None) -> Quantity:
-    """Who asks for nothing takes what is the default, or everything."""
+    """Return the consumed amount of a capacity; without a request the default, or everything."""
     policy = capacity.request_policy
     if asked is None:
         usual = policy.default if policy is not None else None
@@ -63,7 +63,7 @@ def _taken(capacity: DeviceCapacity, asked: Quantity | None) -> Quantity:
 
 
 def _rounded_up(asked: Quantity, valid: CapacityRequestPolicyRange) -> Quantity:
-    """To the next step from the least on."""
+    """Round a request up to the next step from the minimum."""
     least = _read(valid.min)
     if asked < least:
         return least
@@ -115,7 +115,7 @@ def _is_outside(amount: Quantity, valid: CapacityRequestPolicyRange) -> bool:
 
 
 def _in_milli(valid: CapacityRequestPolicyRange) -> bool:
-    """Whether thousandths are fine enough for all bounds, and none too large for them."""
+    """Return True if all bounds can be represented in thousandths."""
     bounds = [_milli(parse_quantity(one)) for one in (valid.min, valid.max, valid.step) if one is not None]
     return None not in bounds and (valid.step is None or parse_quantity(valid.step).milli_value() >= 1)
 

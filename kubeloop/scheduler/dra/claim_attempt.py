@@ -1,4 +1,4 @@
-"""What is known of a pod's claims during one attempt to find it a node, and what was chosen for them."""
+"""State of a pod's claims during one scheduling attempt, and the devices selected for them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from kubeloop.scheduler.framework.status import Refusal
 if TYPE_CHECKING:
     from kubeloop.scheduler.dra.allocator import Given
 
-_MOST_CHOICES = 8  # alternatives that a request may have
+_MOST_CHOICES = 8  # limit of subrequests (FirstAvailableDeviceRequestMaxSize)
 
 
 class Found(NamedTuple):
-    """Claims that need devices on a node, which they may get; and how containers use those for extended resources."""
+    """Claims to be allocated on a node, their devices, and the mapping of extended resources to requests."""
 
     claims: Sequence[ResourceClaim]
     mappings: Sequence[ContainerExtendedResourceRequest]
@@ -26,34 +26,36 @@ class Found(NamedTuple):
 
 @dataclass(slots=True)
 class Attempt:
-    """A pod's claims; filled while nodes are looked at."""
+    """Pod's claims in a scheduling attempt; filled while nodes are filtered."""
 
     pod: Pod
-    claims: Sequence[ResourceClaim]  # those that it names
-    extended: tuple[str, ...]  # resources that a class stands for
-    left_over: ResourceClaim | None = None  # made for these in an attempt that came to nothing
-    made: dict[tuple[str, ...], Found] = field(default_factory=dict)  # by the resources that a node has none of
+    claims: Sequence[ResourceClaim]  # claims referenced by the pod
+    extended: tuple[str, ...]  # extended resources backed by a device class
+    left_over: ResourceClaim | None = None  # extended resource claim of a failed attempt
+    made: dict[tuple[str, ...], Found] = field(default_factory=dict)  # by resources that a node lacks
     found: dict[str, Found] = field(default_factory=dict)  # by node
-    unavailable: dict[str, ResourceClaim] = field(default_factory=dict)  # by uid: on some node they were not
+    unavailable: dict[str, ResourceClaim] = field(default_factory=dict)  # by uid: not available on some node
     problems: list[Refusal] = field(default_factory=list)
 
     @property
     def allocated(self) -> list[ResourceClaim]:
+        """Claims that are allocated already."""
         return [one for one in self.claims if one.status.allocation is not None]
 
     @property
     def needy(self) -> list[ResourceClaim]:
+        """Claims that are not allocated yet."""
         return [one for one in self.claims if one.status.allocation is None]
 
     def problem(self, one: Refusal) -> int:
-        """Its number, from one on."""
+        """Return the 1-based number of a status, adding it if it is new."""
         if one not in self.problems:
             self.problems.append(one)
         return self.problems.index(one) + 1
 
 
 def liking(state: Attempt, found: Found) -> int:
-    """The earlier of what a request would take, the better."""
+    """Return the score of a node: subrequests that come earlier in a request score higher."""
     chosen: dict[str, set[str]] = {
         one.metadata.uid: {each.request for each in one.status.allocation.devices.results}
         for one in state.claims
@@ -72,12 +74,12 @@ def liking(state: Attempt, found: Found) -> int:
 
 @dataclass(slots=True)
 class Choice:
-    """What a pod gets on the node that was chosen; filled while it is written."""
+    """Allocation for a pod on the selected node; filled while it is written."""
 
     claims: list[ResourceClaim]
     mappings: Sequence[ContainerExtendedResourceRequest]
-    allocations: dict[str, dict[str, Any]] = field(default_factory=dict)  # by the claims' uids
-    to_make: ResourceClaim | None = None  # for extended resources
+    allocations: dict[str, dict[str, Any]] = field(default_factory=dict)  # by the uids of the claims
+    to_make: ResourceClaim | None = None  # extended resource claim to be created
     made: ResourceClaim | None = None
     written: set[str] = field(default_factory=set)
-    seen: set[str] = field(default_factory=set)  # claims that the cache has as they were written, or later
+    seen: set[str] = field(default_factory=set)  # claims that the informer has caught up with

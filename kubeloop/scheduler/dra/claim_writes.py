@@ -1,4 +1,4 @@
-"""What is written of claims as a pod is bound: made, given devices, reserved; and what is given back if it is not."""
+"""Writes claims during binding: creates, allocates and reserves them; deallocates them if binding fails."""
 
 from __future__ import annotations
 
@@ -26,20 +26,22 @@ log = logging.getLogger(__name__)
 
 
 def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
+    """Return True if the claim is reserved for the pod."""
     return any(one.uid == pod.metadata.uid for one in claim.status.reserved_for)
 
 
 class ClaimWrites:
-    """Writes claims; one that has changed meanwhile is looked at again."""
+    """Writes claims, with retries on conflicts."""
 
     def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client
         self._clock = clock
 
     async def make(self, claim: ResourceClaim) -> ResourceClaim:
+        """Create an extended resource claim. Raises `SchedulingError`."""
         body = to_plain(claim)
         body.pop("status", None)
-        for name in ("name", "uid"):  # as long as it is only in memory
+        for name in ("name", "uid"):  # placeholders of the in-memory claim
             body["metadata"].pop(name, None)
         try:
             made: ResourceClaim = await self._client.create(body)
@@ -49,7 +51,7 @@ class ClaimWrites:
         return made
 
     async def bind(self, claim: ResourceClaim, allocation: dict[str, Any] | None, pod: Pod) -> ResourceClaim:
-        """Write what a claim gets, if it is new, and that the pod uses it."""
+        """Write the allocation, if it is new, and the reservation for the pod. Raises `SchedulingError`."""
         key = key_of(claim)
         for _ in range(_TRIES):
             if claim.metadata.deletion_timestamp is not None:
@@ -87,6 +89,7 @@ class ClaimWrites:
         return written
 
     async def tell_pod(self, pod: Pod, status: dict[str, Any]) -> None:
+        """Write the extendedResourceClaimStatus of a pod. Raises `SchedulingError`."""
         meta = pod.metadata
         body = {"metadata": {"uid": meta.uid}, "status": status}
         try:
@@ -95,10 +98,10 @@ class ClaimWrites:
             why = f"update pod {key_of(pod)} ExtendedResourceClaimStatus: {error}"
             raise SchedulingError(why) from error
 
-    # Giving back.
+    # Undoing.
 
     async def release(self, claim: ResourceClaim, pod: Pod) -> None:
-        """The pod does not use the claim after all; what it was given, it keeps."""
+        """Remove the reservation for the pod; the allocation is kept."""
         meta = claim.metadata
         gone = [{"$patch": "delete", "uid": pod.metadata.uid}]
         body = {"metadata": {"uid": meta.uid}, "status": {"reservedFor": gone}}
@@ -110,7 +113,7 @@ class ClaimWrites:
             log.info("%s stays reserved: %s", key_of(claim), error)
 
     async def take_back(self, claim: ResourceClaim) -> None:
-        """Its devices are for others, and it may get new ones."""
+        """Deallocate a claim, so that it may get other devices."""
         meta = claim.metadata
         status = {"reservedFor": None, "allocation": None, "devices": None}
         body = {"metadata": {"resourceVersion": meta.resource_version}, "status": status}
@@ -120,7 +123,7 @@ class ClaimWrites:
             log.info("the devices of %s stay where they are: %s", key_of(claim), error)
 
     async def delete(self, claim: ResourceClaim) -> None:
-        """A claim for extended resources that nothing came of; as it is ours, it needs no protection."""
+        """Delete an unused extended resource claim, removing the scheduler's finalizer first."""
         key, uid = key_of(claim), claim.metadata.uid
         try:
             for _ in range(_TRIES):

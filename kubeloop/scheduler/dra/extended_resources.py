@@ -1,4 +1,4 @@
-"""Extended resources that device classes stand for: which class, and the claim that a pod's containers need of it."""
+"""Extended resources backed by device classes: the class of a resource, and the claim for a pod's containers."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.scheduler.framework.handle import Handle
 
-IN_MEMORY = "<extended-resources>"  # no name that a claim can have
+IN_MEMORY = "<extended-resources>"  # not a valid claim name
 ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
 
 
 class ClassesByResource:
-    """A handler of device classes: which of them stands for an extended resource."""
+    """Informer handler of device classes: maps extended resources to device classes."""
 
     def __init__(self, classes: Informer) -> None:
-        self.version = 0  # of the names, for whoever keeps what depends on them
+        self.version = 0  # incremented on changes, for caches that depend on the map
         self._classes = classes
         self._explicit: dict[str, str] = {}
 
     @classmethod
     def of(cls, handle: Handle) -> ClassesByResource:
-        """The one of all plugins."""
+        """Return the instance shared by all plugins."""
         found: ClassesByResource | None = handle.shared.get(cls)
         if found is None:
             classes = handle.follow(resource_of_class(DeviceClass))
@@ -45,30 +45,33 @@ class ClassesByResource:
         return found
 
     def __getitem__(self, resource: str) -> str | None:
-        """The class' name; every class stands for a resource that is called after it, too."""
+        """Return the class name of a resource; each class also has an implicit extended resource name."""
         if resource.startswith(DEVICE_CLASS):
             name = resource.removeprefix(DEVICE_CLASS)
             return name if self._classes.get("", name) is not None else None
         return self._explicit.get(resource)
 
     def amounts(self, requests: Mapping[str, int]) -> dict[str, int]:
-        """Of what a pod requests, the resources that a class stands for."""
+        """Return the requested resources that are backed by a device class."""
         return {
             name: amount for name, amount in requests.items() if amount and is_extended(name) and self[name] is not None
         }
 
     def on_add(self, _: DeviceClass) -> None:
+        """Rebuild the map."""
         self._change()
 
     def on_update(self, old: DeviceClass, new: DeviceClass) -> None:
+        """Rebuild the map if the extended resource name has changed."""
         if old.spec.extended_resource_name != new.spec.extended_resource_name:
             self._change()
 
     def on_delete(self, _: DeviceClass) -> None:
+        """Rebuild the map."""
         self._change()
 
     def _change(self) -> None:
-        """Of several classes for one resource the youngest counts: who moves from one to another makes a new one."""
+        """Rebuild the map; of several classes for a resource the newest wins, which supports migrations."""
         self.version += 1
         known: list[DeviceClass] = sorted(self._classes.list(), key=lambda one: one.metadata.name, reverse=True)
         known.sort(key=lambda one: str(one.metadata.creation_timestamp))
@@ -77,19 +80,19 @@ class ClassesByResource:
 
 
 def may_need_devices(requests: Mapping[str, int]) -> bool:
-    """Whether a class may stand for something that is requested, now or later."""
+    """Return True if a requested resource may be backed by a device class, now or later."""
     return any(amount and "/" in name and is_extended(name) for name, amount in requests.items())
 
 
 class Needs(NamedTuple):
-    """What containers need of devices: requests of a claim, and which container uses which."""
+    """Device requests of a claim, and the mapping of containers to requests."""
 
     requests: Sequence[DeviceRequest]
     mappings: Sequence[ContainerExtendedResourceRequest]
 
 
 def needs_of(pod: Pod, classes: Mapping[str, str]) -> Needs:
-    """For resources with their classes. What only runs before others may use theirs."""
+    """Return the device requests for resources with their classes; init containers reuse later containers' devices."""
     containers = (*pod.spec.init_containers, *(pod.spec.containers or ()))
     requests: list[DeviceRequest] = []
     mappings: list[ContainerExtendedResourceRequest] = []
@@ -150,7 +153,7 @@ def _mapping(container: Container, resource: str, request: str) -> ContainerExte
 
 
 def new_claim(pod: Pod, uid: str, requests: Sequence[DeviceRequest]) -> ResourceClaim:
-    """The claim for a pod's extended resources, as long as there is none; its uid is of no meaning to others."""
+    """Return the in-memory claim for a pod's extended resources; its uid is only used locally."""
     meta = pod.metadata
     owner = OwnerReference(api_version="v1", kind="Pod", name=meta.name, uid=meta.uid, controller=True)
     made = ObjectMeta(
@@ -165,7 +168,7 @@ def new_claim(pod: Pod, uid: str, requests: Sequence[DeviceRequest]) -> Resource
 
 
 def pod_served(claim: ResourceClaim) -> tuple[str, ...]:
-    """The uid of the pod whose extended resources a claim is for; an index of claims."""
+    """Return the uid of the pod that an extended resource claim is for; index function for claims."""
     if claim.metadata.annotations.get(ANNOTATION) != "true":
         return ()
     owner = controller_of(claim.metadata.owner_references)
@@ -173,7 +176,7 @@ def pod_served(claim: ResourceClaim) -> tuple[str, ...]:
 
 
 def status_of(claim: ResourceClaim, mappings: Sequence[ContainerExtendedResourceRequest]) -> dict[str, Any]:
-    """What the pod's status tells of its claim."""
+    """Return the pod status fields that refer to the claim."""
     told = [
         {"containerName": one.container_name, "resourceName": one.resource_name, "requestName": one.request_name}
         for one in mappings

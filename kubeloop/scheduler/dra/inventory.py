@@ -1,4 +1,4 @@
-"""Devices that there are: in which pools, which of them a node can reach, and what counters they share. Pure."""
+"""Device inventory: pools of ResourceSlices, reachability from nodes, and shared counters. Pure."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from kubeloop.api.scalars.quantity import Quantity, parse_quantity
 from kubeloop.scheduler.dra.allocated import DeviceId, InUse
 from kubeloop.scheduler.dra.selectors import described, selects
 
-PoolId = tuple[str, str]  # the driver, and the pool's own name
-Counters = dict[tuple[str, str], Quantity]  # by set and name
-_MOST_ANSWERS = 200_000  # of expressions about devices that are kept
+PoolId = tuple[str, str]  # driver and pool name
+Counters = dict[tuple[str, str], Quantity]  # by counter set and name
+_MOST_ANSWERS = 200_000  # cached results of expressions
 
 
 class Offer(NamedTuple):
-    """A device that a node can reach."""
+    """Device that a node can reach."""
 
     id: DeviceId
     device: Device
@@ -29,7 +29,7 @@ class Offer(NamedTuple):
 
 
 class Pool(NamedTuple):
-    """A pool as a node sees it; nothing can be had of one that is just being written, or makes no sense."""
+    """Pool as seen by a node; an incomplete or invalid pool offers no devices."""
 
     id: PoolId
     offers: Sequence[Offer] = ()
@@ -41,15 +41,15 @@ class Pool(NamedTuple):
 
 
 class Inventory:
-    """All slices, of the newest generation of each pool; and what was found out about their devices."""
+    """All slices of the newest generation of each pool, and cached facts about their devices."""
 
     def __init__(self, slices: Iterable[ResourceSlice]) -> None:
         self._pools: dict[PoolId, list[ResourceSlice]] = {}
         self._here: dict[str, list[ResourceSlice]] = {}
-        self._elsewhere: list[ResourceSlice] = []  # that more than one node may reach
+        self._elsewhere: list[ResourceSlice] = []  # slices that several nodes may reach
         for one in sorted(newest(slices), key=lambda one: one.metadata.name):
             if any(use.compatibility_groups for device in one.spec.devices for use in device.consumes_counters):
-                continue  # not understood: its pool stays incomplete
+                continue  # not supported: its pool stays incomplete
             self._pools.setdefault(_pool(one), []).append(one)
             (self._here.setdefault(one.spec.node_name, []) if one.spec.node_name else self._elsewhere).append(one)
         self._sound: dict[PoolId, bool] = {}
@@ -58,7 +58,7 @@ class Inventory:
         self._answers: dict[tuple[DeviceId, str], bool] = {}
 
     def pools_of(self, node: Node) -> Sequence[Pool]:
-        """Pools with slices for a node in the order in which they are used: devices that take time to bind last."""
+        """Return the pools with slices for a node in the order of use: pools with binding conditions last."""
         name, labels = node.metadata.name, node.metadata.labels
         known = self._pools_of.get(name)
         if known is None or known[0] != labels:
@@ -89,7 +89,7 @@ class Inventory:
         return Pool(id, offers)
 
     def _is_sound(self, id: PoolId) -> bool:
-        """Whether no set of counters is there twice, and all that devices take of are there."""
+        """Return True if no counter set is defined twice and all counters that devices consume exist."""
         found = self._sound.get(id)
         if found is None:
             slices = self._pools[id]
@@ -100,7 +100,7 @@ class Inventory:
         return found
 
     def counters(self, id: PoolId) -> Counters:
-        """How much there is of each counter."""
+        """Return the total of each counter of a pool."""
         return {
             (one.name, name): parse_quantity(counter.value)
             for each in self._pools[id]
@@ -109,7 +109,7 @@ class Inventory:
         }
 
     def counters_left(self, id: PoolId, use: InUse) -> Counters:
-        """How much is left; less than nothing if more is in use than there is."""
+        """Return the available counters; negative if more is in use than exists."""
         left = self.counters(id)
         for each in self._pools[id]:
             for device in each.spec.devices:
@@ -119,7 +119,7 @@ class Inventory:
         return left
 
     def selects(self, expression: str, offer: Offer) -> bool:
-        """Whether an expression is true of a device: found out once."""
+        """Return the cached result of a CEL expression for a device."""
         key = offer.id, expression
         found = self._answers.get(key)
         if found is None:
@@ -133,14 +133,14 @@ class Inventory:
 
 
 def consumption(device: Device) -> Iterator[tuple[tuple[str, str], Quantity]]:
-    """What a device takes of counters."""
+    """Yield the counters that a device consumes."""
     for one in device.consumes_counters:
         for name, counter in one.counters.items():
             yield (one.counter_set, name), parse_quantity(counter.value)
 
 
 def with_taints(slices: Sequence[ResourceSlice], rules: Sequence[DeviceTaintRule]) -> list[ResourceSlice]:
-    """Slices whose devices have, besides their own, the taints that rules give them."""
+    """Return the slices with the taints of DeviceTaintRules added to their devices."""
     return [_tainted(one, rules) for one in slices] if rules else list(slices)
 
 
@@ -167,6 +167,7 @@ def _pool(one: ResourceSlice) -> PoolId:
 
 
 def newest(slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
+    """Return the slices of the newest generation of each pool."""
     generations: Counter[PoolId] = Counter()
     known = list(slices)
     for one in known:
@@ -176,7 +177,7 @@ def newest(slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
 
 
 def is_relevant(one: ResourceSlice, node: Node) -> bool:
-    """Whether a node can reach something of a slice."""
+    """Return True if a node can reach a device of a slice."""
     if one.spec.per_device_node_selection:
         return any(_matches(device, node) for device in one.spec.devices)
     return _matches(one.spec, node)

@@ -1,4 +1,4 @@
-"""What is counted of devices that pods wait for, and of claims that the scheduler makes; under upstream's names."""
+"""Metrics of devices with binding conditions and of created claims, under upstream's names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BOUNDS: Final = tuple(0.1 * 2**power for power in range(14))
 
 
 class DeviceInstruments:
-    """Shared by the plugins of all profiles, as the registry has each family once."""
+    """Device metrics, shared by the plugins of all profiles because each family is registered once."""
 
     def __init__(self, registry: Registry) -> None:
         self._made = registry.counter(
@@ -29,10 +29,11 @@ class DeviceInstruments:
         )  # fmt: skip
 
     def made(self, status: str) -> None:
+        """Count an attempt to create a claim."""
         self._made.of(status, "false", "", "Pod").value += 1
 
     def waited(self, profile: str, claims: Iterable[ResourceClaim], status: str, seconds: float) -> None:
-        """A pod waited, though perhaps only for some of its claims' devices."""
+        """Observe a pod's wait for devices; only some of the claims' devices may have caused it."""
         for claim in claims:
             for one in claim.status.allocation.devices.results if claim.status.allocation is not None else ():
                 self._waits.of(profile, one.driver, status).observe(seconds)

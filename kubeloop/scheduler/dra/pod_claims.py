@@ -1,4 +1,4 @@
-"""Claims that a pod names, and whether they can be used: pure, of what the caches tell."""
+"""Claims referenced by a pod, and their usability according to the caches. Pure."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _RESERVED_AT_MOST: Final = 256
 
 
 class Unusable(Exception):
-    """Why a pod has to wait for its claims."""
+    """Raised if a pod must wait for its claims; the message is the reason."""
 
 
 def claims_of(pod: Pod, find: Callable[[str, str], ResourceClaim | None]) -> list[ResourceClaim]:
-    """The claims of a pod, in its order; raises if one is not there."""
+    """Return the claims of a pod in order. Raises `Unusable` if one is missing."""
     found: list[ResourceClaim] = []
     made = {one.name: one.resource_claim_name for one in pod.status.resource_claim_statuses}
     for one in pod.spec.resource_claims:
         if one.resource_claim_name is None and one.name not in made:
             raise Unusable(f'pod "{key_of(pod)}": ResourceClaim not created yet')
         name = one.resource_claim_name or made.get(one.name)
-        if name is None:  # it was found that the pod needs none
+        if name is None:  # the pod needs no claim for this entry
             continue
         claim = find(pod.metadata.namespace, name)
         if claim is None:
@@ -45,7 +45,7 @@ def _is_owned(claim: ResourceClaim, pod: Pod) -> bool:
 
 
 def check(claim: ResourceClaim, pod: Pod, find: Callable[[str], DeviceClass | None]) -> None:
-    """Raise if a pod can't use a claim, whatever the node."""
+    """Raise `Unusable` if the pod cannot use the claim on any node."""
     if claim.status.allocation is not None:
         users = claim.status.reserved_for
         if len(users) >= _RESERVED_AT_MOST and all(one.uid != pod.metadata.uid for one in users):

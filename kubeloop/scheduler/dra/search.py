@@ -1,6 +1,6 @@
-"""Looks for devices on one node after the other; a search that takes its time goes on aside, in a thread of its own.
+"""Device search over nodes; a search that exceeds its time limit continues in a worker thread.
 
-It works on copies there. What it has found is used in the next attempt, if everything is still as it was.
+The thread works on copies. Its results are used by the next attempt if the inputs have not changed.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from kubeloop.scheduler.dra.allocator import Allocator, Given
     from kubeloop.scheduler.dra.inventory import Inventory
 
-_MOST_RESTARTS: Final = 3  # where things change so quickly that nothing is ever found in time, others have to wait
+_MOST_RESTARTS: Final = 3  # after that many changed inputs the search runs synchronously to its end
 
 
 class Outcome(NamedTuple):
-    """What was found on a node; or else why nothing was."""
+    """Result of the search on a node: devices, or the failure."""
 
     given: Sequence[Sequence[Given]] | None = None
-    is_invalid: bool = False  # some pools make no sense
-    failure: str = ""  # nobody can tell, on any node
+    is_invalid: bool = False  # some pools are invalid
+    failure: str = ""  # error that applies to all nodes
 
 
 class Basis(NamedTuple):
-    """All that devices are looked for among, and for whom."""
+    """Inputs of a search: the pod and its claims, the inventory, and the allocated devices."""
 
     uid: str
     claims: Sequence[ResourceClaim]
@@ -41,13 +41,14 @@ class Basis(NamedTuple):
     use: InUse
 
     def holds(self, other: Basis) -> bool:
+        """Return True if the inputs are equal."""
         same = self.uid == other.uid and self.inventory is other.inventory and self.extended == other.extended
         return same and self.claims == other.claims and self.use == other.use
 
 
 @dataclass(slots=True)
 class _Aside:
-    """What was found in the thread."""
+    """Results of the thread."""
 
     basis: Basis
     outcomes: dict[str, tuple[Node, Outcome]] = field(default_factory=dict)
@@ -56,14 +57,14 @@ class _Aside:
 
 @dataclass(slots=True)
 class _Limits:
-    """Seconds that a search may take: on a node at all, and at once; with 0 on a node, as long as it likes."""
+    """Time limits of a search in seconds: per node (0 for none), and of synchronous work."""
 
     node: float
     pace: Pace
 
 
 class DeviceSearch:
-    """Remembers what was found aside for the last pod that needed it."""
+    """Keeps the results of the worker thread for the last pod that needed it."""
 
     def __init__(self, clock: Clock, seconds: float, pace: Pace, classes: Callable[[str], DeviceClass | None]) -> None:
         self._clock = clock
@@ -72,7 +73,7 @@ class DeviceSearch:
         self._aside: _Aside | None = None
 
     def among(self, basis: Basis) -> Round:
-        """A look at some nodes."""
+        """Return a search round over nodes with these inputs."""
         aside = self._aside
         if aside is not None and aside.basis.uid == basis.uid and not aside.basis.holds(basis):
             aside = self._aside = _Aside(_copied(basis), restarts=aside.restarts + 1)
@@ -81,17 +82,19 @@ class DeviceSearch:
         return Round(self, basis, aside)
 
     def allocator(self, basis: Basis) -> Allocator:
+        """Return an allocator for the inputs."""
         from kubeloop.scheduler.dra.allocator import Allocator
 
         return Allocator(basis.inventory, self._classes, basis.use)
 
     def deadline_of(self, aside: _Aside | None) -> float:
+        """Return the end of synchronous work on the monotonic clock; infinite after too many restarts."""
         if aside is not None and aside.restarts > _MOST_RESTARTS:
             return float("inf")
         return self._clock.monotonic() + self._limits.pace.at_once
 
     def look(self, allocator: Allocator, node: Node, found: Found, turn: Callable[[float], bool]) -> Outcome | None:
-        """None if its turn has ended before it was done."""
+        """Search on one node; return None if `turn` ended the search early."""
         from kubeloop.scheduler.dra.allocator import AllocationError, InvalidPools, OutOfTime
 
         began = self._clock.monotonic()
@@ -113,7 +116,7 @@ class DeviceSearch:
             return Outcome(failure=str(error))
 
     def go_aside(self, basis: Basis, aside: _Aside | None, wanted: Iterable[tuple[Node, Found]]) -> TakesTime:
-        """What is left to be done, to be run in a thread."""
+        """Return the exception that carries the remaining work, to be run in a thread."""
         aside = self._aside = aside or _Aside(_copied(basis))
 
         def work(is_abandoned: Callable[[], bool]) -> None:
@@ -123,14 +126,14 @@ class DeviceSearch:
                 if outcome is None:
                     return
                 aside.outcomes[node.metadata.name] = node, outcome
-                if outcome.failure:  # nobody asks for the others
+                if outcome.failure:  # the results of other nodes are not needed
                     return
 
         return TakesTime(work)
 
 
 class Round:
-    """One plugin's look at some nodes in one attempt."""
+    """Search on some nodes in one scheduling attempt."""
 
     def __init__(self, search: DeviceSearch, basis: Basis, aside: _Aside | None) -> None:
         self._search = search
@@ -140,7 +143,7 @@ class Round:
         self._deadline = search.deadline_of(aside)
 
     def outcome(self, node: Node, found: Found, others: Callable[[], Iterable[tuple[Node, Found]]]) -> Outcome:
-        """What there is on a node; raises TakesTime, to look at it and the others aside, if that is not known soon."""
+        """Return the result for a node. Raises `TakesTime` to search this and the other nodes in a thread."""
         known = None if self._aside is None else self._aside.outcomes.get(node.metadata.name)
         if known is not None and known[0] is node:
             return known[1]

@@ -1,4 +1,4 @@
-"""Which devices a request means: expressions, taints, and what the devices of a claim must have in common. Pure."""
+"""Device selection: CEL selectors, taints and tolerations, and constraints between devices of a claim. Pure."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _HINT = (
 
 
 class SelectorError(Exception):
-    """An expression that can't be read, or failed."""
+    """Raised for a CEL expression that does not compile, or fails."""
 
 
 def selects(expression: str, described: dict[str, Any], device: object) -> bool:
-    """Whether an expression is true of a device; raises what upstream tells of one that is neither."""
+    """Return the result of a CEL expression for a device. Raises `SelectorError` with upstream's message."""
     program = device_selector(expression)
     if isinstance(program, str):
         raise SelectorError(f": CEL compile error: {program}")
@@ -38,7 +38,7 @@ def selects(expression: str, described: dict[str, Any], device: object) -> bool:
 
 
 def described(driver: str, device: Device) -> dict[str, Any]:
-    """A device as expressions see it: of domains that it says nothing of, there is an empty map."""
+    """Return a device as input of CEL expressions; unknown domains are empty maps."""
     attributes: dict[str, dict[str, Any]] = {}
     capacity: dict[str, dict[str, Any]] = {}
     for name, attribute in device.attributes.items():
@@ -63,7 +63,7 @@ def _cel_value(attribute: DeviceAttribute) -> Any:
 
 
 def _value(attribute: DeviceAttribute) -> tuple[str, Any] | None:
-    """With its type: a number is never equal to a truth value, nor a version to a text."""
+    """Return an attribute with its type, so that values of different types are never equal."""
     said = (
         ("bool", attribute.bool_),
         ("int", attribute.int_),
@@ -77,6 +77,7 @@ def _value(attribute: DeviceAttribute) -> tuple[str, Any] | None:
 
 
 def is_tolerated(device: Device, tolerations: Sequence[DeviceToleration]) -> bool:
+    """Return True if all NoSchedule and NoExecute taints of a device are tolerated."""
     return all(
         taint.effect not in ("NoSchedule", "NoExecute") or any(_tolerates(one, taint) for one in tolerations)
         for taint in device.taints
@@ -93,7 +94,7 @@ def _tolerates(one: DeviceToleration, taint: DeviceTaint) -> bool:
 
 
 class Chosen(NamedTuple):
-    """A device that a request of a claim has."""
+    """Device of a request, as input of constraints."""
 
     request: str
     driver: str
@@ -101,7 +102,7 @@ class Chosen(NamedTuple):
 
 
 def hold(chosen: Sequence[Chosen], constraints: Sequence[DeviceConstraint]) -> bool:
-    """Whether the devices of a claim have in common what they must, and differ where they must."""
+    """Return True if the devices of a claim satisfy its constraints."""
     for one in constraints:
         name = one.match_attribute or one.distinct_attribute or ""
         meant = [each for each in chosen if not one.requests or _is_of(each.request, one.requests)]

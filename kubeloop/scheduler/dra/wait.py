@@ -1,4 +1,4 @@
-"""Waits until the devices of a pod's claims are ready."""
+"""Waits until the devices of a pod's claims are ready for binding."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kubeloop.scheduler.dra.claim_attempt import Choice
 
 
 class DeviceWaits:
-    """Looks again whenever a claim has changed."""
+    """Checks readiness again whenever a claim has changed."""
 
     def __init__(self, claims: Informer, clock: Clock, patience: float) -> None:
         self._claims = claims
@@ -26,7 +26,7 @@ class DeviceWaits:
         claims.add_handler(Callbacks(lambda _: wake(), lambda _, __: wake(), lambda _: wake()))
 
     async def until_ready(self, choice: Choice) -> None:
-        """Raises if a device fails, or takes too long."""
+        """Wait until all claims are ready. Raises `BindingFailed` if a device fails or times out."""
         latest = self._clock.now() + timedelta(seconds=self._patience)
         while (claim := self._not_ready(choice)) is not None:
             self._changed.clear()
@@ -41,7 +41,7 @@ class DeviceWaits:
                 continue
 
     def _not_ready(self, choice: Choice) -> ResourceClaim | None:
-        """The first claim whose devices are not; what was written counts until the cache has it."""
+        """Return the first claim that is not ready; written claims count until the informer has them."""
         for index, claim in enumerate(choice.claims):
             current = self._claims.get(*key_of(claim))
             uid = claim.metadata.uid

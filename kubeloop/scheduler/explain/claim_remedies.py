@@ -1,4 +1,4 @@
-"""What would make a node do whose volumes or devices are not the right ones: one line for a person."""
+"""Advice for rejections because of volumes or devices, in one line."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _claims(case: Case) -> Iterator[PersistentVolumeClaim]:
 
 
 def _volumes(case: Case) -> Iterator[PersistentVolume]:
-    """Those that the pod's claims are bound to."""
+    """Yield the volumes bound to the pod's claims."""
     for claim in _claims(case):
         found = case.listed(PersistentVolume).get("", claim.spec.volume_name) if claim.spec.volume_name else None
         if found is not None:
@@ -37,6 +37,7 @@ def _volumes(case: Case) -> Iterator[PersistentVolume]:
 
 
 def binding(case: Case) -> str:
+    """Return the volumes and claims that prevent the pod from running on the node."""
     told = [
         f"volume {one.metadata.name} can't be reached from here"
         for one in _volumes(case)
@@ -53,7 +54,7 @@ def _of(claim: PersistentVolumeClaim) -> str:
 
 
 def _provision(case: Case, claim: PersistentVolumeClaim) -> str:
-    """What is missing for a claim that waits."""
+    """Return what an unbound claim needs."""
     name, size = class_of_claim(claim), requested_size(claim)
     needs = f"claim {claim.metadata.name} needs a free volume of class {name} with {size} that is reached from here"
     found = case.listed(StorageClass).get("", name)
@@ -67,6 +68,7 @@ def _provision(case: Case, claim: PersistentVolumeClaim) -> str:
 
 
 def zone(case: Case) -> str:
+    """Return the zones of the volumes that do not match the node's labels."""
     told = [
         f"volume {one.metadata.name} is in {label}={','.join(sorted(values))}"
         for one in _volumes(case)
@@ -77,6 +79,7 @@ def zone(case: Case) -> str:
 
 
 def sole_use(case: Case) -> str:
+    """Return the pod that uses the same disk or ReadWriteOncePod claim."""
     disks = case.pod.pod.spec.volumes
     for one in case.others:
         if any(conflict(disk, one.pod) for disk in disks):
@@ -91,6 +94,7 @@ def sole_use(case: Case) -> str:
 
 
 def attachable(case: Case) -> str:
+    """Return the missing CSI drivers, or their attach limits."""
     found = case.listed(CSINode).get("", case.node.metadata.name)
     drivers = {one.name: one.allocatable for one in found.spec.drivers or ()} if found is not None else {}
     wanted = sorted(set(case.state.volumes.values()))
@@ -102,7 +106,7 @@ def attachable(case: Case) -> str:
 
 
 def devices(case: Case) -> str:
-    """Which claim is short, and of which class of devices."""
+    """Return the claims that lack devices, with the device classes."""
     if case.state.left_over is not None:
         return f"claim {case.state.left_over.metadata.name} of an earlier attempt is in the way: it is deleted"
     if "not available" in case.refusal.message:
@@ -138,7 +142,7 @@ def _classes_of(claim: ResourceClaim) -> list[str]:
 
 
 def before_any_node(case_plugin: str, message: str) -> str:
-    """What helps against a refusal that is not about nodes."""
+    """Return advice for a rejection that does not concern nodes."""
     if "not found" in message or "not created yet" in message:
         return "create it; or wait for whoever does"
     if "unbound immediate" in message:

@@ -1,4 +1,4 @@
-"""Why a pod has no node, node by node: what every plugin says, not only the first, and what would help."""
+"""Explains why a pod has no node: the rejections of all plugins for each node, not only the first, with advice."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kubeloop.scheduler.framework.status import Narrowed, Refusal
 
 
 class Objection(msgspec.Struct, frozen=True):
-    """One plugin's reasons against a node; an empty node stands for all of them."""
+    """Reasons of one plugin against a node; an empty node name means all nodes."""
 
     node: str
     plugin: str
@@ -26,7 +26,7 @@ class Objection(msgspec.Struct, frozen=True):
 
 
 def explain(profile: Profile, cluster: ClusterState, pod: PodInfo) -> tuple[Objection, ...]:
-    """All objections, by node; a node that is not named would do."""
+    """Return all rejections, ordered by node; a node that is not named is feasible."""
     held = [_held(plugin, pod) for plugin in profile.gates]
     found = [one for one in held if one is not None]
     for plugin in profile.filters:
@@ -59,7 +59,7 @@ def _objections(plugin: Plugin, cluster: ClusterState, pod: PodInfo) -> list[Obj
 
 
 def advice(case: Case) -> str:
-    """What would make a node do, as far as that can be said in a line; a plugin of one's own says so itself."""
+    """Return what would make a node feasible, in one line; plugins without built-in advice supply their own."""
     remedy = _REMEDIES.get(case.plugin.name)
     return case.plugin.remedy(case.pod, case.node) if remedy is None else remedy(case)
 
@@ -68,7 +68,7 @@ _REMEDIES = {**OF_NODES, **OF_CLAIMS}
 
 
 def fitting(cluster: ClusterState, objections: Sequence[Objection]) -> list[str]:
-    """Nodes that nobody objects to."""
+    """Return the names of the nodes without rejections."""
     if any(not one.node for one in objections):
         return []
     refused = {one.node for one in objections}

@@ -1,4 +1,4 @@
-"""What would make a node do that a plugin refuses: one line for a person, with the names and numbers that matter."""
+"""Advice for rejections because of the node, its labels or other pods, in one line with names and numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MIB: Final = 1024 * 1024
 
 
 class Case(NamedTuple):
-    """A plugin that refuses a node for a pod, with what it had prepared."""
+    """Rejection of a node for a pod by a plugin, with the plugin's state."""
 
     plugin: Plugin
     refusal: Refusal
@@ -33,6 +33,7 @@ class Case(NamedTuple):
 
     @property
     def node(self) -> Node:
+        """Rejected node."""
         return self.cluster.nodes[self.row]
 
     @property
@@ -41,18 +42,18 @@ class Case(NamedTuple):
         return self.cluster.pods[self.row].values()
 
     def listed(self, kind: type[Any]) -> Any:
-        """The cache of a kind of object."""
+        """Return the informer cache of a kind."""
         return self.plugin.handle.informers.of(resource_of_class(kind))
 
 
 Remedy = Callable[[Case], str]
 
 
-# The node itself.
+# Advice about the node itself.
 
 
 def less_or_more(case: Case) -> str:
-    """Every resource that is short; and which of them the node would not have if it were empty."""
+    """Return every insufficient resource, and if the node could not provide it even when empty."""
     cluster, row, told = case.cluster, case.row, []
     if cluster.pod_count[row] >= cluster.allowed_pods[row]:
         told.append(f"{cluster.allowed_pods[row]} pods are the most it takes: end one, or raise its limit")
@@ -70,7 +71,7 @@ def less_or_more(case: Case) -> str:
 
 
 def shown(name: str, amount: int) -> str:
-    """An amount as people write it."""
+    """Return an amount in the usual notation of a quantity."""
     if name == CPU:
         return f"{amount}m" if amount % 1000 else str(amount // 1000)
     for unit, size in (("Gi", 1024 * _MIB), ("Mi", _MIB)):
@@ -80,6 +81,7 @@ def shown(name: str, amount: int) -> str:
 
 
 def tolerate(case: Case) -> str:
+    """Return the taints that the pod does not tolerate."""
     told = [
         f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
         for taint in case.node.spec.taints
@@ -89,19 +91,23 @@ def tolerate(case: Case) -> str:
 
 
 def uncordon(case: Case) -> str:
+    """Return the kubectl command that uncordons the node."""
     return f"kubectl uncordon {case.node.metadata.name}"
 
 
 def the_named_node(case: Case) -> str:
+    """Return the node name that the pod's spec requires."""
     return f"the pod names the node {case.pod.node_name}"
 
 
 def features(case: Case) -> str:
+    """Return the node features that the pod requires and the node does not declare."""
     lacking = sorted(features_of(case.pod.pod.spec) - {*case.node.status.declared_features})
     return f"a node that declares {', '.join(lacking)}"
 
 
 def other_port(case: Case) -> str:
+    """Return the host ports in use, with the pods that use them."""
     told = []
     for port in case.pod.template.host_ports:
         holder = next((one for one in case.others if _holds(one, port)), None)
@@ -114,11 +120,11 @@ def _holds(info: PodInfo, port: HostPort) -> bool:
     return any(conflict(port, one) for one in info.template.host_ports)
 
 
-# Labels of nodes.
+# Advice about node labels.
 
 
 def label_it(case: Case) -> str:
-    """What of the node selector is missing, and what of the term that is nearest to being met."""
+    """Return the missing part of the node selector, and of the affinity term closest to a match."""
     spec, labels = case.pod.pod.spec, case.node.metadata.labels
     wanted = [f"{key}={value}" for key, value in spec.node_selector.items() if labels.get(key) != value]
     told = [f"label it {', '.join(wanted)}"] if wanted else []
@@ -145,11 +151,11 @@ def _said(one: NodeSelectorRequirement) -> str:
     return f"{one.key} {one.operator}" + (f" [{', '.join(one.values)}]" if one.values else "")
 
 
-# Pods that are near.
+# Advice about other pods in the topology domain.
 
 
 def neighbours(case: Case) -> str:
-    """Which term it is, and which pod is in the way."""
+    """Return the inter-pod affinity term that is not satisfied, and the pod in conflict."""
     reason = case.refusal.message
     if "existing pods" in reason:
         return next(_who_avoid_it(case), "")
@@ -186,7 +192,7 @@ def _who_avoid_it(case: Case) -> Iterator[str]:
 
 
 def _near(case: Case, term: Term) -> Iterator[PodInfo]:
-    """Pods in the same part of the cluster."""
+    """Yield the pods in the same topology domain."""
     value = case.node.metadata.labels.get(term.topology_key)
     for row, pods in case.cluster.pods.items() if value is not None else ():
         if case.cluster.nodes[row].metadata.labels.get(term.topology_key) == value:
@@ -204,7 +210,7 @@ def _place(case: Case, term: Term) -> str:
 
 
 def spread(case: Case) -> str:
-    """How many pods of the kind are there, and how many may be."""
+    """Return the number of matching pods in the domain, and the number that maxSkew permits."""
     told = []
     for one in case.state:
         key, labels = one.constraint.topology_key, case.node.metadata.labels

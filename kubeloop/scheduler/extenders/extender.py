@@ -1,7 +1,7 @@
-"""Extenders: servers of others that strike nodes off, like some more than others, choose victims, or bind.
+"""Scheduler extenders: external servers that filter and prioritize nodes, choose victims, or bind pods.
 
-They are asked one after the other, those that may fail last. What they say about nodes is an `Opinions`, which one
-attempt then takes into account; the nodes may have changed while they were asked, and are looked at once more.
+Extenders are called one at a time, ignorable ones last. Their results about nodes are applied by the following
+scheduling cycle, which filters the nodes again, as they may have changed during the calls.
 """
 
 from __future__ import annotations
@@ -17,25 +17,28 @@ from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.scheduler.config.extender_settings import ExtenderSettings, is_interested
 from kubeloop.scheduler.framework.status import EXTENDER, Code, Refusal, SchedulingError
 
-_SCALE: Final = 10  # theirs go up to 10, ours to 100
+_SCALE: Final = 10  # extender scores go up to 10, plugin scores to 100
 
 log = logging.getLogger(__name__)
 
 
 class ExtenderFailed(SchedulingError):
-    """An extender gave no answer, or none that can be followed."""
+    """Raised if an extender does not respond, or its response is unusable."""
 
 
 class Caller(Protocol):
-    """How an extender is reached."""
+    """Transport to an extender."""
 
-    async def ask(self, verb: str, question: Any) -> Any: ...
-    async def close(self) -> None: ...
+    async def ask(self, verb: str, question: Any) -> Any:
+        """Call a verb of the extender and return the decoded response."""
+
+    async def close(self) -> None:
+        """Close the connections."""
 
 
 @dataclass(slots=True)
 class Opinions:
-    """What extenders say of the nodes that they were asked about; others do not come into question."""
+    """Results of the extenders for the nodes sent to them; other nodes are not feasible."""
 
     left: dict[str, Node]
     refused: dict[str, Refusal] = field(default_factory=dict)
@@ -44,21 +47,21 @@ class Opinions:
 
 @dataclass(frozen=True, slots=True)
 class Victims:
-    """Pods of a node, by uid, that would have to go, and how many of them a budget protects."""
+    """Preemption victims on a node by uid, with the number of PDB violations."""
 
     pods: Mapping[str, Pod]
     violations: int
 
 
 class Extender:
-    """One of them."""
+    """Client of one extender."""
 
     def __init__(self, settings: ExtenderSettings, calls: Caller) -> None:
         self.settings = settings
         self._calls = calls
 
     async def filter(self, pod: Pod, opinions: Opinions) -> None:
-        """Strike off what it does not let pass."""
+        """Remove the nodes that the extender rejects."""
         answer = _lowered(await self._calls.ask(self.settings.filter_verb, self._question(pod, opinions.left)))
         if answer.get("error"):
             raise ExtenderFailed(str(answer["error"]))
@@ -73,12 +76,13 @@ class Extender:
         opinions.left = {name: node for name, node in opinions.left.items() if name in names}
 
     async def prioritize(self, pod: Pod, nodes: Mapping[str, Node]) -> dict[str, int]:
-        """How much it likes each node, weighed."""
+        """Return the weighted score of each node."""
         answer = await self._calls.ask(self.settings.prioritize_verb, self._question(pod, nodes))
         rows = [_lowered(one) for one in answer or ()]
         return {str(one["host"]): int(one["score"]) * self.settings.weight * _SCALE for one in rows}
 
     async def bind(self, pod: Pod, node: str) -> None:
+        """Bind the pod by the extender. Raises `ExtenderFailed`."""
         meta = pod.metadata
         question = {"PodName": meta.name, "PodNamespace": meta.namespace, "PodUID": meta.uid, "Node": node}
         answer = _lowered(await self._calls.ask(self.settings.bind_verb, question) or {})
@@ -86,7 +90,7 @@ class Extender:
             raise ExtenderFailed(str(answer["error"]))
 
     async def preempt(self, pod: Pod, victims: Mapping[str, Victims]) -> dict[str, tuple[list[str], int]]:
-        """By node, the uids of those who may go, and how many of them a budget protects."""
+        """Return by node the uids of the accepted victims and the number of PDB violations."""
         knows = self.settings.node_cache_capable
         told = {name: _told(one, by_uid=knows) for name, one in victims.items()}
         question = {
@@ -102,6 +106,7 @@ class Extender:
         }
 
     async def close(self) -> None:
+        """Close the connections."""
         await self._calls.close()
 
     def _question(self, pod: Pod, nodes: Mapping[str, Node]) -> dict[str, Any]:
@@ -126,7 +131,7 @@ class Extender:
 
 
 class Extenders:
-    """All of them."""
+    """All configured extenders."""
 
     def __init__(
         self, settings: Sequence[ExtenderSettings], caller: Callable[[ExtenderSettings], Caller] | None = None
@@ -138,7 +143,7 @@ class Extenders:
         return bool(self._all)
 
     async def opinions(self, pod: Pod, nodes: Mapping[str, Node]) -> Opinions:
-        """What they say of nodes that would do. Raises `ExtenderFailed`, if one that must answer does not."""
+        """Return the results for feasible nodes. Raises `ExtenderFailed` for an extender that is not ignorable."""
         opinions = Opinions(dict(nodes))
         for one in self._interested(pod, "filter_verb"):
             if not opinions.left:
@@ -149,7 +154,7 @@ class Extenders:
         return opinions
 
     async def _score(self, pod: Pod, opinions: Opinions) -> None:
-        """Whoever does not answer here has no say."""
+        """Add up the scores; an extender that fails here is ignored."""
         asked = self._interested(pod, "prioritize_verb")
         answers = await asyncio.gather(*(one.prioritize(pod, opinions.left) for one in asked), return_exceptions=True)
         for one, scores in zip(asked, answers, strict=True):
@@ -162,17 +167,18 @@ class Extenders:
                 opinions.scores[name] = opinions.scores.get(name, 0) + score
 
     async def bind(self, pod: Pod, node: str) -> bool:
-        """Whether one of them has bound the pod. Raises `ExtenderFailed`."""
+        """Return True if an extender has bound the pod. Raises `ExtenderFailed`."""
         for one in self._interested(pod, "bind_verb"):
             if await _unless_ignorable(one, one.bind(pod, node)):
                 return True
         return False
 
     def preempts(self, pod: Pod) -> bool:
+        """Return True if an interested extender supports preemption."""
         return bool(self._interested(pod, "preempt_verb"))
 
     async def preempt(self, pod: Pod, victims: dict[str, Victims]) -> dict[str, Victims]:
-        """Who may go from which node, as they all agree. Raises `ExtenderFailed`."""
+        """Return the victims by node that all extenders accept. Raises `ExtenderFailed`."""
         for one in self._interested(pod, "preempt_verb"):
             try:
                 answer = await one.preempt(pod, victims)
@@ -186,6 +192,7 @@ class Extenders:
         return victims
 
     async def close(self) -> None:
+        """Close all connections."""
         for one in self._all:
             await one.close()
 
@@ -194,13 +201,13 @@ class Extenders:
 
 
 def _over_http(settings: ExtenderSettings) -> Caller:
-    from kubeloop.scheduler.extenders.http import ExtenderCalls  # with all of TLS, which few need
+    from kubeloop.scheduler.extenders.http import ExtenderCalls  # imports TLS, which is rarely needed
 
     return ExtenderCalls(settings)
 
 
 async def _unless_ignorable(extender: Extender, asking: Awaitable[None]) -> bool:
-    """Whether it answered."""
+    """Await a call; return False if an ignorable extender failed."""
     try:
         await asking
     except ExtenderFailed as error:
@@ -235,7 +242,7 @@ def _told(victims: Victims, *, by_uid: bool) -> dict[str, Any]:
 
 
 def _lowered(answer: Any) -> dict[str, Any]:
-    """Go reads names of fields in whatever case they come."""
+    """Return the response with lower-case keys, as Go matches field names case-insensitively."""
     if not isinstance(answer, Mapping):
         raise ExtenderFailed(f"an answer is no object but {type(answer).__name__}")
     return {str(key).lower(): value for key, value in answer.items()}

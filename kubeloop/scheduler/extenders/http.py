@@ -1,4 +1,4 @@
-"""One extender over HTTP: a POST of JSON, an answer of JSON."""
+"""HTTP transport to an extender: JSON request by POST, JSON response."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NANOSECONDS = 1_000_000_000
 
 
 class ExtenderCalls:
-    """Connections to an extender."""
+    """HTTP connections to an extender."""
 
     def __init__(self, settings: ExtenderSettings) -> None:
         config = server_of(settings)
@@ -39,7 +39,7 @@ class ExtenderCalls:
         self._pool = Pool(self._connect)
 
     async def ask(self, verb: str, question: Any) -> Any:
-        """What the extender answers. Raises `ExtenderFailed`."""
+        """Post a request and return the decoded response. Raises `ExtenderFailed`."""
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         request = HttpRequest("POST", f"{self._path}/{verb}", headers, msgspec.json.encode(question))
         try:
@@ -57,6 +57,7 @@ class ExtenderCalls:
             raise ExtenderFailed(f"the answer of {self._url}/{verb} is no JSON: {error}") from None
 
     async def close(self) -> None:
+        """Close the connections."""
         await self._pool.close()
 
     async def _exchange(self, data: bytes) -> tuple[int, bytes]:

@@ -1,4 +1,4 @@
-"""What a plugin can reach besides the nodes: the cluster's other objects, who writes, who waits."""
+"""Handle for plugins: client, informers, nominator, waiting pods and callbacks besides the node arrays."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from kubeloop.scheduler.queue.cluster_event import About, Action
 from kubeloop.scheduler.queue.nominator import Nominations
 from kubeloop.scheduler.status.reporter import Reporter
 
-# Told of a plain change of some resource: the event, what was, what is.
+# Receives a cluster event of a resource: the event, the old object, the new object.
 Tell = Callable[[About, Any, Any], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """A plugin's surroundings; one for all plugins of a process."""
+    """Dependencies of the plugins; one instance is shared by all plugins of a process."""
 
     client: Client
     informers: Informers
@@ -40,16 +40,19 @@ class Handle:
     spawn: Callable[[Any], None]  # run a coroutine to its end in the background
     pods: Informer
     extenders: Extenders
-    preempted: Callable[[int | None], None]  # told that room is looked for; and how many pods end for that
-    evicted: Callable[[str, float], None] = lambda _, __: None  # told what came of ending them, and how long it took
+    preempted: Callable[[int | None], None]  # records a preemption attempt (None) or its number of victims
+    evicted: Callable[[str, float], None] = lambda _, __: None  # records the result and duration of an eviction
     followed: set[Resource] = field(default_factory=set)
-    optional: set[Resource] = field(default_factory=set)  # what older servers do not have, and nobody waits for
+    optional: set[Resource] = field(default_factory=set)  # may be missing on older servers; not waited for
     pace: Pace = field(default_factory=Pace)
-    registry: Registry = field(default_factory=Registry)  # of what is counted
-    shared: dict[Any, Any] = field(default_factory=dict)  # what the plugins of all profiles have in common
+    registry: Registry = field(default_factory=Registry)  # metrics registry
+    shared: dict[Any, Any] = field(default_factory=dict)  # state shared by the plugins of all profiles
 
     def follow(self, resource: Resource, *, optional: bool = False) -> Informer:
-        """The cache of a resource; its changes may help pods that plugins refused."""
+        """Return the informer of a resource and report its changes to the queue as cluster events.
+
+        With `optional`, the resource may be missing on older servers and the scheduler does not wait for its cache.
+        """
         if optional:
             self.optional.add(resource)
         informer = self.informers.of(resource)
@@ -60,17 +63,20 @@ class Handle:
 
 
 class _Teller:
-    """Turns changes of a resource into words that plugins can be interested in."""
+    """Converts informer notifications of a resource into cluster events."""
 
     def __init__(self, resource: str, tell: Tell) -> None:
         self._resource = resource
         self._tell = tell
 
     def on_add(self, obj: Any) -> None:
+        """Report an Add event."""
         self._tell(About(self._resource, Action.ADD), None, obj)
 
     def on_update(self, old: Any, new: Any) -> None:
+        """Report an Update event."""
         self._tell(About(self._resource, Action.UPDATE), old, new)
 
     def on_delete(self, obj: Any) -> None:
+        """Report a Delete event."""
         self._tell(About(self._resource, Action.DELETE), obj, None)

@@ -1,4 +1,7 @@
-"""Scores brought to 0 … 100, as most plugins do it. Integers divide as Go's do: nothing here is negative."""
+"""Normalization of scores to 0…100, as most plugins do it.
+
+Integer division truncates as in Go; no value here is negative.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from kubeloop.scheduler.framework.plugin import MAX_SCORE
 
 
 def spread_out(scores: NDArray[np.int64], *, reverse: bool = False) -> NDArray[np.int64]:
-    """The largest becomes 100, the others in proportion; in reverse the smallest is liked best."""
+    """Scale scores so that the largest becomes 100; with `reverse`, subtract them from 100."""
     most = int(scores.max(initial=0))
     if most == 0:
         return np.full_like(scores, MAX_SCORE) if reverse else scores

@@ -1,6 +1,6 @@
-"""The easy way to write a plugin: one pod, one node, a reason or a number. It is asked node by node.
+"""Base class for simple plugins that filter and score one pod on one node at a time.
 
-Offer it by an entry point of the group `kubeloop.scheduler.plugins`, and enable it in a profile:
+Offer such a plugin by an entry point of the group `kubeloop.scheduler.plugins`, and enable it in a profile:
 
     class NotOnFridays(OneNodePlugin):
         name = "NotOnFridays"
@@ -22,13 +22,14 @@ from kubeloop.scheduler.framework.status import Refusal
 
 
 class _State:
-    """A pod, and the reasons that were given so far."""
+    """Filter state: the pod and the distinct reasons given so far."""
 
     def __init__(self, pod: Pod) -> None:
         self.pod = pod
         self.reasons: list[str] = []
 
     def number(self, reason: str) -> int:
+        """Return the 1-based number of a reason, adding it if it is new; 0 for an empty reason."""
         if not reason:
             return 0
         if reason not in self.reasons:
@@ -37,33 +38,38 @@ class _State:
 
 
 class OneNodePlugin(Plugin):
-    """Override `why_not`, `liking`, or both."""
+    """Plugin that is asked node by node; override `why_not`, `liking`, or both."""
 
-    local = False  # nobody knows what it looks at besides the node
+    local = False  # it may read state other than the node
 
     def why_not(self, pod: Pod, node: Node) -> str:
-        """Why the node will not do; empty if it will."""
+        """Return the reason for rejecting the node; empty if the node is feasible."""
         return ""
 
     def liking(self, pod: Pod, node: Node) -> int:
-        """From 0 to 100."""
+        """Return the score of the node, from 0 to 100."""
         return 0
 
     def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _State | Skip:
+        """Return the filter state; SKIP if the filter method is not overridden."""
         return SKIP if type(self).why_not is OneNodePlugin.why_not else _State(pod.pod)
 
     def filter(self, state: _State, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
+        """Return 0 for each feasible node, else the number of its reason."""
         numbers = np.arange(cluster.size)[rows]
         nodes = (cluster.nodes.get(int(row)) for row in numbers)
         answers = [0 if node is None else state.number(self.why_not(state.pod, node)) for node in nodes]
         return np.array(answers, np.int16)
 
     def refusal(self, state: _State, number: int) -> Refusal:
+        """Return an unresolvable status with the numbered reason."""
         return unresolvable(self.name, state.reasons[number - 1])
 
     def prescore(self, pod: PodInfo, cluster: ClusterState) -> Pod | Skip:
+        """Return the pod as score state; SKIP if the score method is not overridden."""
         return SKIP if type(self).liking is OneNodePlugin.liking else pod.pod
 
     def score(self, state: Pod, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+        """Return the score of each node."""
         numbers = np.arange(cluster.size)[rows]
         return np.array([self.liking(state, cluster.nodes[int(row)]) for row in numbers], np.int64)

@@ -1,11 +1,11 @@
-"""What a plugin can be asked, at each of upstream's extension points; a plugin overrides what it has an opinion on.
+"""Plugin base class with one method per extension point of upstream's scheduler framework.
 
 queue sort ─ pre-enqueue ─▶ pre-filter ─ filter ─ (post-filter) ─ pre-score ─ score ─ normalize ─▶ reserve ─ permit
-                                                                          ─▶ pre-bind ─ bind ─ post-bind
+                                        ─▶ pre-bind ─ bind ─ post-bind
 
-`filter` and `score` get rows of the cluster's arrays and answer for all of them at once. Of a plugin that is `local`
-the answers are kept for all pods of a template, and asked again only for nodes that have changed: after each pod that
-is one row, and where only pods have changed on it, only of plugins that `follows_pods`.
+`filter` and `score` receive rows of the cluster's arrays and return results for all of them at once. The results
+of a `local` plugin are cached for all pods of a signature and recomputed only for changed nodes: after each pod that
+is one row, and if only pods have changed on the node, only for plugins with `follows_pods`.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
 MAX_SCORE: Final = 100
 
-# Given the refused pod and what a change made of what; whether it may help the pod.
+# Called with the rejected pod, the old and the new object; True if the change may help the pod.
 Hint = Callable[["PodInfo", Any, Any], bool]
 
 
-ANYTHING: Final = "anything"  # in place of a resource
+ANYTHING: Final = "anything"  # wildcard in place of a resource
 
 
 class Interest(NamedTuple):
-    """A kind of change that may help pods which the plugin refused; without a hint it always may."""
+    """Cluster event that may make pods rejected by the plugin schedulable; without a hint it always may."""
 
     resource: str
     actions: Action
@@ -48,36 +48,37 @@ class Interest(NamedTuple):
 
 
 class Skip:
-    """A plugin that has nothing to do with a pod."""
+    """Result of a plugin that has nothing to do for a pod."""
 
 
 SKIP: Final = Skip()
 
 
 class Nominated(NamedTuple):
-    """What came of trying to make room: a node to wait for, "" for none; None leaves things as they are."""
+    """Result of PostFilter: the nominated node, "" for none; None leaves the nomination unchanged."""
 
     node: str | None
     message: str = ""
 
 
 class Wait(NamedTuple):
-    """A permit that is to be given within so many seconds."""
+    """Result of Permit that delays binding for at most this number of seconds."""
 
     seconds: float
 
 
 @dataclass(slots=True)
 class Pace:
-    """How long a plugin may take before others have their turn, in seconds; a scheduler that runs sets it."""
+    """Limit of a plugin's synchronous work in seconds; set by a running scheduler."""
 
     at_once: float = math.inf
 
 
 class TakesTime(Exception):
-    """A plugin can't tell soon enough. What is left to be done, given who tells that it is not needed any more.
+    """Raised by a plugin that cannot answer within its time limit; carries the remaining work.
 
-    That is done in another thread, and then the pod is tried again; the plugin should know the answer by then.
+    The work runs in another thread and receives a callable that returns True once the result is not needed any more.
+    Then the pod is tried again; the plugin should know the answer by then.
     """
 
     def __init__(self, work: Callable[[Callable[[], bool]], None]) -> None:
@@ -85,118 +86,119 @@ class TakesTime(Exception):
         self.work = work
 
 
-# What `prefilter` and `prescore` may answer: a state for later, or that there is nothing to do, or why not.
+# Result of pre-filter and pre-score: a state for later, SKIP, or a rejection.
 Prepared = Any
 
 
 class Plugin:
-    """The base of all plugins; one is made for each profile."""
+    """Base class of all plugins; each profile has its own instances."""
 
     name: ClassVar[str]
     local: ClassVar[bool] = True
-    follows_pods: ClassVar[bool] = True  # of local ones: whether the pods on a node matter, or only the node itself
-    costly: ClassVar[bool] = False  # of others: asked only about nodes that nobody before it refuses
-    # What the numbers of `filter` mean: 1 is the first of these.
+    follows_pods: ClassVar[bool] = True  # local plugins only: results depend on the node's pods, too
+    costly: ClassVar[bool] = False  # other plugins: evaluated only for nodes that no earlier plugin rejects
+    # Meaning of the numbers that `filter` returns: 1 is the first of these.
     refusals: ClassVar[tuple[Refusal, ...]] = ()
 
     def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
         self.handle = handle
 
-    # The queue.
+    # Queueing.
 
     def sort_key(self, queued: QueuedPod) -> Any:
-        """Pods with a smaller key come first."""
+        """Return the sort key of a queued pod; pods with a smaller key are scheduled first."""
         raise NotImplementedError
 
     def pre_enqueue(self, pod: PodInfo) -> Refusal | None:
-        """Why a pod should not even be tried yet."""
+        """Return a status that keeps the pod out of the active queue; None to admit it."""
         return None
 
     def interests(self) -> Sequence[Interest]:
-        """Which changes may help pods that this plugin refused; unless it says so, every change may."""
+        """Return the cluster events that may help pods rejected by this plugin; by default all events."""
         return (Interest(ANYTHING, Action.ANYTHING),)
 
-    # Which nodes.
+    # Filtering.
 
     def concerns(self, template: Template) -> bool:
-        """For plugins that are not local: whether pods of a template can be their business at all."""
+        """Return True if pods of the signature can be relevant to this plugin (for plugins that are not local)."""
         return True
 
     def stamp(self, cluster: ClusterState) -> int:
-        """For local plugins: what `prefilter` and `prescore` have seen besides the template, as a number."""
+        """Return a version of the state that pre-filter and pre-score read besides the signature (local plugins)."""
         return 0
 
     def prefilter(self, pod: PodInfo, cluster: ClusterState) -> Prepared | Skip | Refusal | Narrowed:
-        """What `filter` is given as its state."""
+        """Return the state for `filter`, SKIP, a rejection, or a restriction to some nodes."""
         return None
 
     def filter(self, state: Any, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
-        """0 for each node that will do, else the number of the reason why not."""
+        """Return 0 for each feasible node, else the number of the rejection."""
         raise NotImplementedError
 
     def filter_row(self, state: Any, cluster: ClusterState, row: int) -> int:
-        """The same for one node; worth its own code where this is asked after every pod."""
+        """Return the result of `filter` for one node; override it as a fast path, as it runs after every pod."""
         return int(self.filter(state, cluster, _row(row))[0])
 
     def refusal(self, state: Any, number: int) -> Refusal:
+        """Return the status for a number that `filter` returned."""
         return self.refusals[number - 1]
 
     def remedy(self, pod: PodInfo, node: Node) -> str:
-        """What would make a node do that this plugin refuses, in a line for people."""
+        """Return a line of text about what would make a node feasible that this plugin rejects."""
         return ""
 
     async def consult(self, cycle: Cycle, diagnosis: Diagnosis) -> None:
-        """Where there are extenders: ask them what `post_filter` needs to know of them."""
+        """Query the extenders, if there are any, for what `post_filter` needs to know."""
 
     def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> Nominated | Refusal | None:
-        """Try to make room for a pod that fits nowhere."""
+        """Try to make a pod schedulable that fits on no node, e.g. by preemption."""
         return None
 
-    # Which of them.
+    # Scoring.
 
     def prescore(self, pod: PodInfo, cluster: ClusterState) -> Prepared | Skip:
-        """What `score` is given as its state."""
+        """Return the state for `score`, or SKIP."""
         return None
 
     def score(self, state: Any, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
-        """How much each node is liked."""
+        """Return the score of each node."""
         raise NotImplementedError
 
     def score_row(self, state: Any, cluster: ClusterState, row: int) -> int:
-        """The same for one node."""
+        """Return the score of one node."""
         return int(self.score(state, cluster, _row(row))[0])
 
     def normalize(self, state: Any, scores: NDArray[np.int64], cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
-        """Scores of the nodes that will do, brought to 0 … 100."""
+        """Scale the scores of the feasible nodes to 0…100."""
         raise NotImplementedError
 
-    # The decision.
+    # Reserving and binding.
 
     def reserve(self, cycle: Cycle, node: str) -> Refusal | None:
-        """Take what the pod needs, in memory."""
+        """Reserve in memory what the pod needs on the node."""
         return None
 
     def unreserve(self, cycle: Cycle, node: str) -> None:
-        """Give it back; also called if `reserve` never was."""
+        """Release the reservation; also called if `reserve` was not."""
 
     def permit(self, cycle: Cycle, node: str) -> Refusal | Wait | None:
-        """Whether the pod may be bound now, or later."""
+        """Allow, reject or delay the binding of the pod."""
         return None
 
     def will_pre_bind(self, cycle: Cycle, node: str) -> bool:
-        """Whether `pre_bind` has something to do, which may take its time; people are told the node meanwhile."""
+        """Return True if `pre_bind` has work that may take long; the node is then nominated in the status meanwhile."""
         return True
 
     async def pre_bind(self, cycle: Cycle, node: str) -> Refusal | None:
-        """Write what has to be there before the pod starts."""
+        """Write the objects that must exist before the pod is bound."""
         return None
 
     async def bind(self, cycle: Cycle, node: str) -> Refusal | bool:
-        """Bind the pod; False leaves it to the next plugin."""
+        """Bind the pod; return False to leave it to the next plugin."""
         raise NotImplementedError
 
     def post_bind(self, cycle: Cycle, node: str) -> None:
-        """Hear of a pod that was bound."""
+        """Handle the notification that a pod was bound."""
 
 
 def _row(row: int) -> NDArray[np.intp]:
@@ -205,7 +207,7 @@ def _row(row: int) -> NDArray[np.intp]:
     return np.array([row], np.intp)
 
 
-# Extension points by their names in the configuration, and the method that stands for each.
+# Extension points by their names in the configuration, with the method of each.
 POINTS: Final = {
     "queueSort": "sort_key",
     "preEnqueue": "pre_enqueue",
@@ -223,24 +225,27 @@ POINTS: Final = {
 
 
 def implements(kind: type[Plugin], method: str) -> bool:
-    """Whether a plugin has an opinion of its own at an extension point."""
+    """Return True if a plugin class overrides the method of an extension point."""
     return getattr(kind, method) is not getattr(Plugin, method)
 
 
 def unschedulable(plugin: str, *reasons: str) -> Refusal:
+    """Return a status Unschedulable of a plugin."""
     return Refusal(Code.UNSCHEDULABLE, reasons, plugin)
 
 
 def unresolvable(plugin: str, *reasons: str) -> Refusal:
+    """Return a status UnschedulableAndUnresolvable of a plugin."""
     return Refusal(Code.UNRESOLVABLE, reasons, plugin)
 
 
 def failed(plugin: str, error: BaseException | str) -> Refusal:
+    """Return a status Error of a plugin."""
     return Refusal(Code.ERROR, (str(error),), plugin)
 
 
 def running(point: str, refusal: Refusal) -> Refusal:
-    """A plugin's answer; of an error people are told where it happened."""
+    """Return a plugin's status; an error is wrapped with the name of the extension point and the plugin."""
     if refusal.is_rejection:
         return refusal
     return failed(refusal.plugin, f'running {point} plugin "{refusal.plugin}": {refusal.message}')

@@ -1,4 +1,4 @@
-"""One scheduler's plugins, by extension point and in order; several schedulers may run in one process."""
+"""Plugins of one scheduler name, by extension point and in order; one process may run several profiles."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _REFUSING = ("pre_enqueue", "prefilter", "filter", "reserve", "permit")
-_VIEWS = 256  # templates whose answers are kept
+_VIEWS = 256  # signatures with cached results
 
 
 class Profile:
-    """The plugins of one scheduler name. Most are made when the first node comes."""
+    """Plugins of one scheduler name; most are instantiated when the first node appears."""
 
     def __init__(self, config: ProfileConfig, registry: Registry, handle: Handle) -> None:
         self.name = config.scheduler_name
@@ -41,78 +41,89 @@ class Profile:
 
     @property
     def nominations(self) -> Nominations:
+        """Nominator shared by all profiles."""
         return self._handle.nominations
 
     def random(self) -> random.Random:
+        """Return the random number generator of the clock."""
         return self._handle.clock.random()
 
-    # What is needed before there are nodes.
+    # Plugins needed before there are nodes; they import no numpy.
 
     @cached_property
     def sorter(self) -> Plugin:
+        """Plugin that orders the queue."""
         return (self._at("queueSort", early=True) or self._at("queueSort"))[0]
 
     @cached_property
     def gates(self) -> Sequence[Plugin]:
+        """PreEnqueue plugins."""
         return self._at("preEnqueue", early=True)
 
-    # What is needed then.
+    # Plugins needed once there are nodes.
 
     @cached_property
     def filters(self) -> Sequence[Plugin]:
-        """Those that filter, and those that only prepare."""
+        """Filter plugins, followed by those that implement only PreFilter."""
         return list(dict.fromkeys((*self._at("filter"), *self._at("preFilter"))))
 
     @cached_property
     def scores(self) -> Sequence[Weighed]:
+        """Score plugins with their weights."""
         from kubeloop.scheduler.cycle.signature_results import Weighed
 
         return [Weighed(one, self._config.weight(one.name)) for one in self._at("score")]
 
     @cached_property
     def post_filters(self) -> Sequence[Plugin]:
+        """PostFilter plugins."""
         return self._at("postFilter")
 
     @cached_property
     def reservers(self) -> Sequence[Plugin]:
+        """Reserve plugins."""
         return self._at("reserve")
 
     @cached_property
     def permitters(self) -> Sequence[Plugin]:
+        """Permit plugins."""
         return self._at("permit")
 
     @cached_property
     def pre_binders(self) -> Sequence[Plugin]:
+        """PreBind plugins."""
         return self._at("preBind")
 
     @cached_property
     def binders(self) -> Sequence[Plugin]:
+        """Bind plugins."""
         return self._at("bind")
 
     @cached_property
     def post_binders(self) -> Sequence[Plugin]:
+        """PostBind plugins."""
         return self._at("postBind")
 
     @cached_property
     def interests(self) -> Mapping[str, list[tuple[str, Interest]]]:
-        """By resource, who cares for which changes."""
+        """Registered cluster events of all plugins that can reject pods, by resource, with the plugin's name."""
         found = _by_resource(self._all())
-        if self._handle.extenders:  # nobody knows what helps where they refuse
+        if self._handle.extenders:  # an extender's rejection may be resolved by any event
             found.setdefault(ANYTHING, []).append((EXTENDER, Interest(ANYTHING, Action.ANYTHING)))
         return found
 
     @cached_property
     def early_interests(self) -> Mapping[str, list[tuple[str, Interest]]]:
-        """The same of those that hold pods back."""
+        """Registered cluster events of the PreEnqueue plugins only, by resource."""
         return _by_resource(self.gates)
 
     def load(self) -> None:
-        """Make all plugins."""
+        """Instantiate all plugins."""
         for plugin in self._all():
             log.debug("%s has %s", self.name, plugin.name)
 
     def view(self, template: Template) -> View:
-        """What is known about nodes for pods of a template."""
+        """Return the cached filter and score results for pods of a signature."""
         found = self._views.get(template)
         if found is None:
             from kubeloop.scheduler.cycle.signature_results import View
@@ -124,7 +135,7 @@ class Profile:
             self._views.move_to_end(template)
         return found
 
-    # Making plugins.
+    # Instantiation of plugins.
 
     def _at(self, point: str, early: bool = False) -> list[Plugin]:
         names = [name for name in self._config.at(point) if not early or self._registry.is_early(name)]
@@ -143,7 +154,7 @@ class Profile:
 
 
 def _by_resource(plugins: Iterable[Plugin]) -> dict[str, list[tuple[str, Interest]]]:
-    """Of plugins that can refuse a pod."""
+    """Group the registered events of plugins that can reject a pod by resource."""
     found: dict[str, list[tuple[str, Interest]]] = {}
     for plugin in plugins:
         if any(implements(type(plugin), method) for method in _REFUSING):

@@ -1,4 +1,4 @@
-"""The literal table of plugins, with upstream's names, weights and order; others' plugins come by entry points."""
+"""Table of the built-in plugins with upstream's names, weights and order; other plugins come by entry points."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ ENTRY_POINTS: Final = "kubeloop.scheduler.plugins"
 
 
 class UnusablePlugin(ValueError):
-    """A plugin that can't be had; the message is one sentence for a person."""
+    """Raised for a plugin that cannot be loaded; the message is one sentence."""
 
 
 class Row(NamedTuple):
-    """A plugin of ours: where it is, and whether it is needed before there are nodes, so that it imports no numpy."""
+    """Built-in plugin: its module and class, and whether it is needed before there are nodes and imports no numpy."""
 
     module: str
     kind: str
@@ -49,24 +49,25 @@ PLUGINS: Final[Mapping[str, Row]] = {
 
 
 class Registry:
-    """Plugins by name: ours, those that are handed in, and those that installed packages offer."""
+    """Plugins by name: built-in ones, those passed in, and those offered by installed packages."""
 
     def __init__(self, more: Mapping[str, type[Plugin]] | None = None) -> None:
         self._more = dict(more or {})
 
     def is_early(self, name: str) -> bool:
+        """Return True if the plugin is needed before there are nodes."""
         row = PLUGINS.get(name)
         return row is None or row.early
 
     def kind(self, name: str) -> type[Plugin]:
-        """The class of a plugin. Raises `UnusablePlugin`."""
+        """Return the class of a plugin. Raises `UnusablePlugin`."""
         if name in self._more:
             return self._more[name]
         row = PLUGINS.get(name)
         if row is not None:
             kind: type[Plugin] = getattr(import_module(f"kubeloop.scheduler.plugins.{row.module}"), row.kind)
             return kind
-        from importlib.metadata import entry_points  # takes longer to load than all of ours
+        from importlib.metadata import entry_points  # slow to import, so it is imported only when needed
 
         for offered in entry_points(group=ENTRY_POINTS, name=name):
             return _checked(name, offered.load())

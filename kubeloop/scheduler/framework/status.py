@@ -1,4 +1,4 @@
-"""What plugins answer: success or a reason why not, for a pod or for each node; and the sentence told of it."""
+"""Results of plugins: status codes, the PreFilter result, the diagnosis, and the FitError message."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from enum import Enum
 from typing import Any
 
 NO_NODES = "no nodes available to schedule pods"
-EXTENDER = "Extender"  # as if they were one plugin
+EXTENDER = "Extender"  # all extenders count as one plugin
 
 
 class Code(Enum):
-    """How a plugin's answer is meant."""
+    """Status code of a plugin's result."""
 
     SUCCESS = "success"
-    UNSCHEDULABLE = "unschedulable"  # other pods are in the way: preemption may help
-    UNRESOLVABLE = "unschedulable and unresolvable"  # nothing that happens to other pods helps
-    PENDING = "pending"  # the plugin waits for something, and will say when it has come
-    WAIT = "wait"  # a permit that is still to be given
+    UNSCHEDULABLE = "unschedulable"  # because of other pods: preemption may help
+    UNRESOLVABLE = "unschedulable and unresolvable"  # preemption cannot help
+    PENDING = "pending"  # the plugin waits for an event, and will report it
+    WAIT = "wait"  # a permit is outstanding
     ERROR = "error"
 
 
@@ -30,12 +30,12 @@ STATUSES = {
     Code.PENDING: "Pending",
     Code.WAIT: "Wait",
     Code.ERROR: "Error",
-}  # as upstream's metrics call them
+}  # names in upstream's metrics
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why not, of one plugin about one pod or one node."""
+    """Status other than success that a plugin returned for a pod or a node."""
 
     code: Code
     reasons: tuple[str, ...]
@@ -43,45 +43,47 @@ class Refusal:
 
     @property
     def message(self) -> str:
+        """Reasons, joined by commas."""
         return ", ".join(self.reasons)
 
     @property
     def is_rejection(self) -> bool:
-        """Whether the pod can't be scheduled as things are; else something went wrong."""
+        """True if the pod is unschedulable in the present state of the cluster; False for errors."""
         return self.code in (Code.UNSCHEDULABLE, Code.UNRESOLVABLE, Code.PENDING)
 
 
 @dataclass(frozen=True, slots=True)
 class Narrowed:
-    """Only these nodes come into question, so that no other needs to be looked at; and what `filter` is given."""
+    """PreFilter result that restricts the nodes to be evaluated; carries the state for `filter`."""
 
     nodes: frozenset[str]
     state: Any = None
 
 
 class SchedulingError(Exception):
-    """Something that should not happen did; the pod is tried again."""
+    """Raised on an internal error; the pod is tried again."""
 
 
 @dataclass(slots=True)
 class Diagnosis:
-    """Why a pod fits no node."""
+    """Reasons for a pod fitting on no node."""
 
     nodes: int
-    groups: list[tuple[Refusal, Any]] = field(default_factory=list)  # with the rows of the nodes it is about
-    absent: Refusal | None = None  # of nodes that nobody looked at
-    before: str = ""  # refused before any node was looked at
-    after: str = ""  # what came of trying to make room
+    groups: list[tuple[Refusal, Any]] = field(default_factory=list)  # each with the rows of the nodes
+    absent: Refusal | None = None  # status of the nodes that were not evaluated
+    before: str = ""  # message of a rejection before any node was evaluated
+    after: str = ""  # message of PostFilter
     plugins: set[str] = field(default_factory=set)
     pending: set[str] = field(default_factory=set)
 
     def note(self, one: Refusal) -> None:
-        """Remember who refuses: changes that matter to them may help."""
+        """Record the plugin of a rejection, so that its registered events may requeue the pod."""
         if one.plugin and one.is_rejection:
             (self.pending if one.code is Code.PENDING else self.plugins).add(one.plugin)
 
     @property
     def message(self) -> str:
+        """FitError message, followed by the PostFilter message."""
         said = fit_message(self.nodes, [(one, len(rows)) for one, rows in self.groups], self.absent, self.before)
         return f"{said} {self.after}" if self.after else said
 
@@ -89,7 +91,7 @@ class Diagnosis:
 def fit_message(
     nodes: int, refused: Iterable[tuple[Refusal, int]], absent: Refusal | None = None, before: str = ""
 ) -> str:
-    """`0/5 nodes are available: 2 Insufficient cpu, 3 node(s) had untolerated taint(s).`"""
+    """Return the FitError text, such as `0/5 nodes are available: 2 Insufficient cpu, 3 Too many pods.`."""
     if before:
         return f"0/{nodes} nodes are available: {before}."
     counts: Counter[str] = Counter()

@@ -1,4 +1,5 @@
-"""The plugins, one file each; `kubeloop.scheduler.framework.registry` is the literal table of them.
+"""Scheduler plugins, one file each; `kubeloop.scheduler.framework.registry` is the table of them.
 
-Each looks at all nodes at once: `filter` and `score` are given rows of the cluster's arrays and answer with an array.
+Each evaluates all nodes at once: `filter` and `score` receive rows of the cluster's arrays and return an array.
+nodes holds plugins that look at the node object, volumes those about storage, shared the code of several plugins.
 """

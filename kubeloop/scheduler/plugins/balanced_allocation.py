@@ -1,4 +1,4 @@
-"""NodeResourcesBalancedAllocation: rather a node whose resources would be used more evenly with the pod."""
+"""NodeResourcesBalancedAllocation: prefers nodes whose resource utilization becomes more balanced by the pod."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HALF = MAX_SCORE // 2
 
 
 class BalancedAllocation(Plugin):
-    """Compares how much of each resource is in use."""
+    """Scores by the standard deviation of the utilization of resources."""
 
     name = "NodeResourcesBalancedAllocation"
 
@@ -27,20 +27,22 @@ class BalancedAllocation(Plugin):
         self._weights = weights_of(args.get("resources"))
 
     def prescore(self, pod: PodInfo, cluster: ClusterState) -> Use | Skip:
-        """Pods that ask for nothing change no balance, and would all go to one node."""
+        """Return the requests; SKIP for pods without any, which do not change the balance."""
         use = Use(self._weights, pod.requests, cluster, presumed=False)
         return SKIP if use.asks_for_nothing else use
 
     def score(self, state: Use, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+        """Return the change of the balance by the pod, mapped to 0…100."""
         resources = state.at(rows)
         capacities = [one.capacity for one in resources]
         with_pod = _evenness([one.after for one in resources], capacities)
         without = _evenness([one.before for one in resources], capacities)
-        # A little under or above three quarters: better than before, or worse.
+        # Around three quarters: above if the balance improves, below if it gets worse.
         gain = _HALF + with_pod - without
         return _HALF + gain // 2
 
     def score_row(self, state: Use, cluster: ClusterState, row: int) -> int:
+        """Return the score of one node; fast path for two resources."""
         resources = state.at_row(row)
         if len(resources) != 2:
             return super().score_row(state, cluster, row)
@@ -58,7 +60,7 @@ def _evenness_of_two(first: int, second: int, capacities: tuple[int, int]) -> in
 
 
 def _evenness(used: Sequence[Numbers], capacities: Sequence[Numbers]) -> NDArray[np.int64]:
-    """100 if all resources are used to the same part, less the more these differ."""
+    """Return 100 if all resources are utilized equally, less the more the utilizations differ."""
     there = [capacity > 0 for capacity in capacities]
     parts = [
         np.where(exists, np.minimum(use / np.maximum(capacity, 1), 1.0), 0.0)

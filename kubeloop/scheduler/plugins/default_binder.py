@@ -1,4 +1,4 @@
-"""DefaultBinder: tells the API server which node a pod has."""
+"""DefaultBinder: writes the Binding of a pod."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 
 
 class DefaultBinder(Plugin):
-    """Writes a Binding, for this very pod and no namesake of it."""
+    """Creates a Binding with the pod's uid, so that it does not apply to another pod of the same name."""
 
     name = "DefaultBinder"
 
     async def bind(self, cycle: Cycle, node: str) -> Refusal | bool:
+        """Create the Binding."""
         name, namespace = cycle.pod.key.name, cycle.pod.key.namespace
         binding = Binding(
             metadata=ObjectMeta(name=name, namespace=namespace, uid=cycle.pod.uid),

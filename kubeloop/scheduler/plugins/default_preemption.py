@@ -1,4 +1,4 @@
-"""DefaultPreemption: makes room for a pod by ending pods of lower priority, where that does least harm."""
+"""DefaultPreemption: evicts pods of lower priority where the disruption is least."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _NOT_HELPFUL = Refusal(Code.UNRESOLVABLE, ("Preemption is not helpful for schedu
 
 
 class _Found(NamedTuple):
-    """Where it would help that pods go; and why it would not where not."""
+    """Candidates for preemption, and the statuses of the nodes where preemption does not help."""
 
     candidates: list[Candidate]
     refused: list[Refusal]
-    is_vetoed: bool = False  # there were some until extenders were asked
+    is_vetoed: bool = False  # extenders rejected all candidates
 
 
 class DefaultPreemption(Plugin):
-    """Looks for victims, then ends them in the background; meanwhile the pod is not tried."""
+    """Selects victims, then evicts them in the background; the preemptor waits meanwhile."""
 
     name = "DefaultPreemption"
 
@@ -43,15 +43,20 @@ class DefaultPreemption(Plugin):
         self._budgets = handle.informers.of(resource_of_class(PodDisruptionBudget))
 
     def interests(self) -> Sequence[Interest]:
-        """The end of the last victim has a pod that was held back asked for again; it is others that refused it."""
+        """Register pod deletions, so that the end of the last victim reaches a pod gated by this plugin.
+
+        The hint itself never requeues: other plugins rejected the pod, and their hints decide.
+        """
         return (Interest(ASSIGNED_POD, Action.DELETE, lambda *_: False),)
 
     def pre_enqueue(self, pod: PodInfo) -> Refusal | None:
+        """Gate a pod while its victims are being evicted."""
         if not self._evictions.is_under_way(pod.uid):
             return None
         return unresolvable(self.name, "waiting for the preemption for this pod to be finished")
 
     async def consult(self, cycle: Cycle, diagnosis: Diagnosis) -> None:
+        """Let the extenders filter the candidates and keep these for `post_filter`."""
         extenders, pod = self.handle.extenders, cycle.pod.pod
         if self._why_not_eligible(cycle, diagnosis) or not extenders.preempts(pod):
             return
@@ -63,6 +68,7 @@ class DefaultPreemption(Plugin):
         cycle.states[_Found] = found
 
     def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> Nominated | Refusal | None:
+        """Select a candidate, start the evictions, and nominate the node."""
         self.handle.preempted(None)
         why_not = self._why_not_eligible(cycle, diagnosis)
         if why_not:
@@ -94,7 +100,7 @@ class DefaultPreemption(Plugin):
         return ""
 
     def _candidates(self, cycle: Cycle, diagnosis: Diagnosis) -> _Found:
-        """Nodes where it would help that pods go; not all of them where there are many."""
+        """Return candidate nodes by dry runs; stops early in large clusters."""
         rows = [int(row) for one, rows in diagnosis.groups if one.code is Code.UNSCHEDULABLE for row in rows]
         if not rows:
             return _Found([], [])
@@ -118,7 +124,7 @@ class DefaultPreemption(Plugin):
         self._evictions.begin(pod, chosen.victims, chosen.node)
 
     def _release_lower(self, pod: PodInfo, node: str) -> None:
-        """Pods of lower priority that wait for the same node look for another, as soon as they are told."""
+        """Clear the nominations of lower-priority pods to the node, so that they are rescheduled."""
         for one in self.handle.nominations.on(node):
             if one.priority < pod.priority:
                 self.handle.reporter.nominate(one.pod, "")
@@ -129,7 +135,7 @@ def _offered(candidate: Candidate) -> Victims:
 
 
 def _kept(candidate: Candidate, victims: Victims) -> Candidate:
-    """What extenders have left of a candidate."""
+    """Return a candidate with the victims that the extenders accepted."""
     left = [one for one in candidate.victims if one.uid in victims.pods]
     return Candidate(candidate.node, left, victims.violations)
 

@@ -1,10 +1,10 @@
-"""DynamicResources: only nodes that can reach devices for the pod's claims; these are given to it as it is bound.
+"""DynamicResources: filters nodes that can provide devices for the pod's claims, and allocates them at binding.
 
-Extended resources that a device class stands for are claims, too, where the node itself has none of them: one claim for
-all of them is made as the pod is bound. Devices that have to be made ready first are waited for.
+Extended resources backed by a device class become one claim, created at binding, where the node itself does not
+provide them. Devices with binding conditions are waited for.
 
-Differs from upstream: nothing is made for extended resources of which the node has some of its own, also if the pod has
-other claims; who waits for devices hears of them at once, not every five seconds.
+Differs from upstream: no claim is created for extended resources that the node provides itself, even if the pod has
+other claims; a pod that waits for devices reacts to claim events at once instead of polling every five seconds.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ if TYPE_CHECKING:
     from kubeloop.scheduler.dra.inventory import Inventory
     from kubeloop.scheduler.framework.status import Diagnosis
 
-_NOT_HERE, _NOT_ALL, _INVALID, _LEFT_OVER = 1, 2, 3, 4  # from there on: what went wrong
+_NOT_HERE, _NOT_ALL, _INVALID, _LEFT_OVER = 1, 2, 3, 4  # larger numbers are errors of the attempt
 _FILTER_SECONDS = 10.0
 _BINDING_SECONDS = 600.0
 _BY_POD = "scheduler: pod with extended resources"
 
 
 class DynamicResources(Plugin):
-    """Finds devices for claims."""
+    """Allocates devices for claims."""
 
     name = "DynamicResources"
     local = False
@@ -101,7 +101,7 @@ class DynamicResources(Plugin):
         self._last: tuple[str, Attempt] | None = None  # with the pod's uid
 
     def _shared_use(self, handle: Handle) -> DeviceUse:
-        """Profiles have plugins of their own, and the same devices."""
+        """Return the record of allocated devices shared by the plugins of all profiles."""
         found: DeviceUse | None = handle.shared.get(DeviceUse)
         if found is None:
             found = handle.shared[DeviceUse] = DeviceUse()
@@ -113,6 +113,7 @@ class DynamicResources(Plugin):
         self._inventory = None
 
     def interests(self) -> Sequence[Interest]:
+        """Return the events of nodes, claims, classes, slices and taint rules that may help."""
         every = Action.ADD | Action.UPDATE | Action.DELETE
         return (
             Interest(NODE, Action.ADD | Action.NODE_LABEL | Action.NODE_ALLOCATABLE),
@@ -124,7 +125,7 @@ class DynamicResources(Plugin):
         )
 
     def _may_help(self, pod: PodInfo, old: Any, new: Any) -> bool:
-        """Its own claims, or devices that somebody gave back."""
+        """Return True if the event concerns the pod's claims or released devices."""
         if new is None:
             return old.status.allocation is not None or pod.uid in pod_served(old)
         try:
@@ -144,7 +145,7 @@ class DynamicResources(Plugin):
         return True
 
     def pre_enqueue(self, pod: PodInfo) -> Refusal | None:
-        """Not before all claims have been made."""
+        """Gate a pod until all its claims exist."""
         if not pod.pod.spec.resource_claims:
             return None
         try:
@@ -156,9 +157,11 @@ class DynamicResources(Plugin):
     # Filtering.
 
     def concerns(self, template: Template) -> bool:
+        """Return True for pods with claims, or extended resources that may be backed by a device class."""
         return bool(template.pod.spec.resource_claims) or may_need_devices(template.requests)
 
     def prefilter(self, pod: PodInfo, cluster: ClusterState) -> Attempt | Skip | Refusal:
+        """Return the claims of the pod; a rejection if one of them is unusable."""
         extended = self._by_resource.amounts(pod.requests)
         if not pod.pod.spec.resource_claims and not extended:
             return SKIP
@@ -186,6 +189,7 @@ class DynamicResources(Plugin):
         return found
 
     def filter(self, state: Attempt, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
+        """Search devices on each node."""
         import numpy as np
 
         numbers = np.arange(cluster.size)[rows]
@@ -196,12 +200,13 @@ class DynamicResources(Plugin):
             if node is None:
                 continue
             answers[position] = self._answer(state, node, search, nodes[position + 1 :])
-            if answers[position] > _LEFT_OVER:  # nobody can tell: other nodes are not better
+            if answers[position] > _LEFT_OVER:  # the error applies to all nodes
                 answers[:] = answers[position]
                 break
         return answers
 
     def refusal(self, state: Attempt, number: int) -> Refusal:
+        """Return the status for a number of `filter`."""
         return state.problems[number - _LEFT_OVER - 1] if number > _LEFT_OVER else self.refusals[number - 1]
 
     def _answer(self, state: Attempt, node: Node, search: Round, others: Sequence[Node | None]) -> int:
@@ -220,7 +225,7 @@ class DynamicResources(Plugin):
         return _NOT_HERE if unavailable else 0
 
     def _needed(self, state: Attempt, node: Node) -> Found:
-        """Claims that need devices on a node; what it has of extended resources is not taken from elsewhere."""
+        """Return the claims to be allocated on a node; extended resources that it provides need none."""
         room = node.status.allocatable
         lacking = tuple(one for one in state.extended if one not in room or not parse_quantity(room[one]))
         if not lacking:
@@ -236,7 +241,7 @@ class DynamicResources(Plugin):
         return [(node, needed) for node, needed in found if needed.claims]
 
     def _is_available(self, claim: ResourceClaim, node: Node) -> bool:
-        """Whether a node can reach what a claim has, and it is or may become ready."""
+        """Return True if the node can reach the claim's devices and binding has not failed."""
         allocation = claim.status.allocation
         selector = allocation.node_selector if allocation is not None else None
         if selector is not None and not node_selector_matches(selector, node):
@@ -250,10 +255,10 @@ class DynamicResources(Plugin):
             self._inventory = Inventory(with_taints(self._slices.list(), self._rules.list()))
         return Basis(state.pod.metadata.uid, state.claims, state.extended, self._inventory, self._use.now)
 
-    # Making room.
+    # PostFilter.
 
     def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> Nominated | Refusal | None:
-        """Take devices back that the pod's own claims have where it can't go, if nobody else uses them."""
+        """Deallocate a claim of the pod that prevents scheduling, if no other pod uses it."""
         state = cycle.states.get(self.name)
         if not isinstance(state, Attempt):
             return None
@@ -269,7 +274,7 @@ class DynamicResources(Plugin):
     # Scoring.
 
     def prescore(self, pod: PodInfo, cluster: ClusterState) -> Attempt | Skip:
-        """Only who leaves a choice has a preference: the first of what would do."""
+        """Return the claims if a request has subrequests, of which earlier ones are preferred; else SKIP."""
         if self._last is None or self._last[0] != pod.uid:
             return SKIP
         state = self._last[1]
@@ -277,17 +282,19 @@ class DynamicResources(Plugin):
         return state if chosen else SKIP
 
     def score(self, state: Attempt, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+        """Return the score of the selected subrequests by node."""
         import numpy as np
 
         nodes = [cluster.nodes[int(row)] for row in np.arange(cluster.size)[rows]]
         search = self._search.among(self._basis(state))
         for node in nodes:
-            if node.metadata.name not in state.found:  # of an attempt in which only some nodes were looked at
+            if node.metadata.name not in state.found:  # not filtered in this attempt
                 self._answer(state, node, search, ())
         nothing = Found((), ())
         return np.array([liking(state, state.found.get(one.metadata.name, nothing)) for one in nodes], np.int64)
 
     def normalize(self, state: Any, scores: NDArray[np.int64], cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+        """Scale the scores to 0…100."""
         from kubeloop.scheduler.framework.normalize import spread_out
 
         return spread_out(scores)
@@ -295,6 +302,7 @@ class DynamicResources(Plugin):
     # Binding.
 
     def reserve(self, cycle: Cycle, node: str) -> Refusal | None:
+        """Record the allocations as pending."""
         state = cycle.states.get(self.name)
         if not isinstance(state, Attempt):
             return None
@@ -312,12 +320,13 @@ class DynamicResources(Plugin):
         return None
 
     def unreserve(self, cycle: Cycle, node: str) -> None:
+        """Drop pending allocations; unreserve or delete the claims that were written."""
         state, choice = cycle.states.get(self.name), cycle.states.pop(Choice, None)
         if not isinstance(state, Attempt):
             return
         for uid in choice.allocations.keys() - choice.written if choice is not None else ():
             self._use.drop(uid)
-        if cycle.is_interrupted:  # the pod may have been bound, and use what it was given
+        if cycle.is_interrupted:  # the pod may have been bound and use the devices
             return
         pod, made = cycle.pod.pod, None if choice is None else choice.made
         for claim in state.claims if choice is None else choice.claims:
@@ -328,9 +337,11 @@ class DynamicResources(Plugin):
             self.handle.spawn(self._writes.delete(made))
 
     def will_pre_bind(self, cycle: Cycle, node: str) -> bool:
+        """Return True if claims must be written."""
         return Choice in cycle.states
 
     async def pre_bind(self, cycle: Cycle, node: str) -> Refusal | None:
+        """Write the claims and wait for binding conditions."""
         choice: Choice | None = cycle.states.get(Choice)
         if choice is None:
             return None
@@ -368,7 +379,7 @@ class DynamicResources(Plugin):
         return written
 
     async def _make(self, choice: Choice, claim: ResourceClaim, pod: Pod) -> None:
-        """The claim for extended resources, and what the pod tells of it."""
+        """Create the extended resource claim and write the pod's status that refers to it."""
         old = claim.metadata.uid
         try:
             made = choice.made = await self._writes.make(claim)

@@ -1,4 +1,4 @@
-"""ImageLocality: rather a node that has the pod's images already."""
+"""ImageLocality: prefers nodes that already have the pod's images."""
 
 from __future__ import annotations
 
@@ -12,21 +12,23 @@ from kubeloop.scheduler.cache.pod_info import PodInfo
 from kubeloop.scheduler.framework.plugin import MAX_SCORE, SKIP, Plugin, Skip
 
 _MIB: Final = 1024 * 1024
-# Less than this is pulled at once, and more than that, for each image, makes no difference any more.
+# Thresholds: smaller sizes score 0; larger sizes, per image, score no more.
 LEAST: Final = 23 * _MIB
 MOST: Final = 1000 * _MIB
 
 
 class ImageLocality(Plugin):
-    """Scores by megabytes that need not be pulled."""
+    """Scores by the size of the images that need not be pulled."""
 
     name = "ImageLocality"
     follows_pods = False
 
     def stamp(self, cluster: ClusterState) -> int:
+        """Return a version of the images and nodes."""
         return cluster.images.version + cluster.structure
 
     def prescore(self, pod: PodInfo, cluster: ClusterState) -> tuple[NDArray[np.int64], int] | Skip:
+        """Return the scaled image sizes by row; SKIP if no node has any of the images."""
         names = pod.template.images
         present = cluster.images.local(names, max(len(cluster), 1))
         if not present.any():
@@ -35,5 +37,6 @@ class ImageLocality(Plugin):
         return np.clip(present, LEAST, most) - LEAST, most - LEAST
 
     def score(self, state: tuple[NDArray[np.int64], int], cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+        """Return the share of the image sizes between the thresholds."""
         present, span = state
         return MAX_SCORE * present[rows] // span

@@ -1,4 +1,4 @@
-"""InterPodAffinity: near the pods that a pod wants near, away from others; and the other way round."""
+"""InterPodAffinity: affinity and anti-affinity between pods, of the pod itself and of existing pods."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ _ABSENT, _NEAR_WHAT_IT_AVOIDS, _AVOIDED = 1, 2, 3
 
 
 class _State(NamedTuple):
-    """What decides about nodes: arrays over all rows."""
+    """Filter state: masks over all rows."""
 
-    absent: NDArray[np.bool_] | None  # where what the pod wants to be near is not
-    avoids: NDArray[np.bool_] | None  # where something is that it does not want to be near
-    avoided: NDArray[np.bool_] | None  # where somebody does not want it near
+    absent: NDArray[np.bool_] | None  # rows that violate the pod's affinity
+    avoids: NDArray[np.bool_] | None  # rows that violate the pod's anti-affinity
+    avoided: NDArray[np.bool_] | None  # rows that violate existing pods' anti-affinity
 
 
 class InterPodAffinity(Plugin):
-    """Counts pods by what they say of each other, and sums over the parts of the cluster that they mean."""
+    """Counts pods by affinity terms and sums the counts over topology domains."""
 
     name = "InterPodAffinity"
     local = False
@@ -57,6 +57,7 @@ class InterPodAffinity(Plugin):
         self._namespaces = handle.informers.of(resource_of_class(Namespace))
 
     def interests(self) -> Sequence[Interest]:
+        """Return the events of pods and nodes that may help."""
         return (
             Interest(ASSIGNED_POD, Action.ADD | Action.POD_LABEL | Action.DELETE, self._pod_may_help),
             Interest(TARGET_POD, Action.POD_LABEL),
@@ -66,6 +67,7 @@ class InterPodAffinity(Plugin):
     # Filtering.
 
     def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _State | Skip:
+        """Return masks of the nodes that violate a term; SKIP without required terms."""
         terms = pod.template.pod_affinity_terms
         if not terms and not len(cluster.terms):
             return SKIP
@@ -81,6 +83,7 @@ class InterPodAffinity(Plugin):
         )
 
     def filter(self, state: _State, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
+        """Return the first violated rule: affinity, anti-affinity, existing pods' anti-affinity."""
         answers = np.zeros(len(cluster.alive[rows]), np.int16)
         if state.avoided is not None:
             answers[state.avoided[rows]] = _AVOIDED
@@ -91,7 +94,10 @@ class InterPodAffinity(Plugin):
         return answers
 
     def _absent(self, near: Sequence[Term], pod: PodInfo, cluster: ClusterState) -> NDArray[np.bool_]:
-        """Pods count that all terms mean. If there are none at all, the pod may be the first of those it wants near."""
+        """Return a mask of the rows that violate the affinity terms.
+
+        Pods count that match all terms. If there are none at all, a pod that matches its own terms may be the first.
+        """
         counts = cluster.selections.counts(self._all_of(near))
         has_labels = np.ones(cluster.size, bool)
         found = np.ones(cluster.size, bool)
@@ -113,6 +119,7 @@ class InterPodAffinity(Plugin):
     # Scoring.
 
     def prescore(self, pod: PodInfo, cluster: ClusterState) -> Numbers | Skip:
+        """Return the weighted sums of preferred terms by row; SKIP if none apply."""
         terms = pod.template.pod_affinity_terms
         if not terms and not len(cluster.terms):
             return SKIP
@@ -131,18 +138,20 @@ class InterPodAffinity(Plugin):
         return SKIP if total is None else total
 
     def score(self, state: Numbers, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+        """Return the sum of each node."""
         return state[rows]
 
     def normalize(self, state: Any, scores: NDArray[np.int64], cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+        """Scale the scores linearly so that the lowest is 0 and the highest 100."""
         least, most = int(scores.min()), int(scores.max())
         if most == least:
             return np.zeros_like(scores)
         return (MAX_SCORE * ((scores - least) / (most - least))).astype(np.int64)
 
-    # Who is meant.
+    # Matching.
 
     def _terms_about(self, template: Template, cluster: ClusterState) -> Sequence[Term]:
-        """Terms of pods on nodes that mean pods of this template; remembered until there are other terms."""
+        """Return the terms of existing pods that match the signature; cached until terms change."""
         stamp = (cluster, cluster.terms.version, self._namespaces.version)
         known = template.states.get(InterPodAffinity)
         if known is not None and known[0] == stamp:
@@ -158,7 +167,7 @@ class InterPodAffinity(Plugin):
         return Selection(self._namespaces_of(term), term.selector)
 
     def _all_of(self, terms: Sequence[Term]) -> Selection:
-        """Pods that every one of the terms means."""
+        """Return the selection of pods that match all terms."""
         limits = [meant for term in terms if (meant := self._namespaces_of(term)) is not None]
         namespaces = frozenset.intersection(*limits) if limits else None
         if any(term.selector == NOTHING for term in terms):
@@ -166,7 +175,7 @@ class InterPodAffinity(Plugin):
         return Selection(namespaces, LabelSelector(one for term in terms for one in term.selector.requirements))
 
     def _namespaces_of(self, term: Term) -> frozenset[str] | None:
-        """None for all namespaces."""
+        """Return the namespaces of a term; None for all."""
         if term.namespace_selector.empty:
             return None
         if term.namespace_selector == NOTHING:
@@ -202,7 +211,7 @@ class InterPodAffinity(Plugin):
 
 
 def _node_may_help(pod: PodInfo, old: Node | None, new: Node) -> bool:
-    """A node in another part of the cluster than before, as far as the pod's terms care."""
+    """Return True if a node was added to or moved between domains that the pod's required terms refer to."""
     for term in pod.template.pod_affinity_terms:
         if term.kind == "preference":
             continue
@@ -216,7 +225,7 @@ def _node_may_help(pod: PodInfo, old: Node | None, new: Node) -> bool:
 
 
 def _crowded(cluster: ClusterState, term: Term, counts: Numbers) -> NDArray[np.bool_]:
-    """Rows in whose part of the cluster there is one of the counted pods."""
+    """Return a mask of the rows whose domain contains one of the counted pods."""
     return Domains(cluster, term.topology_key).spread(counts) > 0
 
 

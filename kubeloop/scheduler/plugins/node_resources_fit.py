@@ -1,4 +1,4 @@
-"""NodeResourcesFit: only nodes with enough of what the pod requests; rather emptier (or fuller) ones."""
+"""NodeResourcesFit: filters nodes with sufficient resources, and scores by a scoring strategy."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from kubeloop.scheduler.queue.cluster_event import ASSIGNED_POD, NODE, TARGET_PO
 
 DEVICE_CLASSES: Final = resource_of_class(DeviceClass).qualified
 _TOO_MANY_PODS: Final = 1
-_UNRESOLVABLE: Final = 1 << 14  # a bit of its own: the node is too small even when empty
-_MOST_RESOURCES: Final = 13  # as many bits as are left; who requests more kinds is refused by the last one
+_UNRESOLVABLE: Final = 1 << 14  # bit: the node is too small even when empty
+_MOST_RESOURCES: Final = 13  # bits left; further kinds of resources share the last one
 
 
-# An amount and its bit, with what there is and what is used.
+# Amount, bit, allocatable column, requested column.
 _Column = tuple[int, int, Numbers, Numbers]
 
 
 class _Wanted(NamedTuple):
-    """What a pod requests, each with the bit that stands for it in an answer."""
+    """Requests of a pod, each with its bit in the filter result."""
 
     amounts: Sequence[tuple[str, int, int]]
     columns: Sequence[_Column]
-    by_class: Sequence[_Column]  # where a node has none of them, devices do: that is another plugin's
+    by_class: Sequence[_Column]  # where a node provides none of them, DynamicResources handles devices
 
 
 class NodeResourcesFit(Plugin):
-    """Counts processors, memory, storage, pods and whatever else nodes have pieces of."""
+    """Compares requests of cpu, memory, storage, pods and extended resources with what is free."""
 
     name = "NodeResourcesFit"
 
@@ -55,6 +55,7 @@ class NodeResourcesFit(Plugin):
         self._ignored_groups = frozenset(args.get("ignoredResourceGroups") or ())
 
     def interests(self) -> Sequence[Interest]:
+        """Return the events of pods, nodes and device classes that may help."""
         return (
             Interest(ASSIGNED_POD, Action.DELETE, _freed_room),
             Interest(NODE, Action.ADD | Action.NODE_ALLOCATABLE, self._has_room),
@@ -66,9 +67,11 @@ class NodeResourcesFit(Plugin):
     # Filtering.
 
     def stamp(self, cluster: ClusterState) -> int:
+        """Return the version of the device classes."""
         return self._classes.version
 
     def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _Wanted:
+        """Return the requests with their columns."""
         names = [name for name, amount in self._sorted(pod.requests) if amount and not self._is_ignored(name)]
         wanted = [(name, pod.requests[name], 2 << min(bit, _MOST_RESOURCES - 1)) for bit, name in enumerate(names)]
         have, used = cluster.allocatable, cluster.requested
@@ -80,6 +83,7 @@ class NodeResourcesFit(Plugin):
         return _Wanted(wanted, *columns)
 
     def filter(self, state: _Wanted, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
+        """Return a bit set of the insufficient resources by node."""
         answers = (cluster.pod_count[rows] >= cluster.allowed_pods[rows]).astype(np.int16)
         for amount, bit, column, used in state.columns:
             have = column[rows]
@@ -95,6 +99,7 @@ class NodeResourcesFit(Plugin):
         return answers
 
     def filter_row(self, state: _Wanted, cluster: ClusterState, row: int) -> int:
+        """Return the bit set of one node."""
         answer = int(cluster.pod_count.item(row) >= cluster.allowed_pods.item(row))
         for amount, bit, column, used in state.columns:
             have = column.item(row)
@@ -107,6 +112,7 @@ class NodeResourcesFit(Plugin):
         return answer
 
     def refusal(self, state: _Wanted, number: int) -> Refusal:
+        """Return the status for a bit set."""
         reasons = ["Too many pods"] if number & _TOO_MANY_PODS else []
         reasons += [f"Insufficient {name}" for name, _, bit in state.amounts if number & bit]
         code = Code.UNRESOLVABLE if number & _UNRESOLVABLE else Code.UNSCHEDULABLE
@@ -124,12 +130,15 @@ class NodeResourcesFit(Plugin):
     # Scoring.
 
     def prescore(self, pod: PodInfo, cluster: ClusterState) -> Use:
+        """Return the non-zero requests."""
         return Use(self._weights, pod.template.presumed, cluster, presumed=True)
 
     def score(self, state: Use, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+        """Return the score of the strategy."""
         return self._score(state.at(rows), len(cluster.alive[rows]))
 
     def score_row(self, state: Use, cluster: ClusterState, row: int) -> int:
+        """Return the score of one node; fast path for LeastAllocated."""
         if self._score is not least_allocated:
             return super().score_row(state, cluster, row)
         total = weights = 0
@@ -142,7 +151,7 @@ class NodeResourcesFit(Plugin):
     # Hints.
 
     def _has_room(self, pod: PodInfo, old: Node | None, new: Node) -> bool:
-        """Whether a node that has come, or grown, would take the pod if it were empty."""
+        """Return True if an added or enlarged node would fit the pod when empty."""
         have = resources.whole(new.status.allocatable)
         delegated = [one for one in self._classes.amounts(pod.requests) if not have.get(one)]
         wanted = {
@@ -167,7 +176,7 @@ def _freed_room(_: PodInfo, old: Any, new: Any) -> bool:
 
 
 def _stands_for_what_is_wanted(pod: PodInfo, old: DeviceClass | None, new: DeviceClass) -> bool:
-    """Whether a class has come to stand for an extended resource that the pod requests."""
+    """Return True if a device class now backs an extended resource that the pod requests."""
     name = new.spec.extended_resource_name
     if old is None and pod.requests.get(DEVICE_CLASS + new.metadata.name):
         return True

@@ -1,4 +1,4 @@
-"""PodTopologySpread: pods of a kind evenly over zones, nodes or whatever else nodes are labelled by."""
+"""PodTopologySpread: spreads matching pods evenly over topology domains."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ _NO_LABEL, _TOO_MANY = 1, 2
 
 
 class _Hard(NamedTuple):
-    """One constraint that has to hold: where it can't, and where it would not; with the numbers behind that."""
+    """DoNotSchedule constraint: masks of the rows, and the counts behind them."""
 
     constraint: Constraint
     has_label: NDArray[np.bool_]
     exceeds: NDArray[np.bool_]
-    here: Numbers  # pods of the kind in each row's domain
+    here: Numbers  # matching pods in each row's domain
     least: int
 
 
 class _Soft(NamedTuple):
-    """Constraints that should hold."""
+    """ScheduleAnyway constraints with their counts."""
 
     constraints: Sequence[Constraint]
-    counts: Sequence[Numbers]  # pods of the kind, by row
+    counts: Sequence[Numbers]  # matching pods, by row
     counted: Sequence[NDArray[np.bool_]]  # rows whose pods count
-    all_labels: NDArray[np.bool_] | None  # rows that have every label, if that is demanded
+    all_labels: NDArray[np.bool_] | None  # rows that have every topology key, if required
 
 
 class PodTopologySpread(Plugin):
-    """Compares how many pods of the kind each part of the cluster has."""
+    """Compares the number of matching pods between topology domains."""
 
     name = "PodTopologySpread"
     local = False
@@ -64,6 +64,7 @@ class PodTopologySpread(Plugin):
         self._spreading = Spreading(handle, args)
 
     def interests(self) -> Sequence[Interest]:
+        """Return the events of pods and nodes that may help."""
         hints = spreading_hints(self._spreading)
         return (
             Interest(ASSIGNED_POD, Action.ADD | Action.POD_LABEL | Action.DELETE, hints.pod),
@@ -74,6 +75,7 @@ class PodTopologySpread(Plugin):
     # Filtering.
 
     def prefilter(self, pod: PodInfo, cluster: ClusterState) -> list[_Hard] | Skip:
+        """Return the state of the DoNotSchedule constraints; SKIP without any."""
         constraints = self._spreading.hard(pod)
         if not constraints:
             return SKIP
@@ -81,8 +83,9 @@ class PodTopologySpread(Plugin):
         return [self._hard(one, pod, cluster, everywhere) for one in constraints]
 
     def filter(self, state: list[_Hard], cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
+        """Return the first violated constraint: label missing, or skew exceeded."""
         answers = np.zeros(len(cluster.alive[rows]), np.int16)
-        for one in reversed(state):  # the first constraint that does not hold is the one that is told
+        for one in reversed(state):  # the first violated constraint is reported
             answers[one.exceeds[rows]] = _TOO_MANY
             answers[~one.has_label[rows]] = _NO_LABEL
         return answers
@@ -101,6 +104,7 @@ class PodTopologySpread(Plugin):
     # Scoring.
 
     def prescore(self, pod: PodInfo, cluster: ClusterState) -> _Soft | Skip:
+        """Return the state of the ScheduleAnyway constraints; SKIP without any."""
         constraints = self._spreading.soft(pod)
         if not constraints:
             return SKIP
@@ -112,6 +116,7 @@ class PodTopologySpread(Plugin):
         return _Soft(constraints, [_counts(one, pod, cluster) for one in constraints], counted, all_labels)
 
     def score(self, state: _Soft, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+        """Return the weighted number of matching pods in the node's domains."""
         taking_part = None if state.all_labels is None else state.all_labels[rows]
         total = np.zeros(len(cluster.alive[rows]), np.float64)
         for one, counts, counted in zip(state.constraints, state.counts, state.counted, strict=True):
@@ -123,6 +128,7 @@ class PodTopologySpread(Plugin):
     def normalize(
         self, state: _Soft, scores: NDArray[np.int64], cluster: ClusterState, rows: Rows
     ) -> NDArray[np.int64]:
+        """Scale the scores to 0…100, fewer pods being better."""
         taking_part = np.ones(len(scores), bool) if state.all_labels is None else state.all_labels[rows]
         known = scores[taking_part]
         if not len(known):
@@ -141,7 +147,7 @@ def _score(
     rows: Rows,
     taking_part: NDArray[np.bool_] | None,
 ) -> NDArray[np.float64]:
-    """More pods of the kind in a node's part of the cluster, a higher number; the more parts, the more they weigh."""
+    """Return the weighted count of matching pods in each node's domain; weights grow with the number of domains."""
     domains = Domains(cluster, one.topology_key)
     ids = domains.ids[rows]
     among = ids if taking_part is None else ids[taking_part]
@@ -154,7 +160,7 @@ def _score(
 
 
 def _counts(one: Constraint, pod: PodInfo, cluster: ClusterState) -> Numbers:
-    """Pods of the kind that stay, by row; a selector that says nothing counts none."""
+    """Return the number of matching pods that are not terminating by row; an empty selector counts none."""
     if one.selector.empty:
         return np.zeros(cluster.size, np.int64)
     return cluster.selections.counts(Selection(frozenset((pod.template.namespace,)), one.selector, staying=True))
@@ -168,7 +174,7 @@ def _have_all(constraints: Sequence[Constraint], cluster: ClusterState) -> NDArr
 
 
 def _included(one: Constraint, pod: PodInfo, cluster: ClusterState) -> NDArray[np.bool_]:
-    """Nodes that take part: where the pod could run, as far as the constraint honours affinity and taints."""
+    """Return a mask of the nodes that count, as far as the constraint honors affinity and taints."""
     found = cluster.alive
     if one.honors_affinity:
         required = RequiredAffinity.of_pod(pod, cluster)

@@ -1,4 +1,4 @@
-"""PrioritySort: pods of higher priority first, among equals who has waited longest."""
+"""PrioritySort: orders the queue by priority, then by time of queueing."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from kubeloop.scheduler.queue.queued_pod_info import QueuedPod
 
 
 class PrioritySort(Plugin):
-    """The order of the queue."""
+    """Order of the scheduling queue."""
 
     name = "PrioritySort"
 
     def sort_key(self, queued: QueuedPod) -> Any:
+        """Return the negative priority and the timestamp."""
         return -queued.info.priority, queued.added_at

@@ -1,4 +1,4 @@
-"""SchedulingGates: a pod with gates is not tried before the last of them is gone."""
+"""SchedulingGates: keeps a pod out of the active queue until its last scheduling gate is removed."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from kubeloop.scheduler.queue.cluster_event import TARGET_POD, Action
 
 
 class SchedulingGates(Plugin):
-    """Holds gated pods back."""
+    """Gates pods with scheduling gates."""
 
     name = "SchedulingGates"
 
     def pre_enqueue(self, pod: PodInfo) -> Refusal | None:
+        """Return a status that names the gates; None without any."""
         gates = [gate.name for gate in pod.pod.spec.scheduling_gates]
         return unresolvable(self.name, f"waiting for scheduling gates: [{' '.join(gates)}]") if gates else None
 
     def interests(self) -> Sequence[Interest]:
+        """Return the removal of the gates."""
         return (Interest(TARGET_POD, Action.POD_GATES_GONE),)

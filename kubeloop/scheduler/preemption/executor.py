@@ -1,4 +1,4 @@
-"""Ends pods in the background so that another has their room; until the last of them goes, it is not tried again."""
+"""Preemption executor: deletes victims in the background; the preemptor is not tried until the last one goes."""
 
 from __future__ import annotations
 
@@ -23,16 +23,19 @@ log = logging.getLogger(__name__)
 
 
 class Evictions:
-    """Who is ended for whom, on behalf of a plugin."""
+    """Evictions under way, by preemptor, on behalf of a plugin."""
 
     def __init__(self, handle: Handle, plugin: str) -> None:
         self._handle = handle
         self._plugin = plugin
-        # By uid of the pods that others are being ended for: the last of these, if none but it is left to be ended.
+        # By uid of the preemptor: its last victim, once that is the only one left to delete; else None.
         self._last: dict[str, PodInfo | None] = {}
 
     def is_under_way(self, uid: str) -> bool:
-        """Whether a pod has to wait; not any more when the last victim is known to be going, as that wakes the pod."""
+        """Return True if a pod must wait for its victims.
+
+        Returns False once the last victim is seen terminating, as its deletion event wakes the pod.
+        """
         if uid not in self._last:
             return False
         last = self._last[uid]
@@ -44,6 +47,7 @@ class Evictions:
         return victim.metadata.deletion_timestamp is None
 
     def begin(self, pod: PodInfo, victims: Sequence[PodInfo], node: str) -> None:
+        """Start deleting the victims of a pod that are not terminating yet."""
         left = [one for one in victims if one.pod.metadata.deletion_timestamp is None]
         if left:
             self._last[pod.uid] = None
@@ -64,11 +68,14 @@ class Evictions:
         finally:
             self._last.pop(pod.uid, None)
         self._handle.evicted(result, clock.monotonic() - began)
-        if not goes:  # then no pod's end wakes it
+        if not goes:  # no deletion event will wake it
             self._handle.activate((pod.key,))
 
     async def _end(self, pod: PodInfo, victim: PodInfo, node: str) -> bool:
-        """Whether the victim's end will be heard of. One that is not bound yet is only sent back; that counts, too."""
+        """Evict a victim; return True if its end will cause an event.
+
+        A victim that is not bound yet is only rejected in memory; that counts, too.
+        """
         note = f"Preempted by pod {pod.uid} on node {node}"
         if self._handle.permits.preempt(victim.uid, self._plugin):
             note += " (in kube-scheduler memory)."
@@ -78,7 +85,7 @@ class Evictions:
         return True
 
     async def _delete(self, victim: PodInfo, pod: Pod) -> bool:
-        """Whether it was still there."""
+        """Mark a victim as DisruptionTarget and delete it; return False if it was gone already."""
         client, key, uid = self._handle.client, victim.key, victim.uid
         try:
             body = {"metadata": {"uid": uid}, "status": {"conditions": [self._disruption(victim.pod, pod)]}}
@@ -105,7 +112,7 @@ class Evictions:
 
 
 def is_preempted(pod: Pod) -> bool:
-    """Whether a pod ends because the scheduler wanted its room."""
+    """Return True if a terminating pod was preempted by the scheduler."""
     if pod.metadata.deletion_timestamp is None:
         return False
     return any(one.type == _TARGET and one.status == "True" and one.reason == REASON for one in pod.status.conditions)

@@ -1,6 +1,6 @@
-"""Who would have to go so that a pod fits on a node, and on which node that does least harm. Pure, but for trying.
+"""Selection of preemption victims on a node, and of the node with the least disruption.
 
-Trying means to take pods off the cluster's arrays, ask the plugins, and put them back.
+Pure, except for dry runs, which remove pods from the cluster's arrays, run the filters, and add the pods again.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from kubeloop.scheduler.cycle.scheduling_cycle import Cycle
 
 NO_VICTIMS = "No preemption victims found for incoming pod"
-_NEVER_STARTED = "9999-12-31T23:59:59Z"  # later than any start
-_LOWEST = 2**31  # added to priorities, so that none is negative and fewer victims weigh less
+_NEVER_STARTED = "9999-12-31T23:59:59Z"  # sorts after any start time
+_LOWEST = 2**31  # added to priorities, so that none is negative and more victims weigh more
 
 
 class Candidate(NamedTuple):
-    """A node, who would have to go from it, most important first, and how many of them a budget protects."""
+    """Node with its victims, most important first, and the number of PDB violations."""
 
     node: str
     victims: Sequence[PodInfo]
@@ -31,16 +31,20 @@ class Candidate(NamedTuple):
 
 
 def importance(info: PodInfo) -> tuple[int, str]:
-    """Smaller is more important: higher priority, then longer running."""
+    """Return the sort key of a pod's importance: higher priority first, then earlier start."""
     return -info.priority, started(info)
 
 
 def started(info: PodInfo) -> str:
+    """Return the start time of a pod; a time in the far future if it has not started."""
     return info.pod.status.start_time or _NEVER_STARTED
 
 
 def select_victims(cycle: Cycle, row: int, budgets: Sequence[PodDisruptionBudget]) -> Candidate | Refusal:
-    """The fewest, least important pods of a node without which the pod would fit."""
+    """Return the minimal set of least important pods on a node whose removal makes the pod fit.
+
+    Returns the rejection if removing all pods of lower priority does not help.
+    """
     cluster, pod = cycle.cluster, cycle.pod
     node = cluster.name_of(row)
     lower = sorted((one for one in cluster.pods[row].values() if one.priority < pod.priority), key=importance)
@@ -70,7 +74,7 @@ def select_victims(cycle: Cycle, row: int, budgets: Sequence[PodDisruptionBudget
 def protected_by(
     pods: Sequence[PodInfo], budgets: Sequence[PodDisruptionBudget]
 ) -> tuple[list[PodInfo], list[PodInfo]]:
-    """Those whose end some budget does not allow, given that all before them end too; and the others."""
+    """Split pods into those whose eviction violates a PDB, given that all before them go too, and the others."""
     allowed = [one.status.disruptions_allowed for one in budgets]
     protected: list[PodInfo] = []
     others: list[PodInfo] = []
@@ -80,14 +84,14 @@ def protected_by(
             if is_protected(info.pod, budget):
                 allowed[index] -= 1
                 violates = allowed[index] < 0
-                if violates:  # it counts for no other budget
+                if violates:  # the remaining budgets are not charged
                     break
         (protected if violates else others).append(info)
     return protected, others
 
 
 def is_protected(pod: Pod, budget: PodDisruptionBudget) -> bool:
-    """Whether a budget counts the pod: not without a selector that says something, nor if it knows of its end."""
+    """Return True if a PDB applies to the pod: its selector is not empty, and it is not in disruptedPods."""
     selector = budget.spec.selector
     if budget.metadata.namespace != pod.metadata.namespace or not pod.metadata.labels or selector is None:
         return False
@@ -101,7 +105,11 @@ def is_protected(pod: Pod, budget: PodDisruptionBudget) -> bool:
 
 
 def best_of(candidates: Sequence[Candidate]) -> Candidate:
-    """Fewest protected victims; lowest priority of the most important one; lowest sum; fewest; latest started."""
+    """Return the best candidate.
+
+    Order: fewest PDB violations; lowest priority of the most important victim; lowest sum of priorities; fewest
+    victims; latest start of the most important victims.
+    """
 
     def harm(one: Candidate) -> tuple[int, int, int, int]:
         total = sum(info.priority + _LOWEST for info in one.victims)
@@ -112,6 +120,6 @@ def best_of(candidates: Sequence[Candidate]) -> Candidate:
 
 
 def earliest_start(candidate: Candidate) -> str:
-    """When the first of its most important victims started."""
+    """Return the earliest start time among the victims of the highest priority."""
     highest = candidate.victims[0].priority
     return min(started(info) for info in candidate.victims if info.priority == highest)

@@ -1,4 +1,4 @@
-"""What happened in the cluster, in words that a plugin can name as helpful to the pods that it refused. Pure."""
+"""Cluster events: classifies changes of nodes, pods and other objects for queueing hints. Pure."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from kubeloop.api.quota.pod_amounts import requests_of
 
 
 class Action(Flag):
-    """What was done to an object."""
+    """Type of change of an object, as flags."""
 
     ADD = auto()
     DELETE = auto()
-    UPDATE = auto()  # in none of the ways below
+    UPDATE = auto()  # an update of none of the types below
     NODE_ALLOCATABLE = auto()
     NODE_LABEL = auto()
     NODE_TAINT = auto()
@@ -38,14 +38,14 @@ class Action(Flag):
 
 
 class About(NamedTuple):
-    """A kind of event: of which resource, and what was done."""
+    """Cluster event: a resource and the type of change."""
 
     resource: str
     action: Action
 
     @property
     def label(self) -> str:
-        """As upstream's metrics call it: `NodeAdd`, `AssignedPodDelete`."""
+        """Name in upstream's metrics: `NodeAdd`, `AssignedPodDelete`."""
         return _resource_label(self.resource) + _ACTION_LABELS.get(self.action, "Update")
 
 
@@ -82,7 +82,7 @@ TARGET_POD = "the pod itself"
 
 
 def node_changes(old: Node, new: Node) -> Iterator[About]:
-    """In which ways an update of a node may matter."""
+    """Yield the events of a node update that may matter for scheduling."""
     if old.spec.unschedulable and not new.spec.unschedulable:
         yield About(NODE, Action.NODE_TAINT)
     if old.status.allocatable != new.status.allocatable:
@@ -100,7 +100,7 @@ def node_changes(old: Node, new: Node) -> Iterator[About]:
 
 
 def pod_changes(old: Pod, new: Pod, resource: str) -> list[About]:
-    """In which ways an update of a pod may matter; a plain update if in none that has a name."""
+    """Return the events of a pod update; a plain Update if no specific one applies."""
     found: list[About] = []
     if old.metadata.labels != new.metadata.labels:
         found.append(About(resource, Action.POD_LABEL))
@@ -125,7 +125,7 @@ def _scaling(old: Pod, new: Pod) -> Iterator[Action]:
 
 
 def _asks_for(pod: Pod) -> tuple[Any, ...]:
-    """All that decides how much of what a pod takes."""
+    """Return all fields that determine the resource requests of a pod."""
     spec, status = pod.spec, pod.status
     told = status.container_statuses, status.init_container_statuses, status.resources
     return spec.containers, spec.init_containers, spec.resources, *told

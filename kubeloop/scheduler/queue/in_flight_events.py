@@ -1,4 +1,4 @@
-"""Pods that are being tried, and what has happened since each was taken out: it may help those that are refused."""
+"""Pods in flight (popped, attempt not finished) and the cluster events since each was popped."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kubeloop.scheduler.queue.queued_pod_info import QueuedPod
 
 
 class Change(NamedTuple):
-    """Something that has happened; `only` is the uid of the one pod that it is about, if it is about one."""
+    """Recorded cluster event; `only` is the uid of the single pod it concerns, or empty."""
 
     number: int
     about: About
@@ -22,10 +22,13 @@ class Change(NamedTuple):
 
 
 class InFlight:
-    """Always true: a change is kept as long as a pod is being tried that was taken out before it, and no longer."""
+    """Pods in flight and the events recorded for them.
+
+    Invariant: an event is kept exactly as long as a pod is in flight that was popped before it.
+    """
 
     def __init__(self) -> None:
-        self._pods: dict[str, tuple[int, QueuedPod]] = {}  # by uid; the longest under way comes first
+        self._pods: dict[str, tuple[int, QueuedPod]] = {}  # by uid, in the order of popping
         self._changes: deque[Change] = deque()
         self._last = 0
 
@@ -36,10 +39,11 @@ class InFlight:
         return uid in self._pods
 
     def begin(self, queued: QueuedPod) -> None:
+        """Add a pod that was popped."""
         self._pods[queued.info.uid] = self._last, queued
 
     def end(self, uid: str) -> None:
-        """The pod is not tried any more; what only it could still have asked for is forgotten."""
+        """Remove a pod whose attempt is finished, and drop the events that only it could still have used."""
         if self._pods.pop(uid, None) is None:
             return
         seen = next(iter(self._pods.values()))[0] if self._pods else self._last
@@ -47,21 +51,23 @@ class InFlight:
             self._changes.popleft()
 
     def remember(self, about: About, old: Any, new: Any) -> None:
+        """Record an event if any pod is in flight."""
         if self._pods:
             self._last += 1
             only = new.metadata.uid if about.resource == TARGET_POD else ""
             self._changes.append(Change(self._last, about, old, new, only))
 
     def since(self, uid: str) -> Iterator[Change]:
-        """What has happened since a pod was taken out, unless it is about another one alone."""
+        """Yield the events since a pod was popped, except those that concern another pod only."""
         seen, _ = self._pods[uid]
         return (one for one in self._changes if one.number > seen and one.only in ("", uid))
 
     def find(self, key: ObjectKey) -> QueuedPod | None:
+        """Return the pod in flight with this key, or None."""
         return next((one for _, one in self._pods.values() if one.key == key), None)
 
     def sizes(self) -> Mapping[tuple[str, ...], float]:
-        """How much is kept, by kind of change; and how many pods are being tried."""
+        """Return the number of recorded events by label, and the number of pods in flight as `PodPopped`."""
         found = Counter((one.about.label,) for one in self._changes)
         found["PodPopped",] = len(self._pods)
         return {key: float(number) for key, number in found.items()}

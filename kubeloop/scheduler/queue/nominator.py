@@ -1,4 +1,4 @@
-"""Pods that wait for room on a node of their own: others of no higher priority leave that room to them."""
+"""Nominator: pods nominated to nodes; others of no higher priority leave them that room."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kubeloop.scheduler.cache.pod_info import PodInfo
 
 
 class Nominations:
-    """Which pod is meant for which node."""
+    """Nominated pods by node."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, dict[str, PodInfo]] = {}  # by node and uid
@@ -18,13 +18,14 @@ class Nominations:
         return bool(self._node_of)
 
     def set(self, info: PodInfo, node: str) -> None:
-        """Mean a pod for a node, or with "" for none."""
+        """Nominate a pod to a node; "" removes its nomination."""
         self.drop(info.uid)
         if node:
             self._nodes.setdefault(node, {})[info.uid] = info
             self._node_of[info.uid] = node
 
     def drop(self, uid: str) -> None:
+        """Remove the nomination of a pod."""
         node = self._node_of.pop(uid, None)
         if node is not None:
             pods = self._nodes[node]
@@ -33,13 +34,15 @@ class Nominations:
                 del self._nodes[node]
 
     def node_of(self, uid: str) -> str:
+        """Return the nominated node of a pod; "" if there is none."""
         return self._node_of.get(uid, "")
 
     def on(self, node: str) -> Sequence[PodInfo]:
+        """Return the pods nominated to a node."""
         return tuple(self._nodes.get(node, {}).values())
 
     def in_the_way(self, pod: PodInfo) -> dict[str, list[PodInfo]]:
-        """By node, the pods that one has to leave room for."""
+        """Return by node the other nominated pods of equal or higher priority."""
         found: dict[str, list[PodInfo]] = {}
         for node, pods in self._nodes.items():
             first = [one for one in pods.values() if one.uid != pod.uid and one.priority >= pod.priority]

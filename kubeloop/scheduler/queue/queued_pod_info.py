@@ -1,4 +1,4 @@
-"""A pod that waits for a node, with what is remembered of its attempts."""
+"""Entry of the scheduling queue: a pod and the record of its attempts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kubeloop.scheduler.cache.pod_info import PodInfo
 
 
 class QueuedPod:
-    """One entry of the queue."""
+    """Pod in the scheduling queue."""
 
     __slots__ = (
         "added_at", "attempts", "backoff_until", "errors", "first_active_at", "flushed", "flushed_at", "gate", "info",
@@ -16,26 +16,28 @@ class QueuedPod:
 
     def __init__(self, info: PodInfo, now: float) -> None:
         self.info = info
-        self.added_at = now  # to the queue, or back to it
-        self.first_active_at: float | None = None  # when nobody held it back any more
-        self.tried_at = now  # last
+        self.added_at = now  # when it was added to the queue, or returned to it
+        self.first_active_at: float | None = None  # when it first passed all PreEnqueue plugins
+        self.tried_at = now  # start of the last attempt
         self.attempts = 0
-        self.refused = 0  # attempts that ended with no node
-        self.errors = 0  # attempts in a row that ended with an error
+        self.refused = 0  # attempts that ended unschedulable
+        self.errors = 0  # consecutive attempts that ended with an error
         self.backoff_until: float | None = None
-        self.plugins: frozenset[str] = frozenset()  # who refused it last
-        self.pending: frozenset[str] = frozenset()  # who will say when to try it again
-        self.gate = ""  # the plugin that does not even let it be tried
-        self.place = ""  # which part of the queue it is in
-        self.tie = -1  # of its entry in a heap
-        self.flushed = False  # it is tried only because it has waited for so long
-        self.flushed_at = now  # when it was last looked at for that
-        self.urged = False  # somebody wants it tried again at once, while it is being tried
+        self.plugins: frozenset[str] = frozenset()  # plugins that rejected it in the last attempt
+        self.pending: frozenset[str] = frozenset()  # plugins that will activate it by an event
+        self.gate = ""  # the PreEnqueue plugin that gates it
+        self.place = ""  # the sub-queue that holds it
+        self.tie = -1  # id of its current heap entry
+        self.flushed = False  # the attempt follows from the unschedulable timeout, not from an event
+        self.flushed_at = now  # when it was last moved by the unschedulable timeout
+        self.urged = False  # activation was requested during the attempt
 
     @property
     def key(self) -> ObjectKey:
+        """Key of the pod."""
         return self.info.key
 
     @property
     def rejectors(self) -> frozenset[str]:
+        """Plugins that rejected the pod, including pending ones."""
         return self.plugins | self.pending

@@ -1,4 +1,4 @@
-"""Whether something that has happened may help a pod that was refused: its plugins are asked, nobody else."""
+"""Queueing hints: decides if a cluster event requeues an unschedulable pod, by asking the plugins that rejected it."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from kubeloop.scheduler.queue.queued_pod_info import QueuedPod
 _OWN_STATUS = About(TARGET_POD, Action.UPDATE)
 
 _Interests = Mapping[str, list[tuple[str, Interest]]]
-# Told of each hint: the plugin, the event, what came of it, and how long it took.
+# Called after each hint with the plugin, the event label, the result and the duration.
 Asked = Callable[[str, str, str, float], None]
 
 log = logging.getLogger(__name__)
 
 
 class Urgency(IntEnum):
-    """When a pod is tried again."""
+    """Queueing strategy for an unschedulable pod after a cluster event."""
 
-    NEVER = 0  # what has happened does not help
-    LATER = 1  # after its backoff
-    NOW = 2  # a plugin that had asked to wait says so
+    NEVER = 0  # the event does not help
+    LATER = 1  # queue after the pod's backoff
+    NOW = 2  # queue immediately: a pending plugin reports its event
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the queue needs of a profile."""
+    """Parts of a profile that the queue needs."""
 
     sort_key: Callable[[QueuedPod], Any]
     gates: Callable[[], Iterable[Plugin]]
-    interests: Callable[[], _Interests]  # by resource, with the plugin's name
+    interests: Callable[[], _Interests]  # registered events by resource, with the plugin's name
 
 
 class Hints:
-    """Asks plugins which refused a pod; remembers who cares for which kind of change."""
+    """Runs queueing hints; caches the plugins registered for each kind of cluster event."""
 
     def __init__(self, profiles: Mapping[str, Rules], clock: Clock, asked: Asked) -> None:
         self._profiles = profiles
@@ -49,19 +49,20 @@ class Hints:
         self._known: dict[tuple[str, About], tuple[_Interests, Sequence[tuple[str, Interest]]]] = {}
 
     def interested(self, about: About) -> frozenset[str]:
-        """The plugins of all profiles that care for a kind of change."""
+        """Return the plugins of all profiles that are registered for an event."""
         return frozenset(plugin for profile in self._profiles for plugin, _ in self._of(profile, about))
 
     def reaches(self, queued: QueuedPod, about: About) -> bool:
-        """A pod that is held back hears of nothing but what matters to whoever holds it."""
+        """Return True unless the pod is gated by a plugin that is not registered for the event."""
         if not queued.gate:
             return True
         profile = queued.info.pod.spec.scheduler_name
         return any(plugin == queued.gate for plugin, _ in self._of(profile, about))
 
     def urgency(self, queued: QueuedPod, about: About, old: Any, new: Any) -> Urgency:
+        """Return the queueing strategy for a pod after an event, from the hints of its rejector plugins."""
         rejectors = queued.rejectors
-        if not rejectors:  # nobody refused it: there was no node at all
+        if not rejectors:  # no plugin rejected it: there was no node at all
             return Urgency.LATER if about.resource == NODE else Urgency.NEVER
         found = Urgency.NEVER
         for plugin, interest in self._of(queued.info.pod.spec.scheduler_name, about):
@@ -71,11 +72,11 @@ class Hints:
                 return Urgency.NOW
             if not queued.pending:
                 return Urgency.LATER
-            found = Urgency.LATER  # one of those who wait may still ask for more
+            found = Urgency.LATER  # a pending plugin may still ask for immediate queueing
         return found
 
     def _helps(self, plugin: str, interest: Interest, queued: QueuedPod, about: About, change: tuple[Any, Any]) -> bool:
-        """A hint that fails is no reason to leave the pod where it is."""
+        """Return True unless the hint says skip; a hint that raises counts as Queue."""
         began = self._clock.monotonic()
         result = "Queue"
         try:
@@ -90,12 +91,12 @@ class Hints:
     def _of(self, profile: str, about: About) -> Sequence[tuple[str, Interest]]:
         interests = self._profiles[profile].interests()
         known = self._known.get((profile, about))
-        if known is None or known[0] is not interests:  # all plugins are made with the first node
+        if known is None or known[0] is not interests:  # more plugins come with the first node
             known = self._known[profile, about] = interests, _matching(interests, about)
         return known[1]
 
 
 def _matching(interests: _Interests, about: About) -> list[tuple[str, Interest]]:
-    # What a pod is told of itself is no news to it.
+    # A plain update of the pod itself (its status) requeues it only by an explicit registration.
     others = [] if about == _OWN_STATUS else interests.get(ANYTHING, [])
     return [one for one in (*interests.get(about.resource, ()), *others) if about.action & one[1].actions]

@@ -1,8 +1,8 @@
-"""The pods that wait for a node, in three parts: ready to be tried, backing off, and waiting for a helpful change.
+"""Scheduling queue with upstream's three parts: activeQ, backoffQ and unschedulable pods.
 
-add ─▶ active ─ pop ─▶ (tried) ─ refused ─▶ unschedulable ─ a change that may help ─▶ backing off ─ time ─▶ active
-         ▲                        └ failed ─▶ backing off                                │
-         └──────────────────── nothing else to do ◀─────────────────────────────────────┘
+add ─▶ active ─ pop ─▶ (in flight) ─ rejected ─▶ unschedulable ─ helpful cluster event ─▶ backoff ─ time ─▶ active
+        ▲                   └ error ─▶ backoff                                              │
+        └──────────────────── active is empty ◀─────────────────────────────────────────────┘
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ACTIVE = "active"
 BACKOFF = "backoff"
 UNSCHEDULABLE = "unschedulable"
 GATED = "gated"
-_WINDOW = 1.0  # seconds; pods whose backoff ends within the same one are ordered as in the active part
+_WINDOW = 1.0  # seconds; pods whose backoff ends in the same window are ordered as in the active queue
 _FAILED = "ScheduleAttemptFailure"
 
 Check = Callable[[PodInfo], bool]
@@ -37,24 +37,27 @@ _Timed = list[tuple[float, Any, int, ObjectKey]]  # a heap: end of the backoff, 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long pods wait before they are tried again; in seconds."""
+    """Backoff and timeout settings of the queue, in seconds."""
 
     first: float = 1.0
     longest: float = 10.0
-    unschedulable: float = 300.0  # after so long a pod is tried without any reason
+    unschedulable: float = 300.0  # a pod is retried after this time without any event
 
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """Who is told what happens in the queue."""
+    """Callbacks for what happens in the queue."""
 
-    wake: Callable[[], None]  # there may be a pod to be tried
-    came: Callable[[str, str], None] = lambda _, __: None  # a pod has come to a part, and why
+    wake: Callable[[], None]  # a pod may be ready
+    came: Callable[[str, str], None] = lambda _, __: None  # a pod was added to a part, with the reason
     asked: Asked = lambda *_: None
 
 
 class SchedulingQueue:
-    """Always true: a pod is in exactly one part, or being tried, or not known."""
+    """Queue of pods that wait for a node.
+
+    Invariant: a pod is in exactly one part, or in flight, or unknown.
+    """
 
     def __init__(self, profiles: Mapping[str, Rules], clock: Clock, patience: Patience, listeners: Listeners) -> None:
         self._profiles = profiles
@@ -65,46 +68,47 @@ class SchedulingQueue:
         self._pods: dict[ObjectKey, QueuedPod] = {}
         self._active: list[tuple[Any, int, ObjectKey]] = []
         self._backoff: _Timed = []
-        self._failed: _Timed = []  # backing off after an error: these wait in any case
-        self._waiting: dict[str, dict[ObjectKey, QueuedPod]] = {}  # unschedulable, by the plugins that refused
+        self._failed: _Timed = []  # backing off after an error: never popped early
+        self._waiting: dict[str, dict[ObjectKey, QueuedPod]] = {}  # unschedulable pods, by rejector plugin
         self._trying = InFlight()
         self._ties = count()
 
     def __len__(self) -> int:
         return len(self._pods)
 
-    # What is counted.
+    # Metrics.
 
     def sizes(self) -> dict[str, int]:
-        """How many pods each part has."""
+        """Return the number of pods in each part."""
         sizes = {ACTIVE: 0, BACKOFF: 0, UNSCHEDULABLE: 0, GATED: 0}
         for one in self._pods.values():
             sizes[GATED if one.gate else one.place] += 1
         return sizes
 
     def refused(self) -> Mapping[tuple[str, ...], float]:
-        """How many pods wait to be tried again that a plugin of a profile has refused."""
+        """Return the number of queued pods by the plugin that rejected them and the profile."""
         found: Counter[tuple[str, ...]] = Counter()
         for one in self._pods.values():
             found.update((plugin, one.info.pod.spec.scheduler_name) for plugin in one.rejectors)
         return {key: float(number) for key, number in found.items()}
 
     def in_flight(self) -> Mapping[tuple[str, ...], float]:
-        """How many changes are remembered for pods that are being tried."""
+        """Return the number of recorded in-flight events by label."""
         return self._trying.sizes()
 
     def get(self, key: ObjectKey) -> QueuedPod | None:
+        """Return a queued pod, or None."""
         return self._pods.get(key)
 
-    # What comes in.
+    # Adding pods.
 
     def add(self, info: PodInfo) -> None:
-        """A pod that was not known."""
+        """Add a new pod."""
         self.delete(info.key)
         self._activate(QueuedPod(info, self._clock.monotonic()), "UnscheduledPodAdd")
 
     def update(self, old: Pod, info: PodInfo, changes: Iterable[About]) -> None:
-        """A pod has changed; if it was refused, that may help."""
+        """Update a pod; an unschedulable pod is requeued if one of the changes may help it."""
         if info.uid in self._trying:
             for about in changes:
                 self._trying.remember(about, old, info.pod)
@@ -121,19 +125,23 @@ class SchedulingQueue:
                 return
 
     def delete(self, key: ObjectKey) -> None:
+        """Delete a pod from the queue."""
         queued = self._pods.pop(key, None)
         if queued is not None and queued.place == UNSCHEDULABLE:
             self._unfile(queued)
 
-    # What goes out.
+    # Popping pods.
 
     def pop(self) -> QueuedPod | None:
-        """The pod to be tried next; one that still backs off if there is no other. `done` or `put_back` follow."""
+        """Return the next pod to schedule, taking one from the backoff queue if the active queue is empty.
+
+        The caller must call `done` or `put_back` afterwards.
+        """
         self.flush()
         while (queued := self._pop_active() or self._pop_backing_off()) is not None:
             del self._pods[queued.key]
             queued.place = ""
-            if queued.info.uid not in self._trying:  # else somebody is at it already
+            if queued.info.uid not in self._trying:  # else an attempt for the same pod is already running
                 break
         else:
             return None
@@ -144,11 +152,14 @@ class SchedulingQueue:
         return queued
 
     def done(self, uid: str) -> None:
-        """The pod has its node, or is gone; or what happens from now on does not matter any more."""
+        """End the attempt of a pod that is assigned or deleted, or for which later events do not matter."""
         self._trying.end(uid)
 
     def put_back(self, queued: QueuedPod, *, error: bool = False) -> None:
-        """A pod that was refused by `queued.plugins`, or met an error; what happened meanwhile may help it."""
+        """Return a pod after a failed attempt; events recorded during the attempt may requeue it.
+
+        The pod was rejected by `queued.plugins`, or the attempt ended with an error.
+        """
         urgency = Urgency.LATER if error or queued.urged else self._urgency_meanwhile(queued)
         self.done(queued.info.uid)
         if queued.key in self._pods:
@@ -164,7 +175,7 @@ class SchedulingQueue:
     def _urgency_meanwhile(self, queued: QueuedPod) -> Urgency:
         uid = queued.info.uid
         if uid not in self._trying:
-            return Urgency.LATER  # it was refused so late that nobody has listened for it
+            return Urgency.LATER  # rejected after in-flight events were released
         found = Urgency.NEVER
         for one in self._trying.since(uid):
             found = max(found, self._hints.urgency(queued, one.about, one.old, one.new))
@@ -172,10 +183,10 @@ class SchedulingQueue:
                 break
         return found
 
-    # What may help.
+    # Cluster events.
 
     def move(self, about: About, old: Any, new: Any, check: Check | None = None) -> None:
-        """Something has happened: pods that it may help are tried again."""
+        """Requeue the unschedulable pods that a cluster event may help."""
         if not self._waiting and not self._trying:
             return
         plugins = self._hints.interested(about)
@@ -191,7 +202,7 @@ class SchedulingQueue:
             self._requeue(queued, about, old, new)
 
     def activate(self, keys: Iterable[ObjectKey]) -> None:
-        """Try these at once, whatever they wait for; those that are being tried, again after their backoff."""
+        """Move pods to the active queue; pods in flight are queued again after their backoff."""
         for key in keys:
             queued = self._pods.get(key)
             if queued is None:
@@ -204,7 +215,7 @@ class SchedulingQueue:
                 self._activate(queued, "ForceActivate", checked=checked)
 
     def _requeue(self, queued: QueuedPod, about: About, old: Any, new: Any) -> bool:
-        """Whether the pod does not wait any more."""
+        """Requeue a pod if the event may help it; return True if it has left the unschedulable pods."""
         urgency = self._hints.urgency(queued, about, old, new)
         if urgency is Urgency.NEVER:
             return False
@@ -212,22 +223,22 @@ class SchedulingQueue:
         self._place(queued, urgency, about.label)
         return queued.place != UNSCHEDULABLE
 
-    # Time.
+    # Timers.
 
     def next_deadline(self) -> float | None:
-        """When `flush` has something to do, on the monotonic clock."""
+        """Return the time on the monotonic clock when `flush` has something to do, or None."""
         firsts = [heap[0][0] + _WINDOW for heap in (self._backoff, self._failed) if self._tidy(heap)]
         return min(firsts, default=None)
 
     def flush(self) -> None:
-        """Move on those whose backoff has ended."""
+        """Move pods whose backoff has completed to the active queue."""
         now = self._clock.monotonic()
         for heap in (self._backoff, self._failed):
             while self._tidy(heap) and heap[0][0] + _WINDOW <= now:
                 self._activate(self._pods[heapq.heappop(heap)[3]], "BackoffComplete", checked=True)
 
     def flush_unschedulable(self) -> None:
-        """Try again those that have waited for too long for any change."""
+        """Requeue pods that have been unschedulable for longer than the limit."""
         now = self._clock.monotonic()
         before = now - self._patience.unschedulable
         old = {
@@ -243,9 +254,10 @@ class SchedulingQueue:
 
     @property
     def has_waiting(self) -> bool:
+        """True if there are unschedulable pods."""
         return bool(self._waiting)
 
-    # The parts.
+    # Parts of the queue.
 
     def _place(self, queued: QueuedPod, urgency: Urgency, why: str) -> None:
         if urgency is Urgency.NEVER:
@@ -256,7 +268,7 @@ class SchedulingQueue:
             self._back_off(queued, why)
 
     def _activate(self, queued: QueuedPod, why: str, *, checked: bool = False) -> None:
-        """With `checked`, whoever may hold the pod back has been asked already."""
+        """Add a pod to the active queue; with `checked` the PreEnqueue plugins are not run again."""
         if not checked and self._is_gated(queued):
             self._file(queued, why)
             return
@@ -306,7 +318,7 @@ class SchedulingQueue:
         self._pods.pop(queued.key, None)
 
     def _is_gated(self, queued: QueuedPod) -> bool:
-        """Ask those who may hold a pod back, first whoever did so last."""
+        """Run the PreEnqueue plugins, first the one that gated the pod last; return True if one gates it."""
         last, queued.gate = queued.gate, ""
         rules = self._profiles[queued.info.pod.spec.scheduler_name]
         for plugin in sorted(rules.gates(), key=lambda one: one.name != last):
@@ -339,13 +351,13 @@ class SchedulingQueue:
         return self._pods[heapq.heappop(self._backoff)[3]]
 
     def _tidy(self, heap: _Timed) -> bool:
-        """Drop what is outdated from the front; whether anything is left."""
+        """Drop outdated entries from the front of a heap; return True if any entry is left."""
         while heap and not self._is_at(heap[0][3], BACKOFF, heap[0][2]):
             heapq.heappop(heap)
         return bool(heap)
 
     def _tie(self, queued: QueuedPod) -> int:
-        """A number of its own for each entry of a heap, by which outdated ones are known."""
+        """Return a unique id for the pod's heap entry, by which outdated entries are recognized."""
         queued.tie = next(self._ties)
         return queued.tie
 

@@ -1,4 +1,4 @@
-"""What is counted of a scheduler, under upstream's names."""
+"""Scheduler metrics, under upstream's names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MANY_ATTEMPTS: Final = 15
 
 
 class Instruments:
-    """Plain numbers, read by the registry when somebody asks."""
+    """Counters and histograms of a scheduler, read by the metrics registry on scrape."""
 
     def __init__(self, registry: Registry) -> None:
         self.attempts = 0
@@ -54,7 +54,7 @@ class Instruments:
             "scheduler_framework_extension_point_duration_seconds",
             "How long extension points took.", "extension_point", "status", "profile", bounds=_BRIEF,
         )  # fmt: skip
-        self._successes: dict[tuple[str, str], Histogram] = {}  # of extension points, by profile
+        self._successes: dict[tuple[str, str], Histogram] = {}  # of extension points, by name and profile
         self._events = registry.histogram(
             "scheduler_event_handling_duration_seconds", "How long changes took to be heeded.", "event", bounds=_BRIEF
         )
@@ -83,7 +83,7 @@ class Instruments:
         ).of()
 
     def watch_queue(self, queue: SchedulingQueue) -> None:
-        """Who waits: by part, and by the plugins of each profile."""
+        """Register gauges of the queue: pending pods by part, and unschedulable pods by plugin and profile."""
         pending = self._registry.gauge("scheduler_pending_pods", "Pods that wait, by part of the queue.", "queue")
         entities = self._registry.gauge(
             "scheduler_queued_entities", "What waits, by part of the queue and kind.", "queue", "type"
@@ -101,17 +101,21 @@ class Instruments:
         in_flight.collect(queue.in_flight)
 
     def watch_bindings(self, count: Callable[[], float]) -> None:
+        """Register a gauge of the number of binding cycles under way."""
         tasks = self._registry.gauge("scheduler_goroutines", "Pods that are being bound.", "operation")
         tasks.read(count, "binding")
 
     def watch_cache(self, sizes: Mapping[str, Callable[[], float]]) -> None:
-        """How much is known: `sizes` has functions by what they count."""
+        """Register gauges of the cache; `sizes` maps what is counted to a function."""
         gauge = self._registry.gauge("scheduler_cache_size", "Nodes, pods and assumed pods that are known.", "type")
         for name, size in sizes.items():
             gauge.read(size, name)
 
     def attempted(self, profile: str, spent: Mapping[str, float], is_refused: bool) -> None:
-        """What an attempt took at each extension point, in order; whether the last of them refused the pod."""
+        """Observe the time an attempt spent at each extension point, in order.
+
+        With `is_refused`, the last of the extension points rejected the pod.
+        """
         last = next(reversed(list(spent)), "") if is_refused else ""
         for point, seconds in spent.items():
             if point == last:
@@ -124,23 +128,28 @@ class Instruments:
             known.observe(seconds)
 
     def passed(self, point: str, status: str, profile: str, seconds: float) -> None:
-        """What one extension point took, and what came of it."""
+        """Observe the duration and status of one extension point."""
         self._points.of(point, status, profile).observe(seconds)
 
     def handled(self, event: str, seconds: float) -> None:
+        """Observe the duration of handling an event."""
         self._events.of(event).observe(seconds)
 
     def asked(self, plugin: str, event: str, result: str, seconds: float) -> None:
+        """Observe the result and duration of a queueing hint."""
         self._hints.of(plugin, event, result).observe(seconds)
 
     def came(self, part: str, event: str) -> None:
+        """Count a pod added to a part of the queue."""
         self._incoming.of(part, event).value += 1
 
     def decided(self, seconds: float) -> None:
+        """Observe the duration of a scheduling decision."""
         self.busy_seconds += seconds
         self._decisions.observe(seconds)
 
     def refused(self, profile: str, refusal: Refusal, seconds: float) -> None:
+        """Count an attempt that ended unschedulable or with an error."""
         result = "unschedulable" if refusal.is_rejection else "error"
         if result == "error":
             self.errors += 1
@@ -148,6 +157,7 @@ class Instruments:
         self._attempt(result, profile, seconds)
 
     def scheduled(self, profile: str, queued: QueuedPod, now: float) -> None:
+        """Count an attempt that bound its pod, and observe its times and number of attempts."""
         self.bound += 1
         self._attempt("scheduled", profile, now - queued.tried_at)
         self._tries.observe(float(queued.attempts))
@@ -156,16 +166,18 @@ class Instruments:
         self._waits.of(many).observe(now - (queued.first_active_at or 0.0))
 
     def permitted(self, result: str, seconds: float) -> None:
+        """Observe the time a pod waited for permits."""
         self._permits.of(result).observe(seconds)
 
     def preempted(self, victims: int | None) -> None:
-        """Somebody looks for room; or, told how many, others end for that."""
+        """Count a preemption attempt (None), or observe its number of victims."""
         if victims is None:
             self._preemptions.value += 1
         else:
             self._victims.observe(float(victims))
 
     def evicted(self, result: str, seconds: float) -> None:
+        """Count an execution of a preemption and observe its duration."""
         self._evictions.of(result).value += 1
         self._eviction_seconds.of(result).observe(seconds)
 
@@ -176,7 +188,7 @@ class Instruments:
 
 
 class Handling:
-    """While a change is heeded; what happens then happens a thousand times a second."""
+    """Context manager that measures event handling; cheap, as it runs a thousand times a second."""
 
     __slots__ = ("_began", "_clock", "_event", "_instruments")
 

@@ -1,4 +1,4 @@
-"""What people are told of a pod's scheduling: its condition, the node it waits for, and events."""
+"""Reports scheduling results of a pod: the PodScheduled condition, nominatedNodeName, and events."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ SCHEDULED: Final = "PodScheduled"
 UNSCHEDULABLE: Final = "Unschedulable"
 ERROR: Final = "SchedulerError"
 _NOTE_LIMIT: Final = 1024
-_AT_ONCE: Final = 4  # it is only told, nobody waits for it: whoever makes pods goes first
+_AT_ONCE: Final = 4  # low on purpose: status writes yield to clients that create pods
 
 log = logging.getLogger(__name__)
 
 
 class Reporter:
-    """Writes statuses in the background, at most one of a pod at a time, and only what changes something."""
+    """Writes pod statuses in the background, at most one per pod at a time, and only changes."""
 
     def __init__(
         self, client: Client, clock: Clock, recorders: Mapping[str, EventRecorder], spawn: Callable[[Any], None]
@@ -43,23 +43,25 @@ class Reporter:
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
     def bound(self, pod: Pod, node: str) -> None:
+        """Emit the event Scheduled."""
         meta = pod.metadata
         note = f"Successfully assigned {meta.namespace}/{meta.name} to {node}"
         self.event(pod, "Normal", "Scheduled", note, action="Binding")
 
     def refused(self, pod: Pod, reason: str, message: str, nominated: str | None) -> None:
-        """Tell why a pod has no node; and, unless that is None, which node it waits for."""
+        """Emit FailedScheduling and write the condition; also the nominated node, unless it is None."""
         self.event(pod, "Warning", "FailedScheduling", _note(message), action="Scheduling")
         change = status_change(pod, reason, message, nominated, format_time(self._clock.now()))
         if change:
             self._write(pod, change)
 
     def nominate(self, pod: Pod, node: str) -> None:
-        """Tell which node a pod waits for."""
-        if pod.status.nominated_node_name != node or key_of(pod) in self._busy:  # then it may be about to change
+        """Write the nominated node of a pod."""
+        if pod.status.nominated_node_name != node or key_of(pod) in self._busy:  # a pending write may change it
             self._write(pod, {NOMINATED: node or None})
 
     def event(self, pod: Pod, type: str, reason: str, note: str, *, action: str, related: Any = None) -> None:
+        """Emit an event by the recorder of the pod's scheduler name."""
         recorder = self._recorders.get(pod.spec.scheduler_name) or next(iter(self._recorders.values()))
         recorder.event(pod, type, reason, note, action=action, related=related)
 
@@ -92,7 +94,7 @@ class Reporter:
 
 
 def status_change(pod: Pod, reason: str, message: str, nominated: str | None, now: str) -> dict[str, Any]:
-    """What of a pod's status has to be written; nothing if it says so already."""
+    """Return the status fields that must be written; empty if the status is up to date."""
     change: dict[str, Any] = {}
     generation = pod.metadata.generation or 0
     old = find_condition(pod.status.conditions, SCHEDULED)

@@ -1,4 +1,4 @@
-"""What the scheduler writes of a pod's status: that it has no node and why, and which one it waits for. Pure."""
+"""Patch of a pod's status by the scheduler: the PodScheduled condition and nominatedNodeName. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOMINATED = "nominatedNodeName"
 
 
 class Told(Overlay):
-    """A patch of the one condition, the nomination, or both."""
+    """Patch of the condition, the nomination, or both."""
 
     part = "status"
 
@@ -25,10 +25,11 @@ class Told(Overlay):
 
     @property
     def document(self) -> dict[str, Any]:
+        """Body of the strategic merge patch."""
         return {"metadata": {"uid": self.uid}, "status": self._change}
 
     def laid_over(self, present: PodStatus) -> PodStatus | None:
-        """None where there are conditions already, with which it has to be merged."""
+        """Return the patched status; None if there are conditions already, which need a merge."""
         conditions, node = present.conditions, present.nominated_node_name
         if CONDITIONS in self._change:
             if conditions:

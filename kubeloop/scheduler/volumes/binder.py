@@ -1,4 +1,4 @@
-"""Which volume would do for a claim on a node, and where new ones may be made. Pure."""
+"""Matching of volumes to claims on a node, and topology of provisioning. Pure."""
 
 from __future__ import annotations
 
@@ -21,10 +21,12 @@ from kubeloop.api.selectors import SelectorError, from_label_selector
 
 
 def is_bound(claim: PersistentVolumeClaim) -> bool:
+    """Return True if the claim is fully bound."""
     return bool(claim.spec.volume_name) and BIND_COMPLETED in claim.metadata.annotations
 
 
 def is_reachable(volume: PersistentVolume, node: Node) -> bool:
+    """Return True if the node matches the volume's node affinity."""
     affinity = volume.spec.node_affinity
     return affinity is None or affinity.required is None or node_selector_matches(affinity.required, node)
 
@@ -32,7 +34,7 @@ def is_reachable(volume: PersistentVolume, node: Node) -> bool:
 def matching_volume(
     claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume], node: Node, taken: Collection[str]
 ) -> PersistentVolume | None:
-    """The volume that waits for this claim, or else the smallest that would do and can be reached from the node."""
+    """Return the volume reserved for the claim, or else the smallest suitable one reachable from the node."""
     smallest: PersistentVolume | None = None
     for volume in volumes:
         if volume.metadata.name in taken or volume.metadata.deletion_timestamp is not None:
@@ -49,7 +51,7 @@ def matching_volume(
 
 
 def in_topologies(terms: Collection[TopologySelectorTerm], node: Node) -> bool:
-    """Whether volumes of a class may be made where the node is; without any terms, everywhere."""
+    """Return True if volumes of a class may be provisioned for the node; without terms, everywhere."""
     if not terms:
         return True
     return any(

@@ -1,4 +1,4 @@
-"""Volumes for a pod's waiting claims on a node: those that are there, and those that a provisioner would make."""
+"""Selects volumes for a pod's unbound claims on a node: existing ones, and ones to be provisioned."""
 
 from __future__ import annotations
 
@@ -27,40 +27,41 @@ NO_VOLUME, NO_SPACE = 2, 4
 _NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 _FULL: Final = 100  # percent
 
-Shape = Sequence[tuple[int, int]]  # percentage in use, and its score
+Shape = Sequence[tuple[int, int]]  # utilization percentage and its score
 
 
 class Provision(NamedTuple):
-    """A claim for which a volume is to be made, and where there is room for it, if its driver tells."""
+    """Claim to be provisioned, with the storage capacity used if its driver publishes capacities."""
 
     claim: PersistentVolumeClaim
     capacity: CSIStorageCapacity | None
 
 
 class Choice(NamedTuple):
-    """What is to be written for the claims that wait."""
+    """Bindings and provisionings for the unbound claims of a pod."""
 
     bindings: Sequence[tuple[PersistentVolume, PersistentVolumeClaim]]
     provisions: Sequence[Provision]
 
     @property
     def claims(self) -> list[PersistentVolumeClaim]:
+        """Claims to be bound or provisioned."""
         return [claim for _, claim in self.bindings] + [one.claim for one in self.provisions]
 
 
 class VolumeChooser:
-    """Knows all volumes, and which are promised already."""
+    """Selects volumes; tracks volumes and claims that are assumed but not written yet."""
 
     def __init__(self, handle: Handle) -> None:
         self.volumes = handle.follow(resource_of_class(PersistentVolume))
         self.classes = handle.follow(resource_of_class(StorageClass))
         self.drivers = handle.follow(resource_of_class(CSIDriver))
         self.capacities = handle.follow(resource_of_class(CSIStorageCapacity))
-        self._taken: dict[str, ObjectKey] = {}  # volumes that are being bound, with their claims
-        self._selected: dict[ObjectKey, str] = {}  # claims for which a volume is being made, with the node
+        self._taken: dict[str, ObjectKey] = {}  # assumed volumes, with their claims
+        self._selected: dict[ObjectKey, str] = {}  # claims being provisioned, with the node
 
     def choice(self, claims: Sequence[PersistentVolumeClaim], node: Node) -> Choice | int:
-        """Volumes for claims on a node, the smallest claim first; or why there are none."""
+        """Return bindings and provisionings for claims on a node, smallest claim first; or a reason number."""
         wanted: list[PersistentVolumeClaim] = []
         bindings: list[tuple[PersistentVolume, PersistentVolumeClaim]] = []
         taken: set[str] = set()
@@ -83,12 +84,14 @@ class VolumeChooser:
         return Choice(bindings, provisions)
 
     def promise(self, choice: Choice, node: str) -> None:
+        """Assume the bindings and provisionings on a node."""
         for volume, claim in choice.bindings:
             self._taken[volume.metadata.name] = key_of(claim)
         for one in choice.provisions:
             self._selected[key_of(one.claim)] = node
 
     def release(self, choice: Choice) -> None:
+        """Revert the assumed bindings and provisionings."""
         for volume, _ in choice.bindings:
             self._taken.pop(volume.metadata.name, None)
         for one in choice.provisions:
@@ -109,7 +112,7 @@ class VolumeChooser:
         driver = self.drivers.get("", found.provisioner)
         resources = claim.spec.resources
         if driver is None or not driver.spec.storage_capacity or resources is None or STORAGE not in resources.requests:
-            return Provision(claim, None)  # only drivers that say so publish how much they can provide, and where
+            return Provision(claim, None)  # the driver does not publish capacities
         room = next((one for one in self.capacities.list() if _has_room(one, claim, found.metadata.name, node)), None)
         return NO_SPACE if room is None else Provision(claim, room)
 
@@ -124,8 +127,8 @@ def _has_room(one: CSIStorageCapacity, claim: PersistentVolumeClaim, storage_cla
 
 
 def liking(choice: Choice, shape: Shape) -> int:
-    """How much a node is liked for the storage that would be in use there: of volumes, or else of what is published."""
-    use: dict[str, tuple[int, int]] = {}  # by class: requested, and how much there is
+    """Return the score of a node by storage utilization: of matched volumes, or else of published capacities."""
+    use: dict[str, tuple[int, int]] = {}  # by class: requested and total capacity
     for volume, claim in choice.bindings:
         requested, there = use.get(class_of_claim(claim), (0, 0))
         more = requested_size(claim).value(), size_of_volume(volume).value()
@@ -147,6 +150,6 @@ def _on_shape(shape: Shape, requested: int, there: int) -> int:
 
 
 def shape_of(args: Mapping[str, Any]) -> Shape:
-    """Unless something else is said: the less would be in use, the better."""
+    """Return the shape function of the arguments; by default a lower utilization scores higher."""
     given = args.get("shape") or ({"utilization": 0, "score": 10}, {"utilization": _FULL, "score": 0})
     return [(one["utilization"], one["score"] * 10) for one in given]

@@ -1,4 +1,4 @@
-"""Disks that were part of Kubernetes, as the CSI drivers know them that answer for them now. Pure."""
+"""CSI translation of in-tree volumes to the drivers that replaced them. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeSpec, Volume
 from kubeloop.api.pods.volumes import CSI_DRIVERS
 
-# Those whose drivers have limits; the others were never counted.
+# Plugins whose drivers have attach limits; the others were never counted.
 _COUNTED: Final = frozenset(
     f"kubernetes.io/{one}" for one in ("aws-ebs", "azure-disk", "cinder", "gce-pd", "portworx-volume")
 )
@@ -20,29 +20,31 @@ _UNSPECIFIED: Final = "UNSPECIFIED"
 
 
 class Attachable(NamedTuple):
-    """A volume of a driver."""
+    """Volume of a CSI driver."""
 
     driver: str
     handle: str
 
 
 def driver_of_provisioner(name: str) -> str:
-    """The driver that makes a class' volumes; empty if they are not counted."""
+    """Return the CSI driver of a provisioner; empty if its volumes are not counted."""
     if name not in CSI_DRIVERS:
         return name
     return CSI_DRIVERS[name] if name in _COUNTED else ""
 
 
 def of_persistent(volume: PersistentVolume) -> Attachable | None:
+    """Translate an in-tree PersistentVolume; None if it is none or not migrated."""
     return _translated(volume.spec, volume.metadata.labels)
 
 
 def of_inline(volume: Volume) -> Attachable | None:
+    """Translate an in-tree inline volume; None if it is none or not migrated."""
     return _translated(volume, {})
 
 
 def _translated(source: PersistentVolumeSpec | Volume, labels: Mapping[str, str]) -> Attachable | None:
-    """None for what was no disk of Kubernetes, or what its driver does not take over."""
+    """Translate an in-tree volume source; None if it is none or not migrated."""
     kind, handle = "", ""
     if source.aws_elastic_block_store is not None:
         kind, handle = "aws-ebs", _ebs_handle(source.aws_elastic_block_store.volume_id)
@@ -59,7 +61,7 @@ def _translated(source: PersistentVolumeSpec | Volume, labels: Mapping[str, str]
 
 
 def _ebs_handle(name: str) -> str:
-    """`aws://zone/vol-1` or only the volume's own id."""
+    """Return the volume id of `aws://zone/vol-1` or of a plain id."""
     if not name.startswith("aws://"):
         return name
     found = urlsplit(name).path.strip("/")
@@ -67,7 +69,7 @@ def _ebs_handle(name: str) -> str:
 
 
 def _gce_handle(name: str, labels: Mapping[str, str]) -> str:
-    """By zone, or by region if it is in several zones of one."""
+    """Return the volume handle by zone, or by region for a disk in several zones of one region."""
     zones = next((labels[one] for one in _ZONES if labels.get(one)), _UNSPECIFIED).split("__")
     if len(zones) == 1:
         return f"projects/{_UNSPECIFIED}/zones/{zones[0]}/disks/{name}"

@@ -1,4 +1,4 @@
-"""Which changes of what volumes are made of may help a pod that found no place for its volumes. Pure."""
+"""Queueing hints of the volume plugins for changes of storage objects. Pure."""
 
 from __future__ import annotations
 
@@ -13,22 +13,23 @@ _MIGRATED: Final = "storage.alpha.kubernetes.io/migrated-plugins"
 
 
 def allows_other_places(_: PodInfo, old: StorageClass | None, new: StorageClass) -> bool:
-    """A class that has come, or has its volumes made elsewhere."""
+    """Return True if a StorageClass was added or its allowedTopologies changed."""
     return old is None or old.allowed_topologies != new.allowed_topologies
 
 
 def answers_for_others(_: PodInfo, old: CSINode | None, new: CSINode) -> bool:
-    """A node's drivers have come, or answer for other disks that were part of Kubernetes."""
+    """Return True if a CSINode was added or its migrated plugins changed."""
     return old is None or old.metadata.annotations.get(_MIGRATED) != new.metadata.annotations.get(_MIGRATED)
 
 
 def minds_room_no_more(pod: PodInfo, old: CSIDriver, new: CSIDriver) -> bool:
-    """A driver of one of the pod's volumes does not tell any more how much room it has."""
+    """Return True if a driver of the pod's inline volumes stopped publishing storage capacity."""
     used = (one.csi.driver for one in pod.pod.spec.volumes if one.csi is not None)
     return new.metadata.name in used and bool(old.spec.storage_capacity) and not new.spec.storage_capacity
 
 
 def makes_larger_volumes(_: PodInfo, old: CSIStorageCapacity | None, new: CSIStorageCapacity) -> bool:
+    """Return True if a CSIStorageCapacity was added or its maximum volume size has increased."""
     if old is None:
         return True
     before, after = _largest(old), _largest(new)
@@ -41,7 +42,10 @@ def _largest(capacity: CSIStorageCapacity) -> int | None:
 
 
 def freed_an_attachment(pod: PodInfo, old: VolumeAttachment, _: None) -> bool:
-    """A claim's volume may be of any driver; of a disk that the pod itself names, the driver is known."""
+    """Return True if a deleted VolumeAttachment may be of a driver of the pod.
+
+    The volume of a claim may be of any driver; for inline volumes the driver is known.
+    """
     for one in pod.pod.spec.volumes:
         if one.persistent_volume_claim is not None:
             return True
@@ -52,7 +56,7 @@ def freed_an_attachment(pod: PodInfo, old: VolumeAttachment, _: None) -> bool:
 
 
 def allows_more_volumes(_: PodInfo, old: CSINode, new: CSINode) -> bool:
-    """A driver allows more than it did, or has come; it may have been missing."""
+    """Return True if a driver was added to a CSINode or its limit has increased."""
     before, after = _limits(old), _limits(new)
     return any(name not in before or count > before[name] for name, count in after.items())
 

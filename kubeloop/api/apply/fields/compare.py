@@ -1,6 +1,6 @@
-"""What changed between two versions of an object, as sets of fields.
+"""Comparison of two versions of an object, as sets of fields.
 
-Only what differs is walked: subtrees that are the same object, or equal, cost one comparison.
+Only differences are walked: subtrees that are identical or equal cost one comparison.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from kubeloop.api.apply.whole import Repeated, indexed, tree_of, tree_of_item
 
 
 class Comparison(NamedTuple):
+    """Fields that were added or changed, and fields that were removed."""
+
     changed: FieldTree
     """Fields that are new or have another value."""
     removed: FieldTree
 
 
 def compare(old: dict[str, Any], new: dict[str, Any], shape: Shape) -> Comparison:
-    """The difference between two whole objects of one kind."""
+    """Return the difference between two whole objects of one kind."""
     changed, removed = _records(old, new, shape)
     return Comparison(changed or {}, removed or {})
 
@@ -31,11 +33,11 @@ _Pair = tuple[FieldTree | None, FieldTree | None]
 
 
 def _places(old: Any, new: Any, shape: Shape) -> _Pair:
-    """Compares two values that are both present and known to differ."""
+    """Compare two values that are both present and known to differ."""
     if shape.kind == shapes.LEAF:
         return LEAF, None
     if not old and not new:
-        # Null against empty: the difference is the container's own.
+        # Null against empty: the container itself differs.
         return LEAF, None
     if shape.kind != RECORD:
         return _lists(old, new, shape)
@@ -49,7 +51,7 @@ def _is_record(value: Any) -> bool:
 
 
 def _retyped(old: Any, new: Any, shape: Shape) -> _Pair:
-    """A free-form value that turned from a map into something else, or back, or never was a map."""
+    """Compare a free-form value that changed between a map and another type, or never was a map."""
     gone = {key: child for key, child in tree_of(old, shape).items() if key != MEMBER}
     return tree_of(new, shape), gone or None
 
@@ -117,7 +119,7 @@ def _lists(old: Any, new: Any, shape: Shape) -> _Pair:
 
 
 def _items(was: Any, value: Any, inner: Shape) -> _Pair:
-    """What one element names before and after: one item each, unless a list holds repeated ones."""
+    """Compare the items of one path element: one item each, unless a list repeats it."""
     repeated = type(was) is Repeated, type(value) is Repeated
     if not any(repeated):
         return _places(was, value, inner)
@@ -127,7 +129,7 @@ def _items(was: Any, value: Any, inner: Shape) -> _Pair:
 
 
 def same(left: Any, right: Any) -> bool:
-    """JSON equality: unlike Python's, true is not 1."""
+    """Return True if two values are equal as JSON: unlike in Python, true is not 1."""
     if left is right:
         return True
     if type(left) is not type(right):

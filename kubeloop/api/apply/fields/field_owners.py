@@ -1,4 +1,4 @@
-"""Who owns what after a create, an update or a patch that is no apply."""
+"""Ownership of fields after a create, an update or a patch that is no apply."""
 
 from __future__ import annotations
 
@@ -51,29 +51,29 @@ def track_update(
     settable: Settable | None = None,
     convert: Convert | None = None,
 ) -> list[Entry]:
-    """The managedFields of `new`, which replaces `old` (None when it is created).
+    """Return the managedFields of `new`, which replaces `old` (None on create).
 
-    `entries` are those of the stored object; what the client put into `new` is considered too. What isn't `settable`
-    (status on the main resource) is not the request's to change, and so is never owned through it. `convert` is for
-    kinds of several versions, whose managers may have written in another one.
+    `entries` are those of the stored object; the entries that the client put into `new` are considered too. Fields that
+    aren't `settable` (status on the main resource) can't be changed by the request and are never owned through it.
+    `convert` is for kinds of several versions, whose managers may have written in another one.
     """
     metadata = new.get("metadata") or {}
     current = starting_entries(entries, metadata.get("managedFields"), by_subresource=bool(subresource))
     if old is not None and not current:
-        # An object without entries was made to forget them; it is tracked again from its next apply on.
+        # An object whose entries were reset is tracked again from its next apply on.
         return current
     change = Change(old, new, shape_of(node), api_version, settable, convert)
     return moved(change, manager_named(manager, "Update", api_version, subresource), now, current)
 
 
 def moved(change: Change, manager: Manager, now: str, entries: list[Entry]) -> list[Entry]:
-    """Gives what changed to `manager`, and takes what changed or went from everybody else."""
+    """Give the changed fields to `manager`, and remove changed or deleted fields from all other managers."""
     changed, removed = change.main
     gained = difference(changed, NEVER_OWNED)
     previous = find(entries, manager)
     kept = take_away([entry for entry in entries if entry is not previous], change)
     if previous is not None:
-        # What the manager owned and changed again stays its own: only what went is taken.
+        # Fields that the manager owned and changed again stay its own: only removed ones are taken.
         previous = left_with(previous, difference(previous["fieldsV1"], removed))
     if gained:
         mine = gained if previous is None else union(previous["fieldsV1"], gained)
@@ -84,7 +84,7 @@ def moved(change: Change, manager: Manager, now: str, entries: list[Entry]) -> l
 
 
 def take_away(entries: list[Entry], change: Change) -> list[Entry]:
-    """The entries without the fields that changed or went; an entry of a version that is no more goes altogether."""
+    """Return the entries without changed or removed fields; an entry of a version that is gone is dropped."""
     kept: list[Entry] = []
     for entry in entries:
         seen = change.at(entry["apiVersion"])
@@ -97,7 +97,7 @@ def take_away(entries: list[Entry], change: Change) -> list[Entry]:
 
 
 def left_with(entry: Entry, fields: FieldTree) -> Entry | None:
-    """The entry with the fields it has left: itself if these are all, none if there are none."""
+    """Return the entry with its remaining fields: itself if these are all, None if there are none."""
     if fields is entry["fieldsV1"]:
         return entry
     return with_fields(entry, fields) if fields else None

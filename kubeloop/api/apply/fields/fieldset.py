@@ -1,8 +1,8 @@
-"""Sets of field paths, kept as the FieldsV1 tree that is stored and sent: the codec costs nothing on the hot path.
+"""Sets of field paths, kept as the stored FieldsV1 tree, so that the hot path needs no codec.
 
 In a tree, an empty child is a member; a child holding `.` is a member with members below; any other child is only the
-way to members below. The root itself is never a member, so an empty root is the empty set. Trees are shared freely and
-therefore never changed in place: every function answers a new tree, or its own input when there is nothing to change.
+path to members below. The root itself is never a member, so an empty root is the empty set. Trees are shared freely and
+therefore never changed in place: every function returns a new tree, or its own input when there is nothing to change.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ LEAF: FieldTree = {}
 
 
 class InvalidFields(ValueError):
-    """A FieldsV1 document that is no set of fields."""
+    """Raised for a FieldsV1 document that is no set of fields."""
 
 
 def of(*paths: Iterable[str]) -> FieldTree:
-    """A set of struct fields, each named by its path: `of(("spec", "replicas"), ("status",))`."""
+    """Return a set of struct fields, each given by its path: `of(("spec", "replicas"), ("status",))`."""
     found: FieldTree = {}
     for path in paths:
         found = union(found, tree_of_path([field(name) for name in path]))
@@ -32,7 +32,7 @@ def of(*paths: Iterable[str]) -> FieldTree:
 
 
 def tree_of_path(elements: list[str]) -> FieldTree:
-    """The set that holds one path."""
+    """Return the set that holds one path."""
     tree: FieldTree = LEAF
     for element in reversed(elements):
         tree = {element: tree}
@@ -40,23 +40,24 @@ def tree_of_path(elements: list[str]) -> FieldTree:
 
 
 def is_member(child: FieldTree) -> bool:
+    """Return True if a child is a member of the set itself."""
     return not child or MEMBER in child
 
 
 def in_order(tree: FieldTree) -> FieldTree:
-    """The same level with its elements in upstream's order."""
+    """Return one level with its elements in upstream's order."""
     if len(tree) < 2:
         return tree
     keys = list(tree)
     ordered = sorted(keys)
     if ordered[-1][0] > "f":
-        # Field names sort as they are, and after "."; other elements sort by what they hold.
+        # Field names sort as they are, and after "."; other elements sort by their content.
         ordered = sorted(keys, key=order)
     return tree if ordered == keys else {key: tree[key] for key in ordered}
 
 
 def union(left: FieldTree, right: FieldTree) -> FieldTree:
-    """Everything in either."""
+    """Return the members of either set."""
     if left is right or not right:
         return left
     if not left:
@@ -89,17 +90,17 @@ def _joined(mine: FieldTree, theirs: FieldTree) -> FieldTree:
 
 
 def difference(left: FieldTree, right: FieldTree) -> FieldTree:
-    """What is in `left` and not in `right`; a parent and its child are different fields."""
+    """Return the members of `left` that are not in `right`; a parent and its child are different fields."""
     return _without(left, right, recursive=False)
 
 
 def recursive_difference(left: FieldTree, right: FieldTree) -> FieldTree:
-    """Like difference, but a member of `right` takes everything below it along."""
+    """Return `left` without the members of `right` and everything below them."""
     return _without(left, right, recursive=True)
 
 
 def _without(left: FieldTree, right: FieldTree, *, recursive: bool) -> FieldTree:
-    """Walks the smaller side's keys in effect: only what `right` names can change."""
+    """Return `left` without `right`; walks only the keys of `right`."""
     kept: FieldTree | None = None
     for key, theirs in right.items():
         mine = left.get(key)
@@ -126,13 +127,13 @@ def _rest(mine: FieldTree, theirs: FieldTree, *, recursive: bool) -> FieldTree |
     if below is mine or len(below) > 1:
         return below
     if not below:
-        # `mine` had children (else it is returned above or taken), and lost its membership or never had one.
+        # `mine` had children (else it is returned above or taken), and lost or never had membership.
         return None
     return LEAF if MEMBER in below else below
 
 
 def intersection(left: FieldTree, right: FieldTree) -> FieldTree:
-    """What is in both."""
+    """Return the members of both sets."""
     both: FieldTree = {}
     for key, mine in left.items():
         theirs = right.get(key)
@@ -148,7 +149,7 @@ def intersection(left: FieldTree, right: FieldTree) -> FieldTree:
 
 
 def has(tree: FieldTree, path: Iterable[str]) -> bool:
-    """Is the path (in wire elements) a member?"""
+    """Return True if the path (in wire elements) is a member."""
     place: FieldTree | None = tree
     for element in path:
         place = None if place is None else place.get(element)
@@ -156,7 +157,7 @@ def has(tree: FieldTree, path: Iterable[str]) -> bool:
 
 
 def paths(tree: FieldTree, prefix: Path = ()) -> Iterator[Path]:
-    """All members, in the order upstream lists them: a level's members first, then what is below each."""
+    """Yield all members in upstream's order: a level's members first, then those below each."""
     for key, child in tree.items():
         if key != MEMBER and is_member(child):
             yield (*prefix, key)
@@ -166,17 +167,17 @@ def paths(tree: FieldTree, prefix: Path = ()) -> Iterator[Path]:
 
 
 def leaves(tree: FieldTree) -> FieldTree:
-    """Only the members that have no members below."""
+    """Return only the members that have no members below."""
     return {key: leaves(child) if child else LEAF for key, child in tree.items() if key != MEMBER}
 
 
 def show(path: Iterable[str]) -> str:
-    """A path as messages show it: `.spec.containers[name="c"].image`."""
+    """Format a path as in messages: `.spec.containers[name="c"].image`."""
     return "".join(map(display, path))
 
 
 def decode(document: Any) -> FieldTree:
-    """Reads a FieldsV1 document of a client: canonical spelling and order, unknown kinds dropped."""
+    """Decode a client's FieldsV1 document into canonical form and order; drops unknown kinds."""
     if document is None:
         return {}
     children, _ = _decoded(document)

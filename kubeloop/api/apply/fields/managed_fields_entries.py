@@ -1,4 +1,4 @@
-"""The entries of metadata.managedFields: who they stand for, their order, and what a client may say about them."""
+"""Entries of metadata.managedFields: their managers, their order, and validation of those that clients send."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ANCIENT = "ancient-changes"
 
 
 class Manager(NamedTuple):
-    """Who changes an object, and how. An applier is the same one at whatever version it applies."""
+    """Field manager: a client and its operation. An applier is the same one whatever version it applies."""
 
     name: str
     operation: Operation
@@ -26,17 +26,19 @@ class Manager(NamedTuple):
     subresource: str = ""
 
     def same_as(self, entry: Entry) -> bool:
+        """Return True if an entry belongs to this manager."""
         same_version = self.operation == "Apply" or entry["apiVersion"] == self.api_version
         theirs = (entry["manager"], entry["operation"], entry.get("subresource", ""))
         return same_version and theirs == (self.name, self.operation, self.subresource)
 
 
 def manager_named(name: str, operation: Operation, api_version: str, subresource: str) -> Manager:
+    """Return the manager of a name; "unknown" if the name is empty."""
     return Manager(name or "unknown", operation, api_version, subresource)
 
 
 def new_entry(manager: Manager, fields: FieldTree, time: str | None) -> Entry:
-    """An entry as it is on the wire, in upstream's order of fields."""
+    """Build an entry in wire form, in upstream's order of fields."""
     entry: Entry = {"manager": manager.name, "operation": manager.operation, "apiVersion": manager.api_version}
     if time is not None:
         entry["time"] = time
@@ -48,15 +50,17 @@ def new_entry(manager: Manager, fields: FieldTree, time: str | None) -> Entry:
 
 
 def with_fields(entry: Entry, fields: FieldTree) -> Entry:
+    """Return an entry with other fields."""
     return {**entry, "fieldsV1": fields}
 
 
 def find(entries: Iterable[Entry], manager: Manager) -> Entry | None:
+    """Return the entry of a manager, or None."""
     return next((entry for entry in entries if manager.same_as(entry)), None)
 
 
 def identifier(entry: Entry) -> str:
-    """A manager's identity as one string; conflicts are told in the order of these."""
+    """Return a manager's identity as one string; conflicts are listed in this order."""
     parts = {"manager": entry["manager"], "operation": entry["operation"]}
     if entry["operation"] == "Update":
         parts["apiVersion"] = entry["apiVersion"]
@@ -66,7 +70,7 @@ def identifier(entry: Entry) -> str:
 
 
 def in_order(entries: list[Entry]) -> list[Entry]:
-    """Appliers before updaters, older before younger, then by name."""
+    """Sort entries: appliers before updaters, older before younger, then by name."""
     return sorted(entries, key=_rank) if len(entries) > 1 else entries
 
 
@@ -81,7 +85,7 @@ def _rank(entry: Entry) -> tuple[str, str, str, str, str]:
 
 
 def capped(entries: list[Entry]) -> list[Entry]:
-    """Merges the oldest updaters of a version into one until there are few enough."""
+    """Merge the oldest updaters of a version until the limit is met."""
     updaters = [entry for entry in entries if entry["operation"] == "Update"]
     excess = len(updaters) - MAX_UPDATE_MANAGERS
     if excess <= 0:
@@ -107,13 +111,13 @@ def _merged(older: Entry, younger: Entry) -> Entry:
 
 
 class InvalidEntries(ValueError):
-    """A client's managedFields that cannot be understood."""
+    """Raised for a client's managedFields that cannot be decoded."""
 
 
 def starting_entries(live: Sequence[Entry], requested: Any, *, by_subresource: bool) -> list[Entry]:
-    """The entries an update begins with: the client's own if it sent usable ones, else those of the stored object.
+    """Return the entries that an update starts with: the client's if usable, else the stored object's.
 
-    An empty list, or one empty entry, asks to forget all. A subresource cannot change them.
+    An empty list, or one empty entry, resets all. A subresource cannot change them.
     """
     if by_subresource or requested is None or requested is live or requested == live:
         return list(live)
@@ -126,7 +130,7 @@ def starting_entries(live: Sequence[Entry], requested: Any, *, by_subresource: b
 
 
 def decoded(requested: Any) -> list[Entry]:
-    """A client's entries in canonical form; the last of several for one manager counts."""
+    """Decode a client's entries into canonical form; the last of several for one manager wins."""
     if not isinstance(requested, list):
         raise InvalidEntries("managedFields must be a list")
     found: dict[str, Entry] = {}
@@ -154,7 +158,7 @@ def _decoded_entry(entry: Any, position: int) -> Entry:
 
 
 def same_but_times(left: Sequence[Entry], right: Sequence[Entry]) -> bool:
-    """Do two lists tell the same ownership? A write that changes nothing but their times is none, and keeps the old."""
+    """Return True if two lists differ at most in their times; such a write is a no-op and keeps the old list."""
     return len(left) == len(right) and all(
         {**old, "time": None} == {**new, "time": None} for old, new in zip(left, right, strict=True)
     )

@@ -1,4 +1,4 @@
-"""Path elements in the words of FieldsV1: `f:name`, `k:{"name":"c"}`, `v:"x"`, `i:0`; how they read, sort and parse.
+"""Path elements of FieldsV1: `f:name`, `k:{"name":"c"}`, `v:"x"`, `i:0`; their parsing, order and display.
 
 An element is always its canonical wire string, so that two elements are the same place exactly when the strings are.
 """
@@ -15,10 +15,11 @@ MEMBER = "."
 
 
 class InvalidElement(ValueError):
-    """A string that starts like a path element but cannot be read as one."""
+    """Raised for a string that starts like a path element but cannot be parsed."""
 
 
 def field(name: str) -> str:
+    """Return the element of a struct field or map key."""
     return "f:" + name
 
 
@@ -31,7 +32,7 @@ def _quoted(text: str) -> str:
 
 
 def scalar_text(value: Any) -> str:
-    """A scalar as upstream's JSON encoder writes it (HTML characters escaped, whole floats without a fraction)."""
+    """Encode a scalar as upstream's JSON encoder does (HTML characters escaped, whole floats without a fraction)."""
     if type(value) is str:
         return _quoted(value)
     if type(value) is int:
@@ -44,16 +45,17 @@ def scalar_text(value: Any) -> str:
 
 
 def set_item(value: Any) -> str:
+    """Return the element of an item of a set."""
     return "v:" + scalar_text(value)
 
 
 def list_key(pairs: list[tuple[str, Any]]) -> str:
-    """The element of a list-map item; `pairs` in order of their names."""
+    """Return the element of a list-map item; `pairs` in order of their names."""
     return "k:{" + ",".join(_quoted(name) + ":" + scalar_text(value) for name, value in pairs) + "}"
 
 
 def only_key(name: str, value: Any) -> str:
-    """Like list_key, for the common list with one key."""
+    """Return the element of a list-map item with a single key, the common case."""
     return _only_string_key(name, value) if type(value) is str else list_key([(name, value)])
 
 
@@ -64,9 +66,9 @@ def _only_string_key(name: str, value: str) -> str:
 
 @lru_cache(maxsize=8192)
 def parse(text: str) -> tuple[str, Any]:
-    """(kind, content): a name, a sorted tuple of key pairs, a value, or an index.
+    """Parse an element into (kind, content): a name, a sorted tuple of key pairs, a value, or an index.
 
-    An unknown kind gives ("", None): a newer version may know it, and it is dropped rather than refused.
+    An unknown kind gives ("", None): a newer version may know it, and it is dropped rather than rejected.
     """
     if len(text) < 2:
         raise InvalidElement("key must be 2 characters long:")
@@ -95,7 +97,7 @@ def _key_pairs(content: str) -> list[tuple[str, Any]]:
 
 
 def canonical(text: str) -> str | None:
-    """The one spelling of an element, or None when its kind is unknown."""
+    """Return the canonical form of an element, or None if its kind is unknown."""
     kind, content = parse(text)
     if kind == "k":
         return list_key(list(content))
@@ -105,7 +107,7 @@ def canonical(text: str) -> str | None:
 
 
 def display(text: str) -> str:
-    """An element the way messages show it: `.name`, `[name="c"]`, `[="x"]`, `[0]`."""
+    """Format an element as in messages: `.name`, `[name="c"]`, `[="x"]`, `[0]`."""
     kind, content = parse(text)
     if kind == "k":
         return "[" + ",".join(f"{name}={_shown(value)}" for name, value in content) + "]"
@@ -123,7 +125,7 @@ _KINDS = {"f": 0, "k": 1, "v": 2, "i": 3, "": 4}
 
 @lru_cache(maxsize=8192)
 def order(text: str) -> tuple[Any, ...]:
-    """Sorts the elements of one level: fields, then keys, then values, then indexes, each in its natural order."""
+    """Return the sort key of an element: fields, then keys, then values, then indexes, each in natural order."""
     if text == MEMBER:
         return (-1,)
     kind, content = parse(text)

@@ -1,1 +1,4 @@
-"""TODO: check."""
+"""Type checking of CEL expressions.
+
+parse ─▶ checker.check (types, overloads) ─▶ literal_checks ─▶ compiler; types has the type system.
+"""

@@ -1,4 +1,4 @@
-"""Finds the type of every part of an expression, and which overloads its calls may mean."""
+"""Type checker: finds the type of every subexpression and the overloads that its calls may resolve to."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _LITERALS: Mapping[type, Type] = {
 
 
 def check(text: str, tree: Node, environment: Environment) -> Type:
-    """The type of an expression; its tree is completed on the way. Raises CompileError with every problem."""
+    """Return the type of an expression; annotates its tree. Raises CompileError with every problem."""
     checker = _Checker(environment)
     try:
         found = checker.check(tree)
@@ -99,7 +99,7 @@ class _Checker:
         node.type = found
         return found
 
-    # Names.
+    # Identifiers.
 
     def _ident(self, node: Ident) -> Type:
         for scope in reversed(self._scopes):
@@ -127,7 +127,7 @@ class _Checker:
             whole = Ident(node.offset, qualified)
             if (found := self._global(whole)) is not None:
                 whole.type = found
-                node.operand, node.field = whole, ""  # all of it is one name
+                node.operand, node.field = whole, ""  # the whole chain is one name
                 return found
         found = self._field_of(node, node.operand, node.field)
         return BOOL if node.is_test else self.known.resolve(found)
@@ -233,7 +233,7 @@ class _Checker:
         found = self._field_of(node, operand, field.value)
         return found if is_optional(found) else optional_of(found)
 
-    # Literals of collections and objects.
+    # Collection and object literals.
 
     def _list(self, node: ListNode) -> Type:
         element: Type | None = None
@@ -252,7 +252,7 @@ class _Checker:
         return map_of(key, value)
 
     def _held(self, node: Node, is_maybe: bool) -> Type:
-        """The type of an element, which is that of what it holds where it may be missing."""
+        """Return the type of an element; for an optional one, that of its value."""
         found = self.check(node)
         if not is_maybe:
             return found
@@ -263,7 +263,7 @@ class _Checker:
         return found
 
     def _joined(self, before: Type | None, found: Type) -> Type:
-        """The type of elements of both types; that they should be of one is checked of literals, not of calls."""
+        """Return the common type of elements; only literals, not calls, require equal types."""
         if before is None:
             return found
         return types.most_general(before, found) if self._learn(before, found) else ANY
@@ -298,7 +298,7 @@ class _Checker:
             return self.known.resolve(self.check(node.result))
 
     def _iterated(self, node: Fold, ranged: Type) -> tuple[Type, ...]:
-        """The types of the variables of a loop."""
+        """Return the types of a loop's variables."""
         two = len(node.variables) == 2
         if ranged.kind == "list":
             return (INT, ranged.params[0]) if two else ranged.params
@@ -320,7 +320,7 @@ class _Checker:
         with self._scope({node.name: self.check(node.value)}):
             return self.check(node.body)
 
-    # What is known.
+    # Substitutions and scopes.
 
     def _unknown(self) -> Type:
         self._fresh += 1
@@ -343,7 +343,7 @@ class _Checker:
 
 
 def _qualified(node: Node) -> str:
-    """The name that a chain of fields spells, if it is nothing else."""
+    """Return the qualified name that a chain of fields spells; empty if it is anything else."""
     if isinstance(node, Ident):
         return node.name
     if isinstance(node, Select) and not node.is_test and (prefix := _qualified(node.operand)):

@@ -1,4 +1,4 @@
-"""What can be said of literals before anything is evaluated: times, patterns, and collections of one type only."""
+"""Static checks of literals: times, patterns, and homogeneous collections."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _READ: Final[Mapping[tuple[str, type], Callable[[Any], Any]]] = {
     ("timestamp", int): timestamp_of_seconds,
     ("matches", str): compile_pattern,
 }
-_MAY_BE_MIXED: Final = "format"  # the call that takes values of any types, as a list
+_MAY_BE_MIXED: Final = "format"  # its argument is a list of any types
 
 
 def literal_problems(tree: Node) -> list[Problem]:
-    """What is wrong with the literals of a tree that was checked."""
+    """Return the problems of the literals of a checked tree."""
     return sorted(_problems(tree), key=lambda problem: problem.offset)
 
 

@@ -1,4 +1,4 @@
-"""Types of expressions: what may be given where another is wanted, and what type variables come to."""
+"""Types of expressions, assignability, and substitution of type variables."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _NULLABLE: Final = ("opaque", "object", "duration", "timestamp")
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """`kind` is the type's own name, but for objects, opaque types and type variables, which have a name besides."""
+    """CEL type. `kind` is the type's own name; objects, opaque types and type variables also have a `name`."""
 
     kind: str
     name: str = ""
     params: tuple[Type, ...] = ()
 
     def __str__(self) -> str:
-        """As cel-go writes it in messages."""
+        """Format the type as cel-go does in messages."""
         name = _WRITTEN.get(self.kind, self.name or self.kind)
         return f"{name}({', '.join(map(str, self.params))})" if self.params else name
 
@@ -39,58 +39,67 @@ UINT: Final = Type("uint")
 
 
 def list_of(element: Type) -> Type:
+    """Return the type of a list."""
     return Type("list", "", (element,))
 
 
 def map_of(key: Type, value: Type) -> Type:
+    """Return the type of a map."""
     return Type("map", "", (key, value))
 
 
 def optional_of(value: Type) -> Type:
+    """Return the type of an optional value."""
     return Type("opaque", "optional_type", (value,))
 
 
 def opaque(name: str) -> Type:
+    """Return an opaque type."""
     return Type("opaque", name)
 
 
 def object_named(name: str) -> Type:
+    """Return an object type."""
     return Type("object", name)
 
 
 def variable(name: str) -> Type:
-    """A type that is found out as one goes along."""
+    """Return a type variable, which is resolved during checking."""
     return Type("variable", name)
 
 
 def type_of(described: Type) -> Type:
+    """Return the type of a type."""
     return Type("type", "", (described,))
 
 
 def is_dyn(one: Type) -> bool:
+    """Return True for the type dyn."""
     return one.kind == "dyn"
 
 
 def is_dyn_or_error(one: Type) -> bool:
+    """Return True for the type dyn or the error type."""
     return one.kind in ("dyn", "error")
 
 
 def is_optional(one: Type) -> bool:
+    """Return True for the type of an optional value."""
     return one.kind == "opaque" and one.name == "optional_type"
 
 
 class Substitutions:
-    """What type variables stand for, as far as is known."""
+    """Known substitutions of type variables."""
 
     __slots__ = ("_known", "_learned")
 
     def __init__(self, known: Mapping[Type, Type] | None = None) -> None:
         self._known: dict[Type, Type] = dict(known or {})
-        # What was known before, in the order in which something else was learned.
+        # Earlier substitutions, in the order in which they were replaced.
         self._learned: list[tuple[Type, Type | None]] = []
 
     def try_all(self, given: Sequence[Type], wanted: Sequence[Type]) -> bool:
-        """Whether all may be given where the others are wanted; if not, nothing is learned."""
+        """Return True if all types are assignable to the others; if not, no substitution is kept."""
         mark = len(self._learned)
         if self.all_assignable(given, wanted):
             return True
@@ -107,7 +116,7 @@ class Substitutions:
         self._known[unknown] = one
 
     def resolve(self, one: Type, unknown_is_dyn: bool = False) -> Type:
-        """The type with all variables replaced that are known, or all."""
+        """Return the type with known variables replaced, and unknown ones by dyn if requested."""
         if (known := self._known.get(one)) is not None:
             return self.resolve(known, unknown_is_dyn)
         if one.kind == "variable":
@@ -117,7 +126,7 @@ class Substitutions:
         return Type(one.kind, one.name, tuple(self.resolve(param, unknown_is_dyn) for param in one.params))
 
     def assignable(self, given: Type, wanted: Type) -> bool:
-        """Whether a value of one type may be given where the other is wanted; learns what variables must be then."""
+        """Return True if one type is assignable to the other; records the substitutions this requires."""
         if wanted.kind == "variable":
             fits, known_before = self._may_stand_for(wanted, given)
             if fits or known_before:
@@ -137,10 +146,11 @@ class Substitutions:
         return given == wanted
 
     def all_assignable(self, given: Sequence[Type], wanted: Sequence[Type]) -> bool:
+        """Return True if all types are assignable pairwise."""
         return len(given) == len(wanted) and all(map(self.assignable, given, wanted))
 
     def _may_stand_for(self, unknown: Type, one: Type) -> tuple[bool, bool]:
-        """Whether a variable may be this type, and whether it was known before."""
+        """Return two flags: a variable may be this type, and it was known before."""
         if unknown == one:
             return True, True
         known = self._known.get(unknown)
@@ -168,7 +178,7 @@ class Substitutions:
 
 
 def most_general(one: Type, other: Type) -> Type:
-    """Of two types that go together, the one that says less."""
+    """Return the more general of two compatible types."""
     return one if _says_no_more(one, other) else other
 
 
@@ -186,7 +196,7 @@ def _says_no_more(one: Type, other: Type) -> bool:
 
 
 def variables_in(types: Iterable[Type]) -> set[Type]:
-    """The type variables that occur."""
+    """Return the type variables that occur in types."""
     found: set[Type] = set()
     for one in types:
         if one.kind == "variable":

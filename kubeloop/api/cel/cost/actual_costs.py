@@ -1,7 +1,7 @@
-"""What an expression will cost at least and at most, found before it is ever evaluated; cel-go's numbers exactly.
+"""Static cost estimator: the minimum and maximum cost of an expression, exactly as cel-go computes them.
 
-Sizes of values are followed through the tree: of literals they are known, of data the caller says what a schema allows
-at a path such as `("self", "spec", "@items")`.
+Sizes of values are followed through the tree: those of literals are known; for data the caller gives the limits of the
+schema at a path such as `("self", "spec", "@items")`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kubeloop.api.cel.parse.syntax import (
 from kubeloop.api.cel.visitor import Visitor
 
 Path = tuple[str, ...]
-# How large a value at a path, of a type, may be; None if nobody can tell.
+# Size range of a value at a path, of a type; None if it is unknown.
 SizeAt = Callable[[Path, Type], Range | None]
 
 _LIST: Final = exactly(10)
@@ -41,13 +41,13 @@ _HAS_FIELDS: Final = frozenset(("map", "object", "variable"))
 
 
 def estimated_cost(tree: Node, size_at: SizeAt) -> Range:
-    """Of a tree that was checked."""
+    """Return the estimated cost of a checked tree."""
     return _Estimator(size_at).visit(tree)
 
 
 @dataclass(frozen=True, slots=True)
 class _Entries:
-    """The sizes of a collection's keys and values."""
+    """Sizes of a collection's keys and values."""
 
     container: str
     key: Range
@@ -61,7 +61,7 @@ class _Entries:
 
 @dataclass(frozen=True, slots=True)
 class _Local:
-    """What is known of a local variable; `cost` of one that stands for an expression that upstream repeats."""
+    """Known facts of a local variable; `cost` is that of a bound expression, which upstream repeats at each use."""
 
     path: Path
     size: Range | None
@@ -89,7 +89,7 @@ class _Estimator(Visitor[Range]):
             total = total.plus(self.visit(node))
         return total
 
-    # Names and fields.
+    # Identifiers and fields.
 
     def _local(self, name: str) -> _Local | None:
         known = self._locals.get(name)
@@ -107,7 +107,7 @@ class _Estimator(Visitor[Range]):
         return local.cost if local is not None else ONE
 
     def _select(self, node: Select) -> Range:
-        if not node.field:  # all of it is one name
+        if not node.field:  # the whole chain is one name
             cost = self.visit(node.operand)
             self._paths[node] = self._path(node.operand)
             return cost
@@ -237,7 +237,7 @@ class _Estimator(Visitor[Range]):
     def _bind(self, node: Bind) -> Range:
         value_cost = self.visit(node.value)
         path, size, entries = self._path(node.value), self._size(node.value), self._entries_of(node.value)
-        # Upstream writes down an optional's expression twice, and gives names by a loop over an empty list.
+        # Upstream repeats an optional's expression, and binds names by a loop over an empty list.
         repeated = node.name == TARGET
         before = NOTHING if repeated else _LIST.plus(value_cost)
         with self._naming(node.name, _Local(path, size, entries, value_cost if repeated else ONE)):

@@ -1,4 +1,4 @@
-"""How much may be evaluated where one is: what takes longer should be begun anew where nobody waits for it."""
+"""Cost budget of evaluations in a context such as the event loop; beyond it they are retried in a worker thread."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Final
 
 
 class TakesLong(Exception):
-    """An evaluation that was given up for costing more than it may here; it is no error of the expression."""
+    """Raised if evaluations exceed the budget of their context; not an error of the expression."""
 
 
 class Allowance:
-    """What is left to spend, by all evaluations together."""
+    """Remaining budget, shared by all evaluations of a context."""
 
     __slots__ = ("left",)
 
@@ -26,7 +26,7 @@ ALLOWANCE: Final[ContextVar[Allowance | None]] = ContextVar("allowance", default
 
 @contextmanager
 def at_most(cost: int) -> Iterator[None]:
-    """Evaluations that together cost more raise `TakesLong`."""
+    """Limit the total cost of evaluations in this context; beyond it they raise `TakesLong`."""
     token = ALLOWANCE.set(Allowance(cost))
     try:
         yield

@@ -1,4 +1,4 @@
-"""What calls cost by the sizes of their arguments: Kubernetes' estimates, then cel-go's."""
+"""Estimated costs of calls by the sizes of their arguments: Kubernetes' estimates, then cel-go's."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _CHECK: Final = exactly(350_000)
 _SELECTOR: Final = exactly(10)
 _PER_REQUIREMENT: Final = 50.0
 _ADDRESS_BYTES: Final = Range(4, 16)
-_MAKING: Final = exactly(11)  # a list, by a call
+_MAKING: Final = exactly(11)  # cost of making a list, by a call
 
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """What is known of an argument before it is evaluated."""
+    """Static facts about an argument."""
 
     type: Type
     size: Range | None
@@ -33,21 +33,24 @@ class Argument:
 
     @property
     def known_size(self) -> Range:
+        """Size range; unknown sizes are unbounded."""
         return self.size or UNKNOWN
 
     @property
     def element(self) -> Type | None:
+        """Type of the elements, if the type has parameters."""
         return self.type.params[0] if self.type.params else None
 
     @property
     def element_size(self) -> Range:
+        """Size range of the elements."""
         assert self.element is not None
         path = (*self.path, "@items") if self.path else ()
         return self.size_at(path, self.element) or UNKNOWN
 
 
 class Estimate(NamedTuple):
-    """What a call costs, and how large its result is if that can be told."""
+    """Estimated cost of a call, and the size of its result if it is known."""
 
     cost: Range
     size: Range | None = None
@@ -58,7 +61,7 @@ _Rule = Callable[[str, Argument | None, Arguments], Estimate | None]
 
 
 def estimated_call(function: str, overload: str, target: Argument | None, args: Arguments) -> Estimate:
-    """Without what the arguments cost."""
+    """Return the estimate of a call, without the cost of its arguments."""
     rule = _BY_OVERLOAD.get(overload) or _BY_FUNCTION.get(function)
     estimate = rule(overload, target, args) if rule is not None else None
     if estimate is None and (rule := _STANDARD.get(overload)) is not None:
@@ -74,7 +77,7 @@ def _over_list(overload: str, target: Argument | None, _: Arguments) -> Estimate
         return None
     element, cost = target.element, ONE
     if element is None and not overload.startswith("list_includes"):
-        return Estimate(target.known_size.scaled(STRING_FACTOR))  # a text, of which indexes are told too
+        return Estimate(target.known_size.scaled(STRING_FACTOR))  # a string, whose indexes are supported too
     if element is not None and element.kind in ("string", "bytes"):
         cost = cost.plus(target.element_size.scaled(STRING_FACTOR))
     return Estimate(target.known_size.times(cost))
@@ -104,8 +107,8 @@ def _replaced(_: str, target: Argument | None, args: Arguments) -> Estimate | No
 
 
 def _longest(size: int, old: int, new: int) -> int:
-    """What comes of replacing the shortest parts by the longest ones."""
-    if old == 0:  # around each character
+    """Return the longest result of replacing the shortest parts by the longest ones."""
+    if old == 0:  # insertion around each character
         return min(size + 1, MOST) * new + size
     return size if new <= old else ceil(size / old) * new
 
@@ -180,7 +183,7 @@ def _selected(_: str, __: Argument | None, args: Arguments) -> Estimate:
 
 
 def _equal(_: str, __: Argument | None, args: Arguments) -> Estimate | None:
-    """Values of Kubernetes' own types; None for all others."""
+    """Estimate the equality of values of Kubernetes' own types; None for all others."""
     if args[0].type != args[1].type:
         return None
     name = args[0].type.name
@@ -247,7 +250,7 @@ def _sets(times: float) -> _Rule:
     return rule
 
 
-# The language itself.
+# Standard functions.
 
 
 def _formatted(_: str, target: Argument | None, __: Arguments) -> Estimate | None:

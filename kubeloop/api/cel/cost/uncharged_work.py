@@ -1,6 +1,6 @@
-"""What overloads do beyond their cost: upstream charges by the length of collections, or not at all.
+"""Work of overloads beyond their cost: upstream charges by the length of collections, or not at all.
 
-Each entry tells how many elements a call looks at; a frame bounds how many that may be in all.
+Each entry returns the number of elements a call visits; a frame bounds their total.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Work = Callable[["Frame", tuple[Any, ...]], int]
 
-# Elements that are copied or compared as a whole, and characters, in the time of one that is looked at by itself.
+# Number of elements copied or compared as a whole, and of characters, in the time of one visited element.
 _COPIED: Final = 32
 _CHARACTERS: Final = 1024
 _SCANNED: Final = 32  # characters, by regular expressions
@@ -44,7 +44,7 @@ def _going_through(frame: Frame, args: tuple[Any, ...]) -> int:
 
 
 def _writing(frame: Frame, args: tuple[Any, ...]) -> int:
-    """Elements take long to write; of a text it is a copy."""
+    """Return the work of formatting: elements are slow to format, strings are copied."""
     texts = sum(len(one) for one in args[1] if isinstance(one, str))
     return 3 * _going_through(frame, args) + texts // _CHARACTERS
 
@@ -79,5 +79,5 @@ WORK: Final[Mapping[str, Work]] = {
     "is_url_string": _scanning,
 }
 
-# For each element of what they make.
+# Work per element of the result.
 WORK_OF_RESULT: Final[Mapping[str, int]] = {"string_find_all_string": 20, "string_find_all_string_int": 20}

@@ -1,4 +1,4 @@
-"""`authorizer.group('apps').resource('deployments').check('create').allowed()`: may they, asked within a policy."""
+"""CEL authorizer library: `authorizer.group('apps').resource('deployments').check('create').allowed()`."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ PATH_CHECK: Final = opaque("kubernetes.authorization.PathCheck")
 GROUP_CHECK: Final = opaque("kubernetes.authorization.GroupCheck")
 RESOURCE_CHECK: Final = opaque("kubernetes.authorization.ResourceCheck")
 DECISION: Final = opaque("kubernetes.authorization.Decision")
-_CHECK_COST: Final = 350_000  # so that an expression can ask twice
+_CHECK_COST: Final = 350_000  # so that an expression can check twice
 _REQUIREMENT_COST: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What came of a question; an error is told besides, and allows nothing."""
+    """Result of an authorization check; an error is reported separately and allows nothing."""
 
     allowed: bool
     reason: str = ""
@@ -34,7 +34,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Authorizer:
-    """Who is asked about, by a service account's namespace and name if it isn't the one who made the request."""
+    """Authorizer for the requesting user, or for a service account given by namespace and name."""
 
     decide: Callable[[PathCheck | ResourceCheck, str], Decision] = field(compare=False)
     service_account: tuple[str, str] | None = None
@@ -43,7 +43,7 @@ class Authorizer:
 
 @dataclass(frozen=True, slots=True)
 class PathCheck:
-    """A path that belongs to no resource."""
+    """Check of a non-resource path."""
 
     authorizer: Authorizer
     path: str
@@ -52,7 +52,7 @@ class PathCheck:
 
 @dataclass(frozen=True, slots=True)
 class GroupCheck:
-    """An API group, of which a resource is asked next."""
+    """API group, the first step of a resource check."""
 
     authorizer: Authorizer
     group: str
@@ -61,7 +61,7 @@ class GroupCheck:
 
 @dataclass(frozen=True, slots=True)
 class ResourceCheck:
-    """A resource, and which of its objects."""
+    """Check of a resource and the selected objects."""
 
     authorizer: Authorizer
     group: str

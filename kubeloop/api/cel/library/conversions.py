@@ -1,4 +1,4 @@
-"""From one type to another, and to the type itself."""
+"""Type conversions, and the function `type`."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _parsed_bool(text: str) -> bool:
 
 
 def double_text(number: float) -> str:
-    """As Go writes it: plain between a millionth and ten to the 21st, else with an exponent."""
+    """Format a double as Go does: plain between a millionth and ten to the 21st, else with an exponent."""
     if number != number:
         return "NaN"
     if number in (float("inf"), float("-inf")):
@@ -124,7 +124,7 @@ _PLAIN_TYPES: Final = {
 
 
 def type_of_value(value: Any) -> Type:
-    """The type that a value is of; of collections it is only told that they are."""
+    """Return the runtime type of a value; element types of collections are not distinguished."""
     if (plain := _PLAIN_TYPES.get(type(value))) is not None:
         return plain
     if isinstance(value, Type):

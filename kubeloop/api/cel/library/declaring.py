@@ -1,4 +1,4 @@
-"""How libraries write down their overloads."""
+"""Declaration of overloads and their costs, used by the libraries."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from kubeloop.api.cel.check.types import Type, list_of, map_of, variable
 from kubeloop.api.cel.environment import Overload
 from kubeloop.api.cel.values import size_of
 
-STRING_FACTOR = 0.1  # of a step, for each character that is looked at
-REGEX_FACTOR = 0.25  # of a step, for each character of a pattern
+STRING_FACTOR = 0.1  # cost per traversed character
+REGEX_FACTOR = 0.25  # cost per character of a pattern
 
-# Any type, the same wherever it stands in an overload.
+# Type variable, the same throughout an overload.
 A: Final = variable("A")
 B: Final = variable("B")
 LIST: Final = list_of(A)
@@ -25,24 +25,27 @@ Cost = Callable[[tuple[Any, ...]], int]
 def function(
     name: str, params: Iterable[Type], result: Type, call: Callable[..., Any], cost: Cost | None = None
 ) -> Overload:
+    """Declare an overload of a function."""
     return Overload(name, tuple(params), result, call, False, cost)
 
 
 def method(
     name: str, params: Iterable[Type], result: Type, call: Callable[..., Any], cost: Cost | None = None
 ) -> Overload:
-    """The first parameter is what stands before the dot."""
+    """Declare an overload of a method; the first parameter is the target."""
     return Overload(name, tuple(params), result, call, True, cost)
 
 
 def traversing(index: int) -> Cost:
-    """The cost of looking at all of one argument once."""
+    """Return the cost function of traversing one argument."""
     return lambda args: ceil(size_of(args[index]) * STRING_FACTOR)
 
 
 def traversing_shorter(args: tuple[Any, ...]) -> int:
+    """Return the cost of traversing the shorter of two arguments."""
     return ceil(min(size_of(args[0]), size_of(args[1])) * STRING_FACTOR)
 
 
 def traversing_both(args: tuple[Any, ...]) -> int:
+    """Return the cost of traversing two arguments."""
     return ceil((size_of(args[0]) + size_of(args[1])) * STRING_FACTOR)

@@ -1,4 +1,4 @@
-"""`'%d of %s'.format([1, x])`: values written into a text by clauses."""
+"""String formatting: `'%d of %s'.format([1, x])`."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ _SPECIAL: Final = ("NaN", "Infinity", "-Infinity")
 
 
 def formatted(template: str, values: Sequence[Any]) -> str:
+    """Format a template with values."""
     parts: list[str] = []
     at = used = 0
     while at < len(template):
@@ -63,7 +64,7 @@ def _written(verb: str, precision: int, value: Any) -> str:
 
 
 def text_of(value: Any) -> str:
-    """A value as a text: of whatever type, nested ones too."""
+    """Format a value of any type as `%s` does, nested ones too."""
     if isinstance(value, str):
         return value
     if value is None:

@@ -1,4 +1,4 @@
-"""The base of all environments: the language, Kubernetes' libraries as of 1.37, and how it checks literals."""
+"""Base environment: the language, Kubernetes' libraries as of 1.37, and the checks of literals."""
 
 from __future__ import annotations
 
@@ -31,6 +31,6 @@ _NAMED_TYPES: Final[dict[str, Type]] = {one.name: one for one in (networks.IP, n
 
 @cache
 def kubernetes_environment() -> Environment:
-    """Without variables: whoever uses it adds those that its expressions may speak of."""
+    """Return the base environment without variables, for extension by its users."""
     functions = merged(*(library.FUNCTIONS for library in _LIBRARIES))
     return Environment(functions, {}, {}, {**TYPE_NAMES, **_NAMED_TYPES}, (literal_problems,))

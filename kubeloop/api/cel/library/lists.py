@@ -1,4 +1,4 @@
-"""Lists: measured, searched, cut and sorted; cel-go's extensions for lists, sets and maps, and upstream's."""
+"""List library: cel-go's extensions for lists, sets and maps, and upstream's."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _cost(args: tuple[Any, ...]) -> int:
 
 
 def traversal_cost(value: Any) -> int:
-    """The cost of looking at all of a value once."""
+    """Return the cost of traversing a value."""
     if isinstance(value, (str, bytes)):
         return int(len(value) * STRING_FACTOR)
     if isinstance(value, Mapping):
@@ -131,7 +131,7 @@ def _range(count: int) -> list[int]:
     return list(range(max(count, 0)))
 
 
-_MOST: Final = 1_000_000  # of elements: about what a whole evaluation may cost
+_MOST: Final = 1_000_000  # elements: about the cost limit of a whole evaluation
 
 
 def _distinct(values: Sequence[Any]) -> list[Any]:
@@ -142,7 +142,7 @@ def _distinct(values: Sequence[Any]) -> list[Any]:
     return found
 
 
-# Costs: a call, the list that it makes, and how often elements are looked at.
+# Costs: a call, the resulting list, and the number of visits to elements.
 _MAKING: Final = 11
 
 
@@ -165,7 +165,7 @@ def _reversing(args: tuple[Any, ...]) -> int:
 
 
 def _comparing_all(args: tuple[Any, ...]) -> int:
-    """Each with each; of two lists, the second holds what is compared."""
+    """Return the cost of comparing each with each; of two lists, the elements of the second."""
     values = args[-1]
     factor = 2 + STRING_FACTOR if values and isinstance(values[0], (str, bytes)) else 2
     return _MAKING + int(len(values) ** 2 * factor)
@@ -194,7 +194,7 @@ def _intersects(one: Sequence[Any], other: Sequence[Any]) -> bool:
     return any(contains(one, value) for value in other)
 
 
-# Maps that macros build up.
+# Maps that macros build.
 
 
 def _inserted(values: Mapping[Any, Any], key: Any, value: Any) -> dict[Any, Any]:

@@ -1,4 +1,4 @@
-"""`format.dns1123Label().validate(x)`: whether a text has one of the forms that Kubernetes has names for."""
+"""Named formats: `format.dns1123Label().validate(x)`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FORMAT: Final = opaque("kubernetes.NamedFormat")
 
 @dataclass(frozen=True, slots=True)
 class CelFormat:
-    """A form by name. Its size is that of the pattern that upstream reckons costs with."""
+    """Named format. Its size is that of the pattern with which upstream computes costs."""
 
     name: str
     check: Callable[[str], list[str]] = field(compare=False)

@@ -1,4 +1,4 @@
-"""Addresses and networks, as Go's netip reads and writes them; those with zones or IPv4 inside of IPv6 are refused."""
+"""IP and CIDR library, with the syntax of Go's netip; zones and IPv4-mapped IPv6 addresses are rejected."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CONVERTING: Final = "network address parse error during conversion from string"
 
 
 class CelAddress:
-    """One address."""
+    """IP address."""
 
     __slots__ = ("address",)
     cel_type: ClassVar[Type] = IP
@@ -39,7 +39,7 @@ class CelAddress:
 
 
 class CelNetwork:
-    """An address with the length of its network's prefix; bits behind it may be set."""
+    """CIDR: an address with a prefix length; host bits may be set."""
 
     __slots__ = ("address", "bits")
     cel_type: ClassVar[Type] = CIDR
@@ -49,10 +49,12 @@ class CelNetwork:
         self.bits = bits
 
     def masked(self) -> CelNetwork:
+        """Return the CIDR with its host bits cleared."""
         network = ip_network(f"{self.address}/{self.bits}", strict=False)
         return CelNetwork(network.network_address, self.bits)
 
     def contains(self, address: IPv4Address | IPv6Address) -> bool:
+        """Return True if an address belongs to the network."""
         unused = self.address.max_prefixlen - self.bits
         return self.address.version == address.version and int(self.address) >> unused == int(address) >> unused
 
@@ -67,10 +69,10 @@ class CelNetwork:
 
 
 class _AddressError(ValueError):
-    """Why a text is no address."""
+    """Raised for a text that is no address; the message gives the reason."""
 
 
-# Reading.
+# Parsing.
 
 
 def _read_address(text: str) -> IPv4Address | IPv6Address:
@@ -86,7 +88,7 @@ def _read_address(text: str) -> IPv4Address | IPv6Address:
 
 
 def _ipv4_problem(text: str) -> str:
-    """What netip would stumble over first."""
+    """Return the first error that netip would report."""
     fields = text.split(".")
     at = 0
     for index, field in enumerate(fields):
@@ -106,7 +108,7 @@ def _ipv4_problem(text: str) -> str:
 
 
 def address_of(text: str) -> CelAddress:
-    """Raises CelError."""
+    """Parse an IP address; raises CelError."""
     try:
         address = _read_address(text)
     except _AddressError as error:
@@ -118,7 +120,7 @@ def address_of(text: str) -> CelAddress:
 
 
 def network_of(text: str) -> CelNetwork:
-    """Raises CelError."""
+    """Parse a CIDR; raises CelError."""
     try:
         return _read_network(text)
     except CelError as error:
@@ -165,7 +167,7 @@ def _is_network(text: str) -> bool:
     return True
 
 
-# What addresses are.
+# Properties of addresses.
 
 
 def _is_local_multicast(one: CelAddress) -> bool:
@@ -186,7 +188,7 @@ def _contains_network(one: CelNetwork, other: CelNetwork) -> bool:
 
 
 def _bytes_of(value: Any) -> int:
-    """How large an address or a prefix is."""
+    """Return the size of an address or a prefix in bytes."""
     if isinstance(value, CelNetwork):
         return ceil(value.bits / 8)
     return value.address.max_prefixlen // 8 if isinstance(value, CelAddress) else size_of(value)

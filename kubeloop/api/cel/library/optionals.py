@@ -1,4 +1,4 @@
-"""Values that may be missing."""
+"""Optional values library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Amounts such as `1.5Gi`: read, compared and added up."""
+"""Quantity library: parsing, comparison and arithmetic of amounts such as `1.5Gi`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ONE: Final = 10**9
 
 
 class CelQuantity:
-    """An amount as expressions see it; amounts are equal when their values are."""
+    """Quantity in expressions; equality compares values."""
 
     __slots__ = ("amount",)
     cel_type: ClassVar[Type] = QUANTITY

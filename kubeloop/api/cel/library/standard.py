@@ -1,4 +1,4 @@
-"""The language's own operators and functions."""
+"""Standard operators and functions of the language."""
 
 from __future__ import annotations
 
@@ -63,19 +63,21 @@ NUMERIC: Final = {"int64": INT, "uint64": UINT, "double": DOUBLE}
 
 
 def checked_int(number: int) -> int:
+    """Return the number; raises CelError if it overflows a signed 64 bit integer."""
     if not -INT_MAX - 1 <= number <= INT_MAX:
         raise CelError("integer overflow")
     return number
 
 
 def checked_uint(number: int) -> UInt:
+    """Return the number; raises CelError if it overflows an unsigned 64 bit integer."""
     if not 0 <= number <= UINT_MAX:
         raise CelError("unsigned integer overflow")
     return UInt(number)
 
 
 def _quotient(one: int, other: int) -> int:
-    """Rounds towards zero, as Go does."""
+    """Divide with rounding towards zero, as Go does."""
     if other == 0:
         raise CelError("division by zero")
     quotient = abs(one) // abs(other)
@@ -109,7 +111,7 @@ def _numeric(
 
 
 def joined(one: Sequence[Any], other: Sequence[Any]) -> Any:
-    """Lists one behind the other; those that are sets or maps stay so."""
+    """Concatenate two lists; sets and list-maps keep their kind."""
     if len(one) + len(other) > LARGEST_LIST:
         raise Cancelled(TOO_LARGE)
     if isinstance(one, SetList):
@@ -145,6 +147,7 @@ def _ordered(verb: str, compare: Callable[[Any, Any], bool]) -> tuple[Overload, 
 
 
 def at(values: Sequence[Any], index: Any) -> Any:
+    """Return the element of a list at an index; raises CelError out of bounds."""
     if isinstance(index, float):
         if index != int(index):
             raise CelError(f"unsupported index value: {index}")
@@ -155,7 +158,8 @@ def at(values: Sequence[Any], index: Any) -> Any:
 
 
 def looked_up(values: Mapping[Any, Any], key: Any) -> Any:
-    # A number is no truth value, though Python takes 1 and true for the same key.
+    # A number is no boolean, though 1 and True are the same key in Python.
+    """Return the value of a map's key; raises CelError if it is absent."""
     if key not in values or (not isinstance(key, str) and key in (0, 1) and not _is_own_key(key, values)):
         if isinstance(values, DefaultingMap):
             return values.default
@@ -193,10 +197,11 @@ def _sized(one: Type) -> tuple[Overload, Overload]:
     return function(f"size_{one.kind}", (one,), INT, _length), method(f"{one.kind}_size", (one,), INT, _length)
 
 
-# Texts.
+# Strings.
 
 
 def matches(text: str, pattern: str) -> bool:
+    """Return True if a text matches a regular expression; raises CelError for a malformed one."""
     try:
         return is_in(compile_pattern(pattern), text)
     except RegexError as error:
@@ -212,7 +217,7 @@ def _containing_cost(args: tuple[Any, ...]) -> int:
 
 
 def _unreachable(*_: Any) -> Any:
-    """Of operators that the program evaluates itself."""
+    """Fail: the compiler evaluates these operators itself."""
     raise AssertionError
 
 

@@ -1,4 +1,4 @@
-"""Texts: taken apart, searched, changed and put together, by regular expressions too; cel-go's and upstream's."""
+"""String library: cel-go's and upstream's functions, including regular expressions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kubeloop.api.cel.values import LARGEST, TOO_LARGE, Cancelled, CelError, siz
 from kubeloop.api.structural.go_regex import RegexError, compile_pattern
 
 STRINGS: Final = list_of(STRING)
-_MOST_FOUND: Final = 50_000  # of matches, each of which takes long to tell
+_MOST_FOUND: Final = 50_000  # matches, each of which is slow to return
 _UPPER: Final = str.maketrans("abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _LOWER: Final = {upper: lower for lower, upper in _UPPER.items()}
 _QUOTED: Final = {
@@ -125,12 +125,12 @@ def _pattern(pattern: str) -> Any:
 
 
 def _twice(index: int) -> Cost:
-    """Looked at, and made anew."""
+    """Return the cost function of reading and copying an argument."""
     return lambda args: ceil(size_of(args[index]) * 2 * STRING_FACTOR)
 
 
 def _joining(args: tuple[Any, ...]) -> int:
-    """All that is put together is looked at, and made anew."""
+    """Return the cost of reading and copying all joined parts."""
     texts = args[0]
     separators = (len(texts) - 1) * len(args[1]) if texts and len(args) > 1 else 0
     size = sum(map(size_of, texts)) + separators
@@ -142,6 +142,7 @@ def _matching(args: tuple[Any, ...]) -> int:
 
 
 def searching(args: tuple[Any, ...]) -> int:
+    """Return the cost of searching a text."""
     return int(size_of(args[0]) * STRING_FACTOR)
 
 

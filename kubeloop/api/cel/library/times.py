@@ -1,4 +1,4 @@
-"""Durations and moments: read, written, added, and taken apart."""
+"""Duration and timestamp library."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ _OVERFLOW: Final = "timestamp overflow"
 
 
 def duration_of(text: str) -> Duration:
+    """Parse a duration; raises CelError."""
     try:
         return Duration(microseconds=parse_duration(text) // 1000)
     except DurationError as error:
@@ -31,7 +32,7 @@ def duration_of(text: str) -> Duration:
 
 
 def duration_text(span: timedelta) -> str:
-    """Seconds, as cel-go writes them."""
+    """Format a duration in seconds, as cel-go does."""
     microseconds = span // _MICROSECOND
     sign, microseconds = ("-", -microseconds) if microseconds < 0 else ("", microseconds)
     whole, part = divmod(microseconds, 1_000_000)
@@ -39,6 +40,7 @@ def duration_text(span: timedelta) -> str:
 
 
 def timestamp_of(text: str) -> Timestamp:
+    """Parse a timestamp, keeping its zone; raises CelError."""
     try:
         found = parse_time(text)
     except TimeError as error:
@@ -49,6 +51,7 @@ def timestamp_of(text: str) -> Timestamp:
 
 
 def timestamp_of_seconds(seconds: int) -> Timestamp:
+    """Return the timestamp of seconds since the epoch; raises CelError on overflow."""
     try:
         return moment(_EPOCH + timedelta(seconds=seconds))
     except OverflowError:
@@ -56,7 +59,7 @@ def timestamp_of_seconds(seconds: int) -> Timestamp:
 
 
 def timestamp_text(one: datetime) -> str:
-    """In the zone in which it was written."""
+    """Format a timestamp in its own zone."""
     text = one.strftime("%Y-%m-%dT%H:%M:%S").rjust(19, "0")
     zone = one.strftime("%z")
     zone = "Z" if not one.utcoffset() else f"{zone[:3]}:{zone[3:5]}"
@@ -64,16 +67,19 @@ def timestamp_text(one: datetime) -> str:
 
 
 def seconds_of(one: datetime) -> int:
+    """Return whole seconds since the epoch."""
     return (one - _EPOCH) // _SECOND
 
 
 def moment(one: datetime) -> Timestamp:
+    """Convert a datetime to a Timestamp."""
     return Timestamp(
         one.year, one.month, one.day, one.hour, one.minute, one.second, one.microsecond, tzinfo=one.tzinfo or UTC
     )
 
 
 def span(one: timedelta) -> Duration:
+    """Convert a timedelta to a Duration; raises CelError on overflow."""
     microseconds = one // _MICROSECOND
     if abs(microseconds) * 1000 > INT_MAX:
         raise CelError("duration overflow")
@@ -81,10 +87,12 @@ def span(one: timedelta) -> Duration:
 
 
 def added(one: Any, other: timedelta) -> Any:
+    """Add a duration to a timestamp or duration; raises CelError on overflow."""
     return _reckoned(lambda: _plain(one) + _plain_span(other))
 
 
 def subtracted(one: Any, other: Any) -> Any:
+    """Subtract durations or timestamps; raises CelError on overflow."""
     return _reckoned(lambda: _plain(one) - _plain(other))
 
 
@@ -97,7 +105,7 @@ def _reckoned(reckon: Callable[[], Any]) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Python's own type: arithmetic on a subclass would call our constructor with its arguments."""
+    """Return the value in Python's own type: arithmetic on a subclass would call our constructor."""
     if isinstance(value, Timestamp):
         return datetime(
             value.year, value.month, value.day, value.hour, value.minute, value.second, value.microsecond, value.tzinfo
@@ -114,7 +122,7 @@ def _plain_span(value: timedelta) -> timedelta:
 
 @lru_cache(maxsize=64)
 def zone_of(name: str) -> tzinfo:
-    """A time zone by its name, or an offset such as `-08:00`."""
+    """Return a time zone by its name, or by an offset such as `-08:00`."""
     if found := _OFFSET.fullmatch(name):
         offset = timedelta(hours=int(found[2]), minutes=int(found[3]))
         return timezone(-offset if found[1] == "-" else offset)

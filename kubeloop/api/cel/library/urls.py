@@ -1,4 +1,4 @@
-"""Addresses of the web, as Go's net/url takes them apart."""
+"""URL library, with the syntax of Go's net/url."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _PATH_CHARACTERS: Final = re.compile(r"[A-Za-z0-9\-_.~$&+,/:;=@!'()*%\[\]]*")
 
 
 class UrlError(ValueError):
-    """Why a text is no URL, in Go's words."""
+    """Raised for a text that is no URL; the message is Go's."""
 
 
 @dataclass(frozen=True, slots=True)
 class CelUrl:
-    """The parts of a URL."""
+    """Parsed URL."""
 
     text: str
     scheme: str = ""
@@ -42,29 +42,32 @@ class CelUrl:
 
     @property
     def hostname(self) -> str:
+        """Host without port and brackets."""
         if self.host.startswith("["):
             return self.host[1:].partition("]")[0]
         return self.host.partition(":")[0]
 
     @property
     def port(self) -> str:
+        """Port as text; empty if there is none."""
         rest = self.host.rpartition("]")[2]
         return rest.rpartition(":")[2] if ":" in rest else ""
 
     @property
     def escaped_path(self) -> str:
+        """Path with percent-encoding."""
         if _PATH_CHARACTERS.fullmatch(self.path):
             return self.path
         return escaped(unquote(self.path), safe=_PATH_SAFE)
 
 
 def check_request_uri(text: str) -> None:
-    """Raises UrlError unless it is an absolute URI or an absolute path."""
+    """Validate an absolute URI or an absolute path; raises UrlError."""
     _read(text, is_request=True)
 
 
 def url_of(text: str) -> CelUrl:
-    """Raises CelError."""
+    """Parse a URL; raises CelError."""
     try:
         check_request_uri(text)
         return _read(text, is_request=False)

@@ -1,4 +1,4 @@
-"""Versions by the rules of semver.org: read and compared."""
+"""Semantic version library (semver.org): parsing and comparison."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ _Identifier = tuple[int, int, str]
 
 
 class CelVersion:
-    """A version; what its build metadata says makes no difference."""
+    """Semantic version; build metadata is ignored in comparisons."""
 
     __slots__ = ("numbers", "released")
     cel_type: ClassVar[Type] = SEMVER
 
     def __init__(self, numbers: tuple[int, ...], prerelease: tuple[_Identifier, ...]) -> None:
         self.numbers = numbers
-        # A release comes after all that led to it.
+        # A release sorts after its prereleases.
         self.released: tuple[bool, tuple[_Identifier, ...]] = (not prerelease, prerelease)
 
     def compared(self, other: CelVersion) -> int:
+        """Return -1, 0 or 1."""
         mine, theirs = (self.numbers, self.released), (other.numbers, other.released)
         return (mine > theirs) - (mine < theirs)
 
@@ -43,7 +44,7 @@ class CelVersion:
 
 
 class _VersionError(ValueError):
-    """Why a text is no version."""
+    """Raised for a text that is no version; the message gives the reason."""
 
 
 def _read(text: str) -> CelVersion:
@@ -95,7 +96,7 @@ def _check_build(text: str) -> None:
 
 
 def _normalized(text: str) -> str:
-    """Without a leading `v` and zeros, and with the numbers that are missing."""
+    """Remove a leading `v` and leading zeros, and add missing numbers."""
     parts = [_without_zeros(part) for part in text.removeprefix("v").split(".", 2)]
     if len(parts) < 3 and any(sign in parts[-1] for sign in "+-"):
         raise _VersionError("short version cannot contain PreRelease/Build meta data")
@@ -118,6 +119,7 @@ def _parsed(text: str, normalize: bool) -> CelVersion | str:
 
 
 def version_of(text: str, normalize: bool = False) -> CelVersion:
+    """Parse a version, optionally normalizing it; raises CelError."""
     found = _parsed(text, normalize)
     if isinstance(found, str):
         raise CelError(found)

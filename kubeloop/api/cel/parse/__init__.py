@@ -1,1 +1,4 @@
-"""TODO: parse."""
+"""Parsing of CEL expressions.
+
+text ─▶ lexer.words_of ─▶ parser.parse ── macros expand ─▶ syntax tree
+"""

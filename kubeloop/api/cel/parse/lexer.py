@@ -1,4 +1,4 @@
-"""The words of an expression."""
+"""Lexer of CEL expressions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ END: Final = "<EOF>"
 
 
 class Word(NamedTuple):
-    """A token: `kind` is literal, name, quoted (a name in backticks), mark or end."""
+    """Token: `kind` is literal, name, quoted (a name in backticks), mark or end."""
 
     kind: str
     text: str
@@ -40,7 +40,7 @@ class Word(NamedTuple):
 
 
 def words_of(text: str) -> list[Word]:
-    """All words, and an end. Raises CompileError for what is no word."""
+    """Return all tokens and an end token. Raises CompileError for an invalid token."""
     found: list[Word] = []
     at = 0
     while at < len(text):
@@ -80,17 +80,17 @@ def _word(kind: str, word: str, offset: int, text: str) -> Word:
 
 
 def _number(word: str) -> int:
-    """Of a number that is far too large, one that is too large: Python refuses to read the longest."""
+    """Parse an integer, cut to 100 digits: Python refuses to parse the longest ones."""
     return int(word[:100], 16 if "x" in word else 10)
 
 
 def fits(number: int) -> bool:
-    """Whether a whole number, whose sign is known by now, is one of 64 bits."""
+    """Return True if an integer, whose sign is now known, fits 64 bits."""
     return -INT_MAX - 1 <= number <= INT_MAX
 
 
 class _Text:
-    """A text or bytes literal, from its opening quotes on."""
+    """String or bytes literal, from its opening quotes on."""
 
     def __init__(self, source: str, opening: re.Match[str]) -> None:
         self._source = source
@@ -101,7 +101,7 @@ class _Text:
         self._at = opening.end()
 
     def read(self) -> tuple[int, str | bytes]:
-        """Where it ends, and what it says."""
+        """Return the end offset and the value."""
         parts: list[str | bytes] = []
         while not self._source.startswith(self._quotes, self._at):
             if self._at >= len(self._source) or (len(self._quotes) == 1 and self._source[self._at] in "\r\n"):

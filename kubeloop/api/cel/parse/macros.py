@@ -1,4 +1,4 @@
-"""Calls that are written like functions and mean something else: each comes to a tree of its own."""
+"""Macros: calls that expand to other trees."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ SORTED: Final = "@__sortBy_input__"
 
 
 class MacroError(Exception):
-    """A macro with arguments that it can't have."""
+    """Raised for a macro with invalid arguments."""
 
     def __init__(self, offset: int, message: str) -> None:
         super().__init__(message)
         self.offset = offset
 
 
-# From the place of the call, its target and its arguments; None if it is an ordinary call after all.
+# Expands a call from its offset, target and arguments; None if it is an ordinary call.
 Macro = Callable[[int, Node | None, list[Node]], Node | None]
 
 
@@ -151,7 +151,7 @@ def _over_optional(offset: int, target: Node | None, args: list[Node], wrap: Cal
 
 
 def _sort_by(offset: int, target: Node | None, args: list[Node]) -> Node:
-    """The keys of all elements are made first, then the elements are sorted by them."""
+    """Expand sortBy: computes the keys of all elements first, then sorts by them."""
     assert target is not None
     if isinstance(target, (Literal, MapNode)):
         applicable = "a list, identifier, comprehension, call or select expression"
@@ -160,7 +160,7 @@ def _sort_by(offset: int, target: Node | None, args: list[Node]) -> Node:
     return Bind(offset, SORTED, target, Call(offset, "@sortByAssociatedKeys", Ident(offset, SORTED), [keys]))
 
 
-# By name, number of arguments, and whether it is a method.
+# By name, number of arguments, and True for methods.
 MACROS: Final[dict[tuple[str, int, bool], Macro]] = {
     ("has", 1, False): _has,
     ("all", 2, True): _all,

@@ -1,4 +1,4 @@
-"""From text to the tree of an expression."""
+"""Parser from text to a syntax tree."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from kubeloop.api.cel.parse.syntax import (
     Select,
 )
 
-MAX_DEPTH: Final = 100  # of brackets within brackets: whoever walks along the tree must not run out of stack
+MAX_DEPTH: Final = 100  # nested brackets: visitors of the tree must not exhaust the stack
 MAX_LENGTH: Final = 100_000
 
-# What binds how tightly, loosest first; the name of the function that it calls.
+# Operators by precedence, loosest first, with the function that each calls.
 _LEVELS: Final[tuple[dict[str, str], ...]] = (
     {"||": "_||_"},
     {"&&": "_&&_"},
@@ -44,7 +44,7 @@ _RESERVED: Final = frozenset(
 
 
 def parse(text: str) -> Node:
-    """The tree of an expression. Raises CompileError."""
+    """Parse an expression into a syntax tree. Raises CompileError."""
     if len(text) > MAX_LENGTH:
         raise CompileError(
             text[:100], [Problem(0, f"expression code point size exceeds limit: size: {len(text)}, limit {MAX_LENGTH}")]
@@ -65,7 +65,7 @@ class _Parser:
             raise self._unexpected(END)
         return node
 
-    # Words.
+    # Tokens.
 
     @property
     def _peek(self) -> Word:
@@ -115,14 +115,14 @@ class _Parser:
         return node
 
     def _operators(self, loosest: int) -> Node:
-        """All that binds at least as tightly as a level."""
+        """Parse operators that bind at least as tightly as a level."""
         left = self._unary()
         while (level := self._level()) >= loosest:
             word = self._take()
             function = _FUNCTIONS[word.text]
             right = self._operators(level + 1)
             if function in _VARIADIC and isinstance(left, Call) and left.function == function:
-                left.args.append(right)  # one flat call instead of a tree as deep as the chain is long
+                left.args.append(right)  # a flat call, not a tree as deep as the chain
             else:
                 left = Call(word.offset, function, None, [left, right])
         return left
@@ -283,7 +283,7 @@ def _negative(word: Word, offset: int) -> Word:
 
 
 def _qualified(node: Node) -> str:
-    """The name that a chain of fields spells, if it is nothing else."""
+    """Return the qualified name that a chain of fields spells; empty if it is anything else."""
     if isinstance(node, Ident):
         return node.name
     if isinstance(node, Select) and not node.is_test and (prefix := _qualified(node.operand)):

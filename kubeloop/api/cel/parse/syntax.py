@@ -1,4 +1,4 @@
-"""The tree of an expression, and what can be wrong with its text."""
+"""Syntax tree of an expression, and compile errors."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong, and where: an offset in the text."""
+    """Problem at an offset of the text."""
 
     offset: int
     message: str
 
 
 class CompileError(Exception):
-    """An expression that is none; the message shows each problem with its place, as cel-go does."""
+    """Raised for an invalid expression; the message shows each problem with its position, as cel-go does."""
 
     def __init__(self, text: str, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
@@ -32,7 +32,7 @@ def _shown(text: str, problem: Problem) -> str:
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """A part of an expression; the checker writes down its type."""
+    """Node of a syntax tree; the checker sets its type."""
 
     offset: int
     type: Any = field(default=None, init=False)
@@ -40,28 +40,32 @@ class Node:
 
 @dataclass(slots=True, eq=False)
 class Literal(Node):
+    """Literal value."""
+
     value: Any
 
 
 @dataclass(slots=True, eq=False)
 class Ident(Node):
+    """Identifier of a variable or type."""
+
     name: str
-    is_type: bool = False  # the name is a type's; the checker finds out
+    is_type: bool = False  # set by the checker if the name is a type's
 
 
 @dataclass(slots=True, eq=False)
 class Select(Node):
-    """`operand.field`; as a test, `has(operand.field)`."""
+    """Field selection `operand.field`, or as a test `has(operand.field)`."""
 
     operand: Node
     field: str
     is_test: bool = False
-    key: str = ""  # what the field is called in the data, if the checker found it to be called differently
+    key: str = ""  # key in the data, if the checker found that it differs from the field
 
 
 @dataclass(slots=True, eq=False)
 class Call(Node):
-    """A function, operator, or with a target a method; the checker writes down which overloads may be meant."""
+    """Call of a function, operator, or with a target a method; the checker sets the possible overloads."""
 
     function: str
     target: Node | None
@@ -70,18 +74,21 @@ class Call(Node):
 
     @property
     def operands(self) -> list[Node]:
+        """Target, if there is one, and arguments."""
         return self.args if self.target is None else [self.target, *self.args]
 
 
 @dataclass(slots=True, eq=False)
 class ListNode(Node):
+    """List expression."""
+
     elements: list[Node]
-    optional: frozenset[int] = frozenset()  # which elements are left out when they hold nothing
+    optional: frozenset[int] = frozenset()  # indexes of elements that are omitted if they are none
 
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """Of a map (key is a node) or of an object (key is a field's name)."""
+    """Entry of a map (key is a node) or of an object (key is a field's name)."""
 
     offset: int
     key: Any
@@ -91,18 +98,22 @@ class Entry:
 
 @dataclass(slots=True, eq=False)
 class MapNode(Node):
+    """Map expression."""
+
     entries: list[Entry]
 
 
 @dataclass(slots=True, eq=False)
 class ObjectNode(Node):
+    """Object expression."""
+
     type_name: str
     entries: list[Entry]
 
 
 @dataclass(slots=True, eq=False)
 class Fold(Node):
-    """What all comprehensions come to: a loop over a range that builds up a result."""
+    """Comprehension: a loop over a range that accumulates a result."""
 
     range: Node
     variables: tuple[str, ...]  # one or two
@@ -115,7 +126,7 @@ class Fold(Node):
 
 @dataclass(slots=True, eq=False)
 class Bind(Node):
-    """`cel.bind`, and what optional values' macros need: a name for a value within an expression."""
+    """Binding of a name to a value within an expression, for `cel.bind` and the macros of optional values."""
 
     name: str
     value: Node
@@ -123,7 +134,7 @@ class Bind(Node):
 
 
 def children(node: Node) -> list[Node]:
-    """The parts of a part, in the order in which they are written."""
+    """Return the direct children of a node in source order."""
     match node:
         case Select():
             return [node.operand]
@@ -143,7 +154,7 @@ def children(node: Node) -> list[Node]:
 
 
 def descendants(tree: Node) -> Iterator[Node]:
-    """A tree's parts, itself included; no deeper tree needs more stack."""
+    """Yield all nodes of a tree, including the root, without recursion."""
     left = [tree]
     while left:
         node = left.pop()

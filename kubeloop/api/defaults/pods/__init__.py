@@ -1,1 +1,4 @@
-"""TODO: pods."""
+"""Defaults of pods, their templates and pod groups.
+
+pod.default_pod_spec ──▶ containers (images), volumes, resource_amounts; workloads' defaults call it for templates
+"""

@@ -1,4 +1,4 @@
-"""Defaults of containers (ordinary, initial and ephemeral): image pulls, probes, ports, environment, amounts."""
+"""Defaults of regular, init and ephemeral containers: image pulls, probes, ports, environment, resources."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from kubeloop.api.generated.core_v1 import (
 
 
 def default_container(container: Container | EphemeralContainer) -> None:
+    """Apply the defaults of a container."""
     if not container.image_pull_policy:
         force_setattr(container, "image_pull_policy", pull_policy_of(container.image))
     if not container.termination_message_path:
@@ -41,6 +42,7 @@ def default_container(container: Container | EphemeralContainer) -> None:
 
 
 def default_field_ref(selector: ObjectFieldSelector) -> None:
+    """Apply the defaults of a fieldRef."""
     if not selector.api_version:
         force_setattr(selector, "api_version", "v1")
 

@@ -1,7 +1,7 @@
-"""When an image is pulled, judged by its name: always if it may change under its tag, otherwise once.
+"""Default image pull policy, derived from the image's name: Always for mutable tags.
 
-The grammar is the registries' own: an optional domain, a lower-case path, a tag, a digest. A name that does not
-follow it is left to validation and counts as one that does not change.
+The grammar is that of registries: an optional domain, a lower-case path, a tag, a digest. A name that does not
+match it is left to validation and counts as immutable.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LONGEST_NAME = 255
 
 @lru_cache(maxsize=4096)
 def pull_policy_of(image: str) -> str:
-    """`Always` for `:latest`, said or implied; `IfNotPresent` for everything else."""
+    """Return `Always` for an explicit or implied `:latest`, else `IfNotPresent`."""
     if _BARE_DIGEST.fullmatch(image):
         return "IfNotPresent"
     match = _REFERENCE.fullmatch(_with_domain(image))

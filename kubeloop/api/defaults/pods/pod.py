@@ -22,7 +22,7 @@ _NO_SECURITY_CONTEXT = PodSecurityContext()
 
 
 def default_pod(pod: Pod) -> None:
-    """What a pod gets beyond its spec's own defaults, which templates don't get."""
+    """Apply the defaults of a pod that templates don't get, beyond those of the spec."""
     spec = pod.spec
     if spec.termination_grace_period_seconds is not None and spec.termination_grace_period_seconds < 0:
         force_setattr(spec, "termination_grace_period_seconds", 1)
@@ -37,11 +37,13 @@ def default_pod(pod: Pod) -> None:
 
 
 def default_pod_template(obj: PodTemplate) -> None:
+    """Apply the defaults of a PodTemplate."""
     default_pod_spec(obj.template.spec)
 
 
 def default_pod_spec(spec: PodSpec) -> None:
     # Two names of one field; the newer one wins.
+    """Apply the defaults of a pod spec."""
     account = spec.service_account_name or spec.service_account
     if account:
         force_setattr(spec, "service_account_name", account)
@@ -82,7 +84,7 @@ def _default_requests_and_ports(container: Container, host_network: bool) -> Non
 
 
 def _default_status(status: PodStatus) -> None:
-    # The single address and the first of the list are one; an old client knows only the single one, so it wins.
+    # The single address is the first of the list; old clients know only the single one, so it wins.
     if status.pod_ip:
         if not status.pod_ips or status.pod_ips[0].ip != status.pod_ip:
             force_setattr(status, "pod_ips", (PodIP(ip=status.pod_ip),))

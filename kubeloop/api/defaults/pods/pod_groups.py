@@ -1,4 +1,4 @@
-"""Defaults of pod groups and groups of them: their members are disrupted one by one."""
+"""Defaults of PodGroups and CompositePodGroups: their members are disrupted one by one."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ _SINGLE_GROUP: Final = scheduling_v1alpha3.CompositeDisruptionMode(single=_ONE)
 
 
 def default_pod_group(group: scheduling_v1beta1.PodGroup) -> None:
+    """Apply the defaults of a PodGroup."""
     _default_spec(group.spec, _SINGLE)
 
 
 def default_old_pod_group(group: scheduling_v1alpha3.PodGroup) -> None:
+    """Apply the defaults of a v1alpha3 PodGroup."""
     _default_spec(group.spec, _OLD_SINGLE)
 
 
 def default_composite_pod_group(group: scheduling_v1alpha3.CompositePodGroup) -> None:
+    """Apply the defaults of a CompositePodGroup."""
     _default_spec(group.spec, _SINGLE_GROUP)
 
 

@@ -1,4 +1,4 @@
-"""Resource lists keep at most thousandths: finer amounts are rounded away from zero."""
+"""Rounding of resource lists to thousandths, away from zero."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kubeloop.api.scalars.wire import Quantity
 
 
 def round_amounts(owner: Any, *fields: str) -> None:
-    """Round the named resource lists of a struct; a list that needs none is left as it is."""
+    """Round the named resource lists of a struct; a list that needs no rounding is left unchanged."""
     for field in fields:
         amounts: Mapping[str, Quantity] = getattr(owner, field)
         for amount in amounts.values():
@@ -21,13 +21,13 @@ def round_amounts(owner: Any, *fields: str) -> None:
 
 
 def round_requirements(requirements: Any) -> None:
-    """The same for a struct with limits and requests."""
+    """Round the limits and requests of a struct."""
     if requirements.limits or requirements.requests:
         round_amounts(requirements, "limits", "requests")
 
 
 def rounded(amount: Quantity) -> Quantity:
-    """A canonical amount, rounded up to thousandths."""
+    """Return a canonical amount, rounded up to thousandths."""
     if not _is_finer_than_milli(amount):
         return amount
     return Quantity(parse_quantity(amount).rounded_up(MILLI))

@@ -27,7 +27,7 @@ _EMPTY_DIR = EmptyDirVolumeSource()
 
 
 def default_volume(volume: Volume) -> None:
-    """A volume that names no source is an empty directory."""
+    """Apply the defaults of a volume; one without a source is an emptyDir."""
     has_source = False
     for field in _VOLUME_SOURCES:
         source = getattr(volume, field)
@@ -41,13 +41,14 @@ def default_volume(volume: Volume) -> None:
 
 
 def default_claim_spec(spec: PersistentVolumeClaimSpec) -> None:
+    """Apply the defaults of a PersistentVolumeClaim's spec."""
     if spec.volume_mode is None:
         force_setattr(spec, "volume_mode", "Filesystem")
     round_requirements(spec.resources)
 
 
 def default_persistent_source(spec: PersistentVolumeSpec) -> None:
-    """The sources that persistent volumes default as pods' volumes do."""
+    """Apply the defaults of the sources that persistent volumes share with pods' volumes."""
     for field in ("host_path", "rbd", "iscsi", "azure_disk", "scale_io"):
         source = getattr(spec, field)
         if source is not None:
@@ -55,7 +56,7 @@ def default_persistent_source(spec: PersistentVolumeSpec) -> None:
 
 
 def _fill(unset: str | None, **defaults: Any) -> Callable[[Any], None]:
-    """A function that gives each field that holds `unset` its value."""
+    """Return a function that sets the given value in each field that holds `unset`."""
     pairs = tuple(defaults.items())
 
     def fill(source: Any) -> None:
@@ -67,7 +68,7 @@ def _fill(unset: str | None, **defaults: Any) -> Callable[[Any], None]:
 
 
 def _default_host_path(source: Any) -> None:
-    # An explicit empty type is already what "not checked" is called.
+    # An explicit empty type already means "not checked".
     if source.type is None:
         force_setattr(source, "type", "")
 

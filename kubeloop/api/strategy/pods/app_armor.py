@@ -1,4 +1,4 @@
-"""AppArmor profiles as old manifests give them: an annotation for each container."""
+"""AppArmor profiles in legacy annotations, one for each container."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LONGEST_PROFILE: Final = 4095
 
 @lru_cache(maxsize=256)
 def profile_of(annotation: str) -> AppArmorProfile | None:
-    """What an annotation means, always the same object for the same text; None when it means nothing."""
+    """Return the profile that an annotation specifies, cached by text; None if it specifies none."""
     if annotation == "unconfined":
         return AppArmorProfile(type="Unconfined")
     if annotation == "runtime/default":

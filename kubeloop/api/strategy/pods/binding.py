@@ -1,4 +1,4 @@
-"""Binding a pod to a node: when it is refused, and what the pod is afterwards."""
+"""Binding of a pod to a node: preconditions and result."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kubeloop.api.scalars import wire
 
 
 def binding_refused(pod: Pod) -> str | None:
-    """Why the pod can't be bound now, in the words clients know, or None."""
+    """Return the reason why the pod can't be bound now, as shown to clients, or None."""
     name = pod.metadata.name
     if pod.metadata.deletion_timestamp is not None:
         return f"pod {name} is being deleted, cannot be assigned to a host"
@@ -21,7 +21,7 @@ def binding_refused(pod: Pod) -> str | None:
 
 
 def bound(pod: Pod, binding: Binding, now: str) -> Pod:
-    """The pod on its node, with the labels and annotations of the binding; its generation stays."""
+    """Return the bound pod, with the labels and annotations of the binding; its generation is unchanged."""
     metadata = replace(
         pod.metadata,
         annotations={**pod.metadata.annotations, **binding.metadata.annotations},

@@ -1,4 +1,4 @@
-"""Where pods, their templates and their status use features that are off by default in 1.37."""
+"""Uses of features that are disabled by default in 1.37, in pods, templates and pod status."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _INIT_CONTAINER_ANNOTATIONS = tuple(
 
 
 def drop_disabled_pod_fields(new: Any, old: Any) -> None:
-    """For a pod or a pod template; `old` may be None."""
+    """Drop disabled fields of a pod or pod template; `old` may be None."""
     signalled = [container for container in containers_of(new.spec) if _has_stop_signal(container)]
     drop_disabled(_spec_uses, new.spec, None if old is None else old.spec)
     for container in signalled:
-        # A lifecycle that held nothing but a dropped signal goes with it.
+        # A lifecycle that held only a dropped signal is dropped, too.
         if container.lifecycle == Lifecycle():
             force_setattr(container, "lifecycle", None)
     annotations = new.metadata.annotations
@@ -39,16 +39,18 @@ def drop_disabled_pod_fields(new: Any, old: Any) -> None:
 
 
 def drop_disabled_template_fields(new: PodTemplateSpec | None, old: PodTemplateSpec | None) -> None:
+    """Drop disabled fields of a pod template, if there is one."""
     if new is not None:
         drop_disabled_pod_fields(new, old)
 
 
 def drop_disabled_status_fields(new: PodStatus, old: PodStatus) -> None:
+    """Drop disabled fields of a pod's status."""
     drop_disabled(_status_uses, new, old)
 
 
 def containers_of(spec: PodSpec) -> tuple[Container | EphemeralContainer, ...]:
-    """All of them, in the order they start; ephemeral ones last."""
+    """Return all containers in starting order; ephemeral ones last."""
     return (*spec.init_containers, *(spec.containers or ()), *spec.ephemeral_containers)
 
 

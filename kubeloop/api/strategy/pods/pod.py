@@ -1,4 +1,4 @@
-"""Pods: how they begin, what their updates and subresources may change, how long they take to go."""
+"""Strategy of pods: creation, updates, subresources and grace period."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _GATED = PodCondition(
 
 
 def grace_period_of(pod: Pod, requested: int | None) -> int:
-    """Seconds a pod gets to stop; none if no node runs it."""
+    """Return the seconds a pod has to terminate; 0 if no node runs it."""
     if not pod.spec.node_name or pod.status.phase in ("Failed", "Succeeded"):
         return 0
     period = requested if requested is not None else pod.spec.termination_grace_period_seconds or 0
@@ -61,7 +61,7 @@ def _refine(new: Pod, old: Pod | None) -> None:
 
 def _refine_status(new: Pod, old: Pod) -> None:
     status, before = new.status, old.status
-    # What clients drop because they don't know it, or must not decide, stays as it was.
+    # Fields that clients drop because they don't know them, or must not set, stay unchanged.
     for name in (
         "qos_class",
         "resource_claim_statuses",
@@ -94,7 +94,7 @@ def _update_ephemeral_containers(new: Pod, old: Pod) -> None:
 
 def _resize(new: Pod, old: Pod) -> None:
     spec = new.spec
-    # Added or removed containers are left for validation to refuse.
+    # Validation rejects added or removed containers.
     if len(spec.containers or ()) == len(old.spec.containers or ()) and len(spec.init_containers) == len(
         old.spec.init_containers
     ):
@@ -135,7 +135,7 @@ def _keep_pod_resources(new: Pod, old: Pod) -> None:
 
 
 def _merge_label_keys(pod: Pod) -> None:
-    """Keys stand for this pod's own labels; the selector says which those are."""
+    """Merge matchLabelKeys, resolved by the pod's own labels, into the label selectors."""
     labels = pod.metadata.labels
     for term in _affinity_terms(pod.spec):
         if term.label_selector is not None:
@@ -165,7 +165,7 @@ def _extend(selector: LabelSelector, keys: tuple[str, ...], operator: str, label
 
 
 def _read_app_armor_annotations(pod: Pod) -> None:
-    """Profiles that old manifests give as annotations become fields, unless a field says otherwise."""
+    """Convert AppArmor annotations of old manifests into fields, unless a field is set."""
     annotations = pod.metadata.annotations
     if not annotations or not any(key.startswith(ANNOTATION_PREFIX) for key in annotations):
         return

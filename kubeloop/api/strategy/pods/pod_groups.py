@@ -1,4 +1,4 @@
-"""Pod groups, groups of them, and workloads: most of what they can say belongs to features that are off."""
+"""Strategies of PodGroups, CompositePodGroups and Workloads: drops fields of disabled features."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OF_COMPOSITES = {"composite_pod_group_templates": _COMPOSITES}
 
 
 def _drop(new: Any, old: Any, gates: Mapping[str, str]) -> None:
-    """Clear the fields whose gate is off, unless the old one has something there too."""
+    """Clear the fields whose gate is disabled, unless the old object has a value there too."""
     for field, gate in gates.items():
         if not is_on(gate) and not (old is not None and getattr(old, field)):
             force_setattr(new, field, () if isinstance(getattr(new, field), tuple) else None)
@@ -49,7 +49,7 @@ def _refine_workload(new: Any, old: Any) -> None:
 
 
 def _refine_branches(new: Any, old: Any) -> None:
-    """Templates of groups of groups are known by name, those of groups by where they stand, as upstream has it."""
+    """Refine templates: composite ones are matched by name, group templates by index, as upstream."""
     before = {} if old is None else {one.name: one for one in reversed(old.composite_pod_group_templates)}
     for template in new.composite_pod_group_templates:
         same = before.get(template.name)

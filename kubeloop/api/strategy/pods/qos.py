@@ -1,4 +1,4 @@
-"""The quality of service class of a pod, which follows from what it asks for and may use."""
+"""QoS class of a pod, computed from its requests and limits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GUARANTEED = "Guaranteed"
 
 
 def qos_class_of(spec: PodSpec) -> str:
-    """Resources of the pod itself decide alone; otherwise all its containers must agree."""
+    """Return the QoS class: by pod-level resources if set; otherwise all containers must agree."""
     whole = spec.resources
     if whole is not None and (whole.requests or whole.limits):
         return _class_of(whole)

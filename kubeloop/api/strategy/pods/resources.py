@@ -1,4 +1,4 @@
-"""Resources of a pod as a whole: what is left open there follows from its containers."""
+"""Defaulting of pod-level resources from those of the containers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Amounts = dict[str, Quantity]
 
 
 def default_pod_level_resources(spec: PodSpec) -> None:
-    """Complete requests and limits of the pod, if it gives any itself.
+    """Complete the pod-level requests and limits, if any are set.
 
     The order matters: limits of huge pages become requests, and requests bound the limits that are derived last.
     """
@@ -37,7 +37,7 @@ def default_pod_level_resources(spec: PodSpec) -> None:
 
 
 def aggregate(spec: PodSpec, field: str) -> Amounts:
-    """What all containers together need at the moment when they need most of it.
+    """Return the peak demand of all containers together.
 
     Init containers run one after another beside the sidecars started before them, and then the sidecars stay.
     """

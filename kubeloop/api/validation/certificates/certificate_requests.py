@@ -1,4 +1,4 @@
-"""Rules of certificate signing requests, their approval and what signers put into their status."""
+"""Validation of CertificateSigningRequests, their approval and the status set by signers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _USAGES: Final = frozenset((
 
 @dataclass(frozen=True)
 class _Leniency:
-    """What an update may keep because the request has it already."""
+    """Violations that an update may keep because the stored request has them."""
 
     both_decisions: bool = False
     legacy_signer: bool = False
@@ -110,7 +110,7 @@ def _validate_usages(usages: tuple[str, ...], lenient: _Leniency) -> FieldErrors
 
 
 def _chain_problem(data: bytes) -> str:
-    """Why the data is no chain of certificates; nothing at all is fine."""
+    """Return the reason why the data is no certificate chain; empty data is valid."""
     if not data:
         return ""
     blocks = list(pem_blocks(data))

@@ -1,4 +1,4 @@
-"""Blocks of PEM text, found as Go's decoder finds them: what is no block is passed over."""
+"""PEM blocks, found as Go's decoder does: text outside of blocks is skipped."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HEADER: Final = re.compile(rb"[^\n]*:[^\n]*\n?")
 
 
 class Block(NamedTuple):
-    """One block: what it says it is, whether headers precede its content, and the content."""
+    """PEM block: its type, the presence of headers, and its content."""
 
     type: str
     has_headers: bool
@@ -23,7 +23,7 @@ class Block(NamedTuple):
 
 
 def pem_blocks(data: bytes) -> Iterator[Block]:
-    """The blocks of a text, in order; one whose content is no base64 is skipped."""
+    """Yield the blocks of a text in order; one with invalid base64 is skipped."""
     for match in _BLOCK.finditer(data):
         body = match[2].lstrip(b"\n")
         has_headers = False

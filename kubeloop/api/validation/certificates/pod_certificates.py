@@ -1,6 +1,6 @@
-"""Rules of the certificates that nodes ask for on behalf of pods.
+"""Validation of PodCertificateRequests, which kubelets create for pods.
 
-Upstream also wants an issued certificate to begin within minutes of the server's clock; these rules have no clock.
+Upstream also requires an issued certificate to begin within minutes of the server's clock; these rules have no clock.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _validate_request(request: bytes) -> FieldErrors:
 
 
 def _key_problem(request: bytes) -> tuple[object, str]:
-    """What is wrong with the key of a DER request, and what of it to show."""
+    """Return the value to show and the reason why the key of a DER request is invalid."""
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 

@@ -1,4 +1,4 @@
-"""Rules of cluster trust bundles: whose certificates they are, and that these may sign."""
+"""Validation of ClusterTrustBundles: their signer's name, and that their certificates are CAs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _validate_update(new: ClusterTrustBundle, old: ClusterTrustBundle) -> FieldE
 
 
 def _validate_owner(obj: ClusterTrustBundle) -> FieldErrors:
-    """A signer's bundles are named after it, so that nobody else can pass off certificates as its own."""
+    """Validate that a bundle's name has its signer's as a prefix, so that bundles can't be forged."""
     name, signer = obj.metadata.name, obj.spec.signer_name
     messages = _name_messages(name, signer) if name else []
     errors = [invalid(METADATA.child("name"), name, message) for message in messages]

@@ -1,4 +1,4 @@
-"""Whether bytes are certificates and signed requests. The library that knows is loaded when first asked."""
+"""Validation of X.509 certificates and signing requests; the cryptography library is loaded on first use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BAD_SIGNATURE = {
 
 
 def request_problem(data: bytes) -> str:
-    """Why PEM text is no request that its own key signed."""
+    """Return the reason why PEM text is no signing request with a valid self-signature."""
     block = next(pem_blocks(data), None)
     if block is None or block.type != "CERTIFICATE REQUEST":
         return "PEM block type must be CERTIFICATE REQUEST"
@@ -30,7 +30,7 @@ def request_problem(data: bytes) -> str:
 
 
 def certificate_problem(content: bytes) -> str:
-    """Why bytes are no certificate."""
+    """Return the reason why bytes are no certificate."""
     from cryptography import x509
 
     try:
@@ -41,7 +41,7 @@ def certificate_problem(content: bytes) -> str:
 
 
 def is_authority(content: bytes) -> bool:
-    """Whether a certificate may sign others."""
+    """Return True if a certificate is a CA."""
     from cryptography import x509
 
     try:

@@ -1,1 +1,4 @@
-"""TODO: cluster."""
+"""Validation of cluster-wide configuration: nodes, namespaces, RBAC, quotas, flow control, leases, events.
+
+validation's table ──▶ one module per kind ──▶ shared (metadata, names, scalars, formats)
+"""

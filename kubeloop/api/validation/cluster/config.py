@@ -1,4 +1,4 @@
-"""Rules of ConfigMaps and Secrets."""
+"""Validation of ConfigMaps and Secrets."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Rules of Events.
+"""Validation of Events.
 
-Upstream is lenient with events that come through the core group and strict with those of `events.k8s.io`. Both are
-stored alike, so the stored kind gets the lenient rules, and the strict ones are those of the newer kind's own struct.
+Upstream is lenient with events of the core group and strict with those of `events.k8s.io`. Both are
+stored alike, so the stored kind gets the lenient rules, and the struct of the newer kind gets the strict ones.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _UNSET: Final = "needs to be unset"
 def _validate_lenient(
     namespace: str, involved: core_v1.ObjectReference, texts: dict[str, str], controller: str, has_time: bool
 ) -> FieldErrors:
-    """Old events name an object of their own namespace; new ones, which have a time, also say who reports them."""
+    """Validate the involved object's namespace; events with an eventTime also need a reporting controller."""
     mismatch: FieldErrors = [invalid(_NAMESPACE, involved.namespace, "does not match event.namespace")]
     if not has_time:
         own = namespace in ("", "default") if not involved.namespace else namespace == involved.namespace
@@ -103,7 +103,7 @@ def _validate_series(event: events_v1.Event) -> FieldErrors:
     return errors
 
 
-# Attributes that an update can't change, under the names that upstream has for them inside.
+# Attributes that an update can't change, with upstream's internal names.
 _FIXED: Final = (
     ("regarding", "involvedObject"), ("reason", "reason"), ("note", "message"), ("deprecated_source", "source"),
     ("deprecated_first_timestamp", "firstTimestamp"), ("deprecated_last_timestamp", "lastTimestamp"),

@@ -1,4 +1,4 @@
-"""Rules of flow schemas: who they are about, and which requests."""
+"""Validation of FlowSchemas: subjects and matched requests."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _everything_for(*groups: str) -> flowcontrol_v1.PolicyRulesWithSubjects:
     )
 
 
-# Without these two, requests would be stuck or lost, so nobody may change them.
+# Without these two, requests would be stuck or lost, so they are immutable.
 _FIXED: Final = {
     "exempt": flowcontrol_v1.FlowSchemaSpec(
         priority_level_configuration=flowcontrol_v1.PriorityLevelConfigurationReference(name="exempt"),
@@ -138,7 +138,7 @@ def _validate_verbs(verbs: tuple[str, ...], path: Path) -> FieldErrors:
 
 
 def _validate_list(values: tuple[str, ...], what: str, missing: str, path: Path) -> FieldErrors:
-    """A list that has to say something, where a star says all there is to say."""
+    """Validate a non-empty list, in which a star must be the only value."""
     if not values:
         return [required(path, missing)]
     if "*" in values and len(values) > 1:
@@ -188,7 +188,7 @@ def _url_problem(url: str, path: Path) -> FieldError | None:
 
 
 def validate_flow_conditions(conditions: tuple[Any, ...]) -> FieldErrors:
-    """Conditions of flow schemas and priority levels, which need a type and nothing else."""
+    """Validate conditions of flow schemas and priority levels, which need only a type."""
     errors: FieldErrors = []
     seen: set[str] = set()
     for index, condition in enumerate(conditions):

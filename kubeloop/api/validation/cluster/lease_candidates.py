@@ -1,4 +1,4 @@
-"""Rules of lease candidates: who could hold a lease, and which version of Kubernetes they speak."""
+"""Validation of LeaseCandidates and their versions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NUMBER: Final = r"(0|[1-9]\d*)"
 _IDENTIFIERS: Final = r"[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*"
 _SEMANTIC: Final = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-({_IDENTIFIERS}))?(?:\+{_IDENTIFIERS})?", re.ASCII)
 _NOT_SEMANTIC: Final = "must be a valid semantic version"
-# How a version stands to others: numbers first, then that it is no preview, then what it is a preview of.
+# Sort key of a version: numbers first, then release before prerelease, then the prerelease's identifiers.
 _Rank = tuple[tuple[int, ...], bool, tuple[tuple[bool, int, str], ...]]
 _ZERO: Final[_Rank] = ((0, 0, 0), True, ())
 
@@ -55,7 +55,7 @@ def _validate_update(new: LeaseCandidate, old: LeaseCandidate) -> FieldErrors:
 
 
 def _rank(version: str) -> _Rank | None:
-    """None for what is no semantic version."""
+    """Return the sort key of a semantic version; None if it is malformed."""
     found = _SEMANTIC.fullmatch(version)
     if found is None:
         return None

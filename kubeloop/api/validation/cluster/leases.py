@@ -1,4 +1,4 @@
-"""Rules of leases."""
+"""Validation of leases."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _validate_lease(obj: Lease) -> FieldErrors:
 
 
 def validate_strategy(strategy: str, path: Path) -> FieldErrors:
-    """One of Kubernetes' own, or somebody else's with a domain before it."""
+    """Validate an election strategy: one of Kubernetes' own, or a custom one with a domain prefix."""
     if "/" in strategy:
         return qualified_name(strategy, path)
     return [] if strategy in _STRATEGIES else [not_supported(path, strategy, _STRATEGIES)]

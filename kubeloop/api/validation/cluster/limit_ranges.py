@@ -1,4 +1,4 @@
-"""Rules of LimitRanges: limits that are possible to keep."""
+"""Validation of LimitRanges."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _validate_item(item: LimitRangeItem, path: Path) -> FieldErrors:
     return errors
 
 
-# Two sides of which the first may not exceed the second; whose error it is and what it shows; and how they are called.
+# Pairs of limits, the first of which may not exceed the second; the field and value of the error; and their names.
 _ORDER: Final = (
     ("min", "max", "min", "min", "min value", "max value"),
     ("min", "defaultRequest", "defaultRequest", "defaultRequest", "min value", "default request value"),
@@ -96,7 +96,7 @@ def _validate_resource(name: str, amounts: dict[str, Quantity], path: Path) -> F
 
 
 def _validate_ratio(name: str, amounts: dict[str, Quantity], path: Path) -> FieldErrors:
-    """By how much limits may exceed requests."""
+    """Validate the ratio by which limits may exceed requests."""
     ratio = amounts.get("maxLimitRequestRatio")
     if ratio is None:
         return []
@@ -108,7 +108,7 @@ def _validate_ratio(name: str, amounts: dict[str, Quantity], path: Path) -> Fiel
         return errors
     fine = all(one.value() < _MAX_MILLI for one in (ratio, low, high))
     bottom, top = (low.milli_value(), high.milli_value()) if fine else (low.value(), high.value())
-    # Division by nothing is infinite in upstream's arithmetic, so that no ratio exceeds it.
+    # Division by zero is infinite in upstream's arithmetic, so that no ratio exceeds it.
     if not bottom:
         return errors
     wanted = ratio.milli_value() / 1000 if fine else float(ratio.value())

@@ -1,4 +1,4 @@
-"""Rules of namespaces: their finalizers and phases."""
+"""Validation of namespaces: their finalizers and phases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of Nodes."""
+"""Validation of Nodes."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _validate_taints(taints: tuple[Taint, ...], path: Path) -> FieldErrors:
 
 
 def _validate_annotations(annotations: Mapping[str, str]) -> FieldErrors:
-    """Taints and avoided pods as old clients wrote them."""
+    """Validate the legacy annotations for taints and avoided pods."""
     errors: FieldErrors = []
     if text := annotations.get(_TAINTS):
         if problem := read_error(text.encode(errors="replace"), "[]core.Taint", list):
@@ -138,7 +138,7 @@ def _validate_cidrs(cidrs: tuple[str, ...]) -> FieldErrors:
 
 
 def _validate_changes(new: Node, old: Node) -> FieldErrors:
-    """What holds for every update, of the node or of its status."""
+    """Validate every update, of the node or of its status."""
     errors = _validate_annotations(new.metadata.annotations) + _validate_resources(new)
     errors += _validate_features(new.status.declared_features)
     for index, address in enumerate(new.status.addresses):
@@ -158,7 +158,7 @@ def _validate_changes(new: Node, old: Node) -> FieldErrors:
 
 
 def _validate_configuration(node: Node) -> FieldErrors:
-    """Where the node agent once took its configuration from."""
+    """Validate the deprecated configuration source of the kubelet."""
     errors: FieldErrors = []
     if node.spec.config_source is not None:
         errors += _validate_source(node.spec.config_source, _SPEC.child("configSource"), in_status=False)

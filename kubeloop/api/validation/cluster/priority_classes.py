@@ -1,4 +1,4 @@
-"""Rules of priority classes."""
+"""Validation of priority classes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _validate_class(obj: PriorityClass) -> FieldErrors:
 
 
 def _system_class_problem(obj: PriorityClass) -> str:
-    """Why it is none of the classes that the server makes for itself."""
+    """Return the reason why a class is none of the predefined system classes."""
     name = obj.metadata.name
     value = _SYSTEM_VALUES.get(name)
     if value is None:

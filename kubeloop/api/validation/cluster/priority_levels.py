@@ -1,4 +1,4 @@
-"""Rules of priority levels: how many requests run, and what happens to the rest."""
+"""Validation of PriorityLevelConfigurations: seats, and the handling of excess requests."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _validate_spec(spec: flowcontrol_v1.PriorityLevelConfigurationSpec, name: st
 
 
 def _validate_fixed(spec: flowcontrol_v1.PriorityLevelConfigurationSpec, name: str) -> FieldErrors:
-    """Two levels have to be as the server knows them; how much the exempt one lends is the cluster's choice."""
+    """Validate the two mandatory levels, which have fixed specs except for how the exempt one lends seats."""
     if name == "exempt" and msgspec.structs.replace(spec, exempt=None) != _EXEMPT:
         detail = f"spec of '{name}' except the 'spec.exempt' field must equal the fixed value"
     elif name == "catch-all" and spec != _CATCH_ALL:

@@ -1,4 +1,4 @@
-"""Rules of ResourceQuotas."""
+"""Validation of ResourceQuotas."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kubeloop.api.validation.shared.scalars import IMMUTABLE
 _SPEC: Final = Path("spec")
 _STATUS: Final = Path("status")
 _PODS: Final = frozenset(("pods", "cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"))
-# Which resources can be counted within each scope.
+# Resources that can be counted within each scope.
 _SCOPES: Final = {
     "Terminating": _PODS,
     "NotTerminating": _PODS,
@@ -49,7 +49,7 @@ def _validate_amounts(amounts: Mapping[str, str], path: Path) -> FieldErrors:
 
 
 def _is_misplaced(scope: str, hard: Mapping[str, str]) -> bool:
-    """Whether a scope limits something that it can't count."""
+    """Return True if a scope is combined with a resource that it can't limit."""
     allowed = _SCOPES.get(scope)
     return allowed is not None and any(is_standard_quota_resource(name) and name not in allowed for name in hard)
 

@@ -1,4 +1,4 @@
-"""Rules of roles and of the bindings that hand them out."""
+"""Validation of Roles and role bindings."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _validate_rules(rules: tuple[rbac_v1.PolicyRule, ...], namespaced: bool) -> 
 
 
 def _validate_scope(rule: rbac_v1.PolicyRule, namespaced: bool, path: Path) -> FieldErrors:
-    """A rule is about resources or about other URLs."""
+    """Validate that a rule concerns either resources or non-resource URLs."""
     errors: FieldErrors = []
     urls = rule.non_resource_urls
     if urls:
@@ -68,7 +68,7 @@ def _cluster_role_errors(obj: rbac_v1.ClusterRole, any_values: bool) -> FieldErr
     for index, selector in enumerate(obj.aggregation_rule.cluster_role_selectors):
         at = _SELECTORS.index(index)
         errors += validate_label_selector(selector, at, any_values)
-        # Such a selector can't be compiled, whatever of it is tolerated.
+        # Such a selector can't be compiled, even if its values are tolerated.
         if validate_label_selector(selector, at):
             errors.append(invalid(at, None, "invalid label selector."))
     return errors

@@ -1,4 +1,4 @@
-"""Rules of runtime classes."""
+"""Validation of runtime classes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kubeloop.api.validation.shared.scalars import dns_label
 def _validate_class(obj: node_v1.RuntimeClass) -> FieldErrors:
     errors = generated(dns_label(obj.handler, Path("handler")) if obj.handler else [required(Path("handler"))])
     if obj.overhead is not None:
-        # What a sandbox costs follows the rules of a container's limits, and upstream's errors say so.
+        # Overhead follows the rules of a container's limits, as upstream's errors show.
         limits = core_v1.ResourceRequirements(limits=obj.overhead.pod_fixed)
         errors += validate_requirements(limits, frozenset(), Path("overhead"))
     if obj.scheduling is not None:

@@ -1,4 +1,4 @@
-"""Rules of storage version migrations."""
+"""Validation of storage version migrations."""
 
 from __future__ import annotations
 

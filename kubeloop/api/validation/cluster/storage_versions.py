@@ -1,4 +1,4 @@
-"""Rules of storage versions: what each API server says of the versions in which it reads, writes and serves."""
+"""Validation of StorageVersions: the versions in which each API server encodes, decodes and serves."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _validate_conditions(status: StorageVersionStatus) -> FieldErrors:
 
 
 def _version(value: str, path: Path) -> FieldErrors:
-    """A version, with or without its group."""
+    """Validate a version, with or without its group."""
     messages = _version_messages(value)
     return [invalid(path, value, ",".join(messages))] if messages else []
 

@@ -1,4 +1,4 @@
-"""Rules of a device claim's status: what was allocated, who uses it, what drivers tell about it."""
+"""Validation of a ResourceClaim's status: allocation, consumers and device status."""
 
 from __future__ import annotations
 
@@ -51,6 +51,7 @@ _DeviceKey = tuple[str, str, str, str]
 
 
 def validate_claim_status(new: resource_v1.ResourceClaim, old: resource_v1.ResourceClaim) -> FieldErrors:
+    """Validate an update of a ResourceClaim's status."""
     errors = _validate_consumers(new, old)
     allocation, before = new.status.allocation, old.status.allocation
     errors += _validate_devices(new)

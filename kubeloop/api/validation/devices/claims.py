@@ -1,4 +1,4 @@
-"""Rules of what device claims, their templates and device classes ask for. Expressions are not compiled here."""
+"""Validation of ResourceClaims, their templates and DeviceClasses, including their selectors' expressions."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _validate_selector(selector: resource_v1.DeviceSelector, path: Path) -> Fiel
     text, at = selector.cel.expression, path.child("cel", "expression")
     if byte_length(text) > _MAX_EXPRESSION:
         return [too_long(at, _MAX_EXPRESSION)]
-    from kubeloop.api.expressions.devices import device_selector  # few servers have to read any
+    from kubeloop.api.expressions.devices import device_selector  # rarely used
 
     found = device_selector(text)
     return [invalid(at, text, found)] if isinstance(found, str) else []

@@ -1,4 +1,4 @@
-"""Rules of what device claims, classes, slices and taint rules are made of: names, taints, tolerations, conditions."""
+"""Validation of the parts of claims, classes, slices and taint rules: names, taints, tolerations, conditions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _CONDITIONS_MAX: Final = 4
 
 
 def validate_items(items: Sequence[T], check: Callable[[T, Path], FieldErrors], path: Path, limit: int) -> FieldErrors:
-    """A list of limited length; one that is longer is not looked into."""
+    """Validate a list of limited length; the items of a longer list are not checked."""
     if len(items) > limit:
         return [too_many(path, len(items), limit)]
     errors: FieldErrors = []
@@ -50,7 +50,7 @@ def validate_items(items: Sequence[T], check: Callable[[T, Path], FieldErrors], 
 
 
 def repeated(items: Sequence[T], key: Callable[[T], Hashable], path: Path, shown: Callable[[T], Any]) -> FieldErrors:
-    """Items whose key was there before."""
+    """Return the errors for items whose key occurred before."""
     errors: FieldErrors = []
     seen: set[Hashable] = set()
     for index, item in enumerate(items):
@@ -61,7 +61,7 @@ def repeated(items: Sequence[T], key: Callable[[T], Hashable], path: Path, shown
 
 
 def validate_driver(name: str, path: Path) -> FieldErrors:
-    """A driver's name in the words of upstream's generated rules."""
+    """Validate a driver's name with the messages of upstream's generated rules."""
     if not name:
         return [required(path)]
     errors: FieldErrors = [too_long_characters(path, _DRIVER_MAX)] if len(name) > _DRIVER_MAX else []
@@ -69,6 +69,7 @@ def validate_driver(name: str, path: Path) -> FieldErrors:
 
 
 def validate_pool_name(name: str, path: Path) -> FieldErrors:
+    """Validate the name of a device pool: DNS subdomains separated by slashes."""
     if not name:
         return [required(path)]
     errors: FieldErrors = [too_long(path, _POOL_NAME_MAX)] if byte_length(name) > _POOL_NAME_MAX else []
@@ -78,7 +79,7 @@ def validate_pool_name(name: str, path: Path) -> FieldErrors:
 
 
 def validate_attribute_name(name: str, path: Path) -> FieldErrors:
-    """An identifier, with or without a domain before it."""
+    """Validate a device attribute's name: an identifier with an optional domain prefix."""
     domain, slash, identifier = name.partition("/")
     if not slash:
         return _validate_identifier(name, path)
@@ -91,6 +92,7 @@ def validate_attribute_name(name: str, path: Path) -> FieldErrors:
 
 
 def validate_full_attribute_name(name: str, path: Path) -> FieldErrors:
+    """Validate a device attribute's name with its domain prefix."""
     errors = validate_attribute_name(name, path)
     if "/" not in name:
         detail = "a fully qualified name must be a domain and a name separated by a slash"
@@ -104,6 +106,7 @@ def _validate_identifier(name: str, path: Path) -> FieldErrors:
 
 
 def validate_taint(taint: resource_v1.DeviceTaint, path: Path, old_effect: str | None = None) -> FieldErrors:
+    """Validate a device taint; `old_effect` is kept without a check."""
     errors = qualified_name(taint.key, path.child("key"))
     errors += violations(check_label_value, taint.value, path.child("value"))
     if taint.effect == old_effect:
@@ -112,6 +115,7 @@ def validate_taint(taint: resource_v1.DeviceTaint, path: Path, old_effect: str |
 
 
 def validate_toleration(toleration: resource_v1.DeviceToleration, path: Path) -> FieldErrors:
+    """Validate a toleration of device taints."""
     errors: FieldErrors = []
     if toleration.key:
         errors += qualified_name(toleration.key, path.child("key"))
@@ -126,7 +130,7 @@ def validate_toleration(toleration: resource_v1.DeviceToleration, path: Path) ->
 
 
 def validate_binding_conditions(device: Any, path: Path) -> FieldErrors:
-    """What has to become true before a pod is bound, and what tells that it never will; one needs the other."""
+    """Validate binding conditions and binding failure conditions; one requires the other."""
     wanted, failures = device.binding_conditions, device.binding_failure_conditions
     errors: FieldErrors = []
     for name, conditions in (("bindingConditions", wanted), ("bindingFailureConditions", failures)):
@@ -146,7 +150,7 @@ def validate_binding_conditions(device: Any, path: Path) -> FieldErrors:
 
 
 def validate_json_object(raw: msgspec.Raw, limit: int, path: Path) -> FieldErrors:
-    """Parameters that only a driver understands; all we ask is that they are an object."""
+    """Validate a driver's opaque parameters: a JSON object of limited size."""
     data = bytes(raw)
     if not data or data == b"null":
         return [required(path)]

@@ -1,4 +1,4 @@
-"""Rules of questions about the state of device pools, and of the answers."""
+"""Validation of ResourcePoolStatusRequests and their status."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _validate_update(new: ResourcePoolStatusRequest, old: ResourcePoolStatusRequ
 
 
 def _validate_status(new: ResourcePoolStatusRequest, old: ResourcePoolStatusRequest) -> FieldErrors:
-    """A question that was answered stays so."""
+    """Validate that a completed status does not change."""
     if old.status is not None:
         if means_the_same(new.status, old.status):
             return []

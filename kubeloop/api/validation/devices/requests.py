@@ -1,4 +1,4 @@
-"""References to the requests of a device claim, by which constraints, configuration and results name them."""
+"""References to the requests of a ResourceClaim, used in constraints, configuration and results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MAX_ITEMS: Final = 32
 
 
 class RequestNames:
-    """The requests of a claim, and the alternatives of each."""
+    """Names of a claim's requests, and of the subrequests of each."""
 
     def __init__(self, claim: DeviceClaim) -> None:
         self._known: set[str] = set()
@@ -25,11 +25,12 @@ class RequestNames:
             self._known.update(f"{request.name}/{one.name}" for one in request.first_available)
 
     def validate(self, names: tuple[str, ...], path: Path) -> FieldErrors:
-        """A list of references, each once."""
+        """Validate a list of unique references."""
         errors = validate_items(names, self.validate_one, path, _MAX_ITEMS)
         return errors if len(names) > _MAX_ITEMS else errors + repeated(names, str, path, str)
 
     def validate_one(self, name: str, path: Path) -> FieldErrors:
+        """Validate a reference to a request or subrequest."""
         segments = name.split("/")
         if len(segments) > 2:
             return [invalid(path, name, _UNKNOWN)]

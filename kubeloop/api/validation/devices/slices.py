@@ -1,4 +1,4 @@
-"""Rules of resource slices: the devices that a driver offers, and where."""
+"""Validation of ResourceSlices: the devices of a driver and the nodes that can use them."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ def _validate_version(version: str, path: Path) -> FieldErrors:
 
 
 def _validate_capacity(device: resource_v1.Device, path: Path) -> FieldErrors:
-    """How requests may share a capacity matters only where a device is allocated more than once."""
+    """Validate capacities; a request policy requires that a device allows multiple allocations."""
     errors: FieldErrors = []
     for name, capacity in device.capacity.items():
         errors += validate_attribute_name(name, path)

@@ -1,4 +1,4 @@
-"""Rules of device taint rules."""
+"""Validation of DeviceTaintRules."""
 
 from __future__ import annotations
 

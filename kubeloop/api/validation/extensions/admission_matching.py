@@ -1,4 +1,4 @@
-"""Rules for which requests webhooks and admission policies are about. Expressions are not compiled here."""
+"""Validation of the request matching of webhooks and admission policies."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Rule = admission_v1.RuleWithOperations | admission_v1.NamedRuleWithOperations
 
 
 def validate_rule(rule: Rule, path: Path) -> FieldErrors:
-    """Operations on resources; a star says it all."""
+    """Validate the operations and resources of a rule; a star must be alone."""
     operations, at = rule.operations, path.child("operations")
     errors = _validate_list(operations, "operations", at)
     for index, operation in enumerate(operations):
@@ -60,7 +60,7 @@ def _validate_list(values: tuple[str, ...], what: str, path: Path) -> FieldError
 
 
 def _validate_resources(resources: tuple[str, ...], path: Path) -> FieldErrors:
-    """Resources and subresources such as `pods`, `pods/log`, `pods/*`, `*/scale`, `*` and `*/*`."""
+    """Validate resources and subresources such as `pods`, `pods/log`, `pods/*`, `*/scale`, `*` and `*/*`."""
     errors: FieldErrors = [] if resources else [required(path)]
     whole: set[str] = set()  # resources named with all their subresources
     everywhere: set[str] = set()  # subresources named for all resources
@@ -92,6 +92,7 @@ def _validate_resources(resources: tuple[str, ...], path: Path) -> FieldErrors:
 def validate_match_conditions(
     conditions: tuple[admission_v1.MatchCondition, ...], path: Path, has_params: bool = False
 ) -> FieldErrors:
+    """Validate match conditions and their expressions."""
     errors: FieldErrors = []
     if len(conditions) > _MAX_CONDITIONS:
         errors.append(too_many(path, len(conditions), _MAX_CONDITIONS))
@@ -114,14 +115,15 @@ def validate_match_conditions(
 
 
 def _expression_problems(text: str, path: Path, has_params: bool) -> FieldErrors:
-    """What is wrong with an expression that may speak of no variables of a policy."""
-    from kubeloop.api.expressions.admission import TRUTH, Scope, expression_of  # few ever write expressions
+    """Validate an expression that has no access to a policy's variables."""
+    from kubeloop.api.expressions.admission import TRUTH, Scope, expression_of  # rarely used
 
     problem = expression_of(text, Scope(params=has_params), TRUTH).problem
     return [invalid(path, text, problem)] if problem else []
 
 
 def validate_match_resources(match: admission_v1.MatchResources | None, path: Path) -> FieldErrors:
+    """Validate matchConstraints or matchResources."""
     if match is None:
         return []
     errors: FieldErrors = []
@@ -153,6 +155,7 @@ def _validate_named_rule(rule: admission_v1.NamedRuleWithOperations, path: Path)
 
 
 def validate_param_kind(kind: admission_v1.ParamKind, path: Path) -> FieldErrors:
+    """Validate a policy's paramKind."""
     errors = _validate_api_version(kind.api_version, path.child("apiVersion"))
     if not kind.kind:
         errors.append(required(path.child("kind")))
@@ -179,6 +182,7 @@ def _validate_api_version(text: str, path: Path) -> FieldErrors:
 
 
 def validate_param_ref(ref: admission_v1.ParamRef | None, path: Path) -> FieldErrors:
+    """Validate a binding's paramRef."""
     if ref is None:
         return []
     errors: FieldErrors = []

@@ -1,4 +1,4 @@
-"""Rules of admission policies and their bindings."""
+"""Validation of admission policies and their bindings."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ Binding = admission_v1.ValidatingAdmissionPolicyBinding | admission_v1.MutatingA
 
 
 def _validate_frame(obj: Policy, old: Policy | None, expressions: PolicyExpressions) -> FieldErrors:
-    """What both kinds of policies have: when they apply, and what happens when they fail."""
+    """Validate the fields that both kinds of policies have: matching, parameters and failure policy."""
     spec = obj.spec
     errors: FieldErrors = []
     if spec.failure_policy is None:
@@ -117,7 +117,7 @@ def _validate_validating(
 
 
 def _expressions_of(params: admission_v1.ParamKind | None, *, has_variables: bool) -> PolicyExpressions:
-    from kubeloop.api.expressions.admission import PolicyExpressions  # few ever write policies
+    from kubeloop.api.expressions.admission import PolicyExpressions  # rarely used
 
     return PolicyExpressions(has_params=params is not None, has_variables=has_variables)
 
@@ -195,7 +195,7 @@ def _validate_mutating(
 
 
 def _validate_mutable(match: admission_v1.MatchResources | None, path: Path) -> FieldErrors:
-    """What is deleted can't be changed on the way."""
+    """Validate that no rule matches deletions, which can't be mutated."""
     rules = match.resource_rules if match is not None else ()
     at = path.child("resourceRules", "operations")
     return [

@@ -1,4 +1,4 @@
-"""Rules of API services: which group and version they serve, and from where."""
+"""Validation of APIServices: their group, version and service."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _validate_api_service(obj: APIService) -> FieldErrors:
 
 
 def _validate_local(obj: APIService) -> FieldErrors:
-    """Served by this server itself, so there is nobody to distrust."""
+    """Validate an APIService of this server itself, which has no TLS options."""
     errors: FieldErrors = []
     if obj.spec.ca_bundle:
         shown = f"{len(obj.spec.ca_bundle)} bytes"

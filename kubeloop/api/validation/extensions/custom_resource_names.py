@@ -1,4 +1,4 @@
-"""Rules of the names that a custom resource is served, listed and abbreviated by."""
+"""Validation of the names of a custom resource: plural, singular, kinds, short names, categories."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from kubeloop.api.meta.name_rules import check_dns1035_label
 
 
 def validate_names(names: CustomResourceDefinitionNames, path: Path) -> FieldErrors:
+    """Validate the names of a custom resource."""
     errors: FieldErrors = []
     for field, value in (("plural", names.plural), ("singular", names.singular)):
         if value:

@@ -1,4 +1,4 @@
-"""Rules of the schemas of custom resource definitions, and of the fields that objects can be selected by."""
+"""Validation of the schemas and selectable fields of CustomResourceDefinitions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _IMPLIED: Final = {"metadata": {"type": "object", "additionalProperties": {}}}
 
 
 def validate_schemas(versions: tuple[CustomResourceDefinitionVersion, ...]) -> FieldErrors:
-    """Schemas that all versions share stand above them, as upstream has it."""
+    """Validate schemas; errors of a schema that all versions share are reported above the versions, as upstream."""
     schemas = [_schema_of(version) for version in versions]
     errors: FieldErrors = []
     shared = all(one == schemas[0] for one in schemas)

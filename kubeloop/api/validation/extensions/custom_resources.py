@@ -1,6 +1,6 @@
-"""Rules of custom resource definitions, apart from their schemas: names, versions, conversion, columns, scale.
+"""Validation of CustomResourceDefinitions without schemas: names, versions, conversion, columns, scale.
 
-Upstream turns what all versions have in common into one part above them before it looks, so errors of a definition
+Upstream moves fields that all versions share above the versions before it validates, so errors of a definition
 with one version are found at `spec.subresources` and not below `spec.versions`.
 """
 
@@ -132,7 +132,7 @@ def _warning_problems(version: Version) -> list[str]:
 
 
 def _validate_shared_parts(versions: tuple[Version, ...]) -> FieldErrors:
-    """Columns and subresources, which stand above the versions where all versions agree on them."""
+    """Validate columns and subresources, which are reported above the versions if all versions agree."""
     errors: FieldErrors = []
     columns = [version.additional_printer_columns for version in versions]
     scales = [version.subresources.scale if version.subresources else None for version in versions]
@@ -187,7 +187,7 @@ def _validate_scale(scale: apiextensions_v1.CustomResourceSubresourceScale, path
 
 
 def _shown(versions: tuple[Version, ...]) -> object:
-    """Versions as upstream shows them, without what stands above them."""
+    """Return versions as upstream shows them, without the shared fields."""
     nothing = {"Schema": None, "Subresources": None, "AdditionalPrinterColumns": None, "SelectableFields": None}
     shown = [
         ordered({
@@ -242,7 +242,7 @@ def _validate_review_versions(versions: tuple[str, ...], any_version: bool, path
 
 
 def _validate_stored(obj: Definition) -> FieldErrors:
-    """Data may lie in every version that ever was the storage version, so none of them can go unnoticed."""
+    """Validate status.storedVersions: each must be a version in the spec, because data may be stored in it."""
     stored = obj.status.stored_versions or ()
     if not stored:
         return [invalid(_STORED, None, "must have at least one stored version")]
@@ -263,7 +263,7 @@ def _validate_stored(obj: Definition) -> FieldErrors:
 
 
 def _validate_approval(obj: Definition) -> FieldErrors:
-    """Groups of the Kubernetes community are only for definitions that it reviewed, or that say they weren't."""
+    """Validate the approval annotation that groups of the Kubernetes community require."""
     group = obj.spec.group
     if not f".{group}".endswith((".k8s.io", ".kubernetes.io")):
         return []

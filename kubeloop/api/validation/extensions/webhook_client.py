@@ -1,4 +1,4 @@
-"""Rules for how the server reaches a webhook: by URL or through a service."""
+"""Validation of a webhook's client configuration: a URL or a service."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FORM: Final = "; desired format: https://host[/path]"
 
 
 def validate_client_config(config: Any, path: Path) -> FieldErrors:
-    """A config with `url` and `service`, exactly one of which is set."""
+    """Validate that exactly one of `url` and `service` is set, and that it is valid."""
     if (config.url is None) == (config.service is None):
         return [required(path, "exactly one of url or service is required")]
     if config.url is not None:
@@ -40,7 +40,7 @@ def _validate_url(url: str, path: Path) -> FieldErrors:
 
 
 def _parse(url: str) -> tuple[SplitResult | None, str]:
-    """A URL in its parts, or why it has none; Python's parser forgives more than Go's."""
+    """Parse a URL and return it, or the reason for failure; Python's parser is more lenient than Go's."""
     if any(ord(char) < 0x20 or char == "\x7f" for char in url):
         return None, "net/url: invalid control character in URL"
     if url.startswith(":"):
@@ -59,7 +59,7 @@ def _parse(url: str) -> tuple[SplitResult | None, str]:
 
 def _validate_service(service: Any, path: Path) -> FieldErrors:
     errors: FieldErrors = []
-    # Upstream takes the two for each other, so what is missing is reported at the other one.
+    # Upstream confuses the two, so a missing field is reported at the other one.
     if not service.namespace:
         errors.append(required(path.child("name")))
     if not service.name:

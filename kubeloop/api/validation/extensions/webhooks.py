@@ -1,4 +1,4 @@
-"""Rules of webhook configurations."""
+"""Validation of webhook configurations."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _REINVOCATION: Final = frozenset(("IfNeeded", "Never"))
 
 @dataclass(frozen=True)
 class _Leniency:
-    """What an update may keep because the configuration has it already."""
+    """Violations that an update may keep because the stored configuration has them."""
 
     side_effects: bool = False
     unknown_review_versions: bool = False

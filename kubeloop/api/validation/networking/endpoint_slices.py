@@ -1,4 +1,4 @@
-"""Rules of endpoint slices: addresses of one family, ports, hints."""
+"""Validation of EndpointSlices: addresses of one family, ports, hints."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _validate_create(obj: discovery_v1.EndpointSlice) -> FieldErrors:
 
 def _validate_update(new: discovery_v1.EndpointSlice, old: discovery_v1.EndpointSlice) -> FieldErrors:
     errors = _validate_frame(new)
-    # Endpoints that were good enough once are looked at again only when they change.
+    # Stored endpoints are validated again only when they change.
     if new.endpoints != old.endpoints:
         errors += _validate_endpoints(new)
     return generated_last(errors + immutable(new.address_type, old.address_type, Path("addressType")))
@@ -138,7 +138,7 @@ def _validate_address(address: str, family: str, path: Path, all_addresses: Path
 
 
 def validate_endpoint_ip(text: str, address: IPv4Address | IPv6Address, path: Path) -> FieldErrors:
-    """An address where traffic could arrive from elsewhere."""
+    """Validate an address that is reachable from other machines."""
     return [invalid(path, text, message) for message in _unreachable(text, address)]
 
 

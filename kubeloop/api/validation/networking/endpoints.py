@@ -1,4 +1,4 @@
-"""Rules of Endpoints, and of the addresses that may stand behind a service."""
+"""Validation of Endpoints and their addresses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SUBSETS: Final = Path("subsets")
 
 
 def validate_endpoint_ip(value: str, path: Path) -> FieldErrors:
-    """An address that other machines can reach."""
+    """Validate an address that other machines can reach."""
     address = parse_ip(value)
     if address is None:
         return [invalid(path, value, "must be a valid IP address")]

@@ -1,4 +1,4 @@
-"""Rules of ingresses and their classes."""
+"""Validation of Ingresses and IngressClasses."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _NOT_AN_IP: Final = "must be a DNS name, not an IP address"
 
 @dataclass(frozen=True)
 class _Leniency:
-    """What an update may keep because the ingress has it already."""
+    """Violations that an update may keep because the stored ingress has them."""
 
     secret_names: bool = False
     wildcard_rules: bool = False

@@ -1,4 +1,4 @@
-"""Rules of network policies: ports, peers and address blocks."""
+"""Validation of NetworkPolicies: ports, peers and IP blocks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _POLICY_TYPES: Final = ("Ingress", "Egress")
 
 
 class _SpecCheck:
-    """One policy's spec; an update may keep networks and label values that today's rules refuse."""
+    """Validates one policy's spec; an update may keep CIDRs and label values that the current rules reject."""
 
     def __init__(self, old: networking_v1.NetworkPolicySpec | None) -> None:
         self.known_networks = frozenset(_networks(old)) if old else frozenset()

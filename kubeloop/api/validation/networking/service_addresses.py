@@ -1,4 +1,4 @@
-"""Rules of a Service's own addresses and their families, and of how those may change."""
+"""Validation of a Service's cluster IPs and IP families, and of their changes."""
 
 from __future__ import annotations
 
@@ -26,10 +26,12 @@ _FIXED: Final = "may not change once set"
 
 
 def is_headless(service: Service) -> bool:
+    """Return True if the service is headless."""
     return service.spec.cluster_ips == ("None",)
 
 
 def validate_addresses(service: Service, old: Service | None) -> FieldErrors:
+    """Validate the cluster IPs and IP families of a service."""
     spec = service.spec
     if spec.type == "ExternalName":
         return []
@@ -51,7 +53,7 @@ def validate_addresses(service: Service, old: Service | None) -> FieldErrors:
     errors += wrong
     if len(spec.cluster_ips) > 2:
         errors.append(invalid(_IPS, spec.cluster_ips, "may only hold up to 2 values"))
-    # With addresses that are none, what follows would only confuse.
+    # With malformed addresses, further errors would only confuse.
     return errors if wrong else errors + _validate_families(service)
 
 
@@ -87,7 +89,7 @@ def _version(address: str) -> int:
 
 
 def validate_address_changes(new: Service, old: Service) -> FieldErrors:
-    """A second address or family may come and go; the first one stays."""
+    """Validate changes of cluster IPs and families: the secondary may come and go, the primary is fixed."""
     if "ExternalName" in (new.spec.type, old.spec.type):
         return []
     headless = is_headless(new), is_headless(old)

@@ -1,4 +1,4 @@
-"""Rules of the addresses that services take, and of the networks these come from."""
+"""Validation of IPAddresses and ServiceCIDRs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _validate_range(obj: networking_v1.ServiceCIDR) -> FieldErrors:
 
 
 def _validate_range_update(new: networking_v1.ServiceCIDR, old: networking_v1.ServiceCIDR) -> FieldErrors:
-    """A second network may be added, so that a single-stack range becomes a dual-stack one; nothing else changes."""
+    """Validate that an update at most adds a second CIDR, from single-stack to dual-stack."""
     after, before = new.spec.cidrs, old.spec.cidrs
     if len(after) == len(before):
         pairs = enumerate(zip(after, before, strict=True))

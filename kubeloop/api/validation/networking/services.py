@@ -1,4 +1,4 @@
-"""Rules of Services: their types, ports and traffic. Addresses and families have a module of their own."""
+"""Validation of Services: types, ports and traffic. See `service_addresses` for cluster IPs and families."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _validate_service(service: Service, old: Service | None) -> FieldErrors:
 
 
 def _validate_topology_annotations(service: Service) -> FieldErrors:
-    """Two names of one setting."""
+    """Validate that the old and the new annotation for topology agree."""
     annotations = service.metadata.annotations
     if _HINTS in annotations and _MODE in annotations and annotations[_HINTS] != annotations[_MODE]:
         detail = f"must match annotations[{_HINTS}] when both are specified"
@@ -170,7 +170,7 @@ def _validate_unique_ports(ports: tuple[ServicePort, ...], kind: str) -> FieldEr
 
 
 def _validate_source_ranges(service: Service, old: Service | None) -> FieldErrors:
-    """From where a load balancer takes traffic; an annotation says it where the field doesn't."""
+    """Validate a load balancer's source ranges, from the field or else the annotation."""
     spec, annotations = service.spec, service.metadata.annotations
     errors: FieldErrors = []
     balanced = spec.type == "LoadBalancer"

@@ -1,1 +1,5 @@
-"""TODO: pods."""
+"""Validation of pods and pod templates.
+
+pod ──▶ spec ──▶ containers (env, mounts, handlers, compute_resources, security), volumes, scheduling, windows
+ └─▶ status, resize, annotations, gated_pods; workloads use templates
+"""

@@ -1,4 +1,4 @@
-"""Rules of the annotations that mean something for a pod: mirror pods, security profiles, deletion cost."""
+"""Validation of a pod's well-known annotations: mirror pods, security profiles, deletion cost."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ _SECCOMP_NAMES: Final = ("runtime/default", "docker/default", "unconfined")
 
 
 def _matters(annotations: Mapping[str, str]) -> bool:
-    """Whether any annotation means something here; nearly no pod has one that does."""
+    """Return True if any annotation is subject to validation; nearly no pod has one."""
     return any(key in _SPECIAL or key.startswith(_PROFILES) for key in annotations)
 
 
 def validate_pod_annotations(annotations: Mapping[str, str], spec: PodSpec, path: Path) -> FieldErrors:
+    """Validate the well-known annotations of a pod or template."""
     if not annotations or not _matters(annotations):
         return []
     errors: FieldErrors = []
@@ -83,7 +84,7 @@ def _validate_app_armor_name(key: str, value: str, spec: PodSpec, path: Path) ->
 
 
 def validate_profiles_match(meta: ObjectMeta, spec: PodSpec, path: Path) -> FieldErrors:
-    """Security profiles that are given both as annotation and as field must be the same."""
+    """Validate that security profiles given both as annotation and as field are equal."""
     if not _matters(meta.annotations):
         return []
     errors: FieldErrors = []
@@ -128,6 +129,7 @@ def _match(
 
 
 def validate_annotation_changes(new: Pod, old: Pod, path: Path) -> FieldErrors:
+    """Validate changes of a pod's annotations."""
     errors: FieldErrors = []
     before, after = old.metadata.annotations, new.metadata.annotations
     for key, value in before.items():

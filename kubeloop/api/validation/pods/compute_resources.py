@@ -1,4 +1,4 @@
-"""Rules of compute resources: names, amounts, requests against limits, and claims of devices."""
+"""Validation of compute resources: names, quantities, requests against limits, and device claims."""
 
 from __future__ import annotations
 
@@ -46,30 +46,34 @@ NameRule = Callable[[str, Path], FieldErrors]
 
 @lru_cache(1024)
 def is_extended(name: str) -> bool:
-    """A resource that somebody else than Kubernetes defines."""
+    """Return True for an extended resource, which is not defined by Kubernetes."""
     if is_native(name) or name.startswith(_REQUESTS):
         return False
     return not check_qualified_name(_REQUESTS + name)
 
 
 def is_native(name: str) -> bool:
+    """Return True for a resource of Kubernetes itself."""
     return "/" not in name or _NATIVE_DOMAIN in name
 
 
 def is_overcommittable(name: str) -> bool:
+    """Return True if limits of a resource may exceed its requests."""
     return is_native(name) and not name.startswith(HUGE_PAGES)
 
 
 def is_counted(name: str) -> bool:
-    """Whether only whole numbers of it make sense."""
+    """Return True if a resource is only available in whole units."""
     return name in _COUNTED or is_extended(name)
 
 
 def is_standard_quota_resource(name: str) -> bool:
+    """Return True for a resource that quotas know by name."""
     return name in QUOTA_RESOURCES or name.startswith((HUGE_PAGES, _REQUESTS + HUGE_PAGES))
 
 
 def validate_resource_name(name: str, path: Path) -> FieldErrors:
+    """Validate a resource name."""
     if errors := [invalid(path, name, message) for message in check_qualified_name(name)]:
         return errors
     if "/" in name or name in _STANDARD or name.startswith((HUGE_PAGES, _REQUESTS + HUGE_PAGES)):
@@ -78,6 +82,7 @@ def validate_resource_name(name: str, path: Path) -> FieldErrors:
 
 
 def validate_container_resource_name(name: str, path: Path) -> FieldErrors:
+    """Validate the name of a resource that containers request."""
     if name in CONTAINER_RESOURCES:
         return []
     errors = validate_resource_name(name, path)
@@ -90,6 +95,7 @@ def validate_container_resource_name(name: str, path: Path) -> FieldErrors:
 
 
 def validate_pod_resource_name(name: str, path: Path) -> FieldErrors:
+    """Validate the name of a resource that is requested at pod level."""
     errors = validate_resource_name(name, path)
     if errors or name in _POD_LEVEL or name.startswith(HUGE_PAGES):
         return errors
@@ -98,13 +104,13 @@ def validate_pod_resource_name(name: str, path: Path) -> FieldErrors:
 
 @lru_cache(maxsize=4096)
 def is_sound(name: str, amount: str) -> bool:
-    """Whether nothing is wrong with so much of a resource. Nodes say the same amounts with every change."""
+    """Return True if a resource amount is valid. Cached: nodes report the same amounts with every change."""
     quantity = parse_quantity(amount)
     return quantity.sign() >= 0 and not (is_counted(name) and quantity.milli_value() % 1000)
 
 
 def validate_amount(name: str, amount: str, path: Path) -> FieldErrors:
-    """Not negative, and whole where parts make no sense."""
+    """Validate an amount: not negative, and whole for resources with whole units."""
     if is_sound(name, amount):
         return []
     quantity = parse_quantity(amount)
@@ -120,7 +126,7 @@ def validate_requirements(
     path: Path,
     name_rule: NameRule = validate_container_resource_name,
 ) -> FieldErrors:
-    """What a container or a pod may use."""
+    """Validate the resource requirements of a container or a pod."""
     limits, requests = resources.limits, resources.requests
     errors: FieldErrors = []
     usual = not resources.claims and _is_usual(limits) and _is_usual(requests)
@@ -140,7 +146,7 @@ def validate_requirements(
 
 
 def _is_usual(amounts: Mapping[str, str]) -> bool:
-    """Amounts of cpu and memory alone, which are simple to check and come again with every pod of a workload."""
+    """Return True for amounts of cpu and memory only, which are simple to check and worth caching."""
     if not amounts:
         return True
     return amounts.keys() <= _USUAL and max(map(len, amounts.values())) <= _AMOUNT_KEPT
@@ -156,6 +162,7 @@ def _are_fine(limits: tuple[tuple[str, str], ...], requests: tuple[tuple[str, st
 
 
 def validate_amounts(amounts: Mapping[str, str], path: Path, name_rule: NameRule) -> FieldErrors:
+    """Validate the names and amounts of requests or limits."""
     errors: FieldErrors = []
     for name, amount in amounts.items():
         at = path.key(name)
@@ -195,7 +202,7 @@ def _validate_against_limits(requests: Mapping[str, str], limits: Mapping[str, s
 
 
 def validate_claim_names(claims: tuple[ResourceClaim, ...], known: Set[str], path: Path) -> FieldErrors:
-    """Which of the pod's claims a container uses: each once, as a whole or by request."""
+    """Validate a container's claims: each claim of the pod once, as a whole or by request."""
     errors: FieldErrors = []
     seen: set[str] = set()
     for index, claim in enumerate(claims):

@@ -1,4 +1,4 @@
-"""Rules of containers: regular, init and ephemeral ones."""
+"""Validation of regular, init and ephemeral containers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _EPHEMERAL_FORBIDDEN: Final = (
 
 @dataclass(slots=True)
 class Surroundings:
-    """What of its pod a container's rules need to know."""
+    """Parts of the pod that the rules of its containers need."""
 
     spec: PodSpec
     volumes: Volumes
@@ -63,10 +63,12 @@ class Surroundings:
 
     @property
     def host_users(self) -> bool:
+        """True if the pod uses the host's user namespace."""
         return self.spec.host_users is not False
 
 
 def validate_containers(around: Surroundings, path: Path) -> FieldErrors:
+    """Validate the regular containers of a pod."""
     containers = around.spec.containers
     if not containers:
         return [required(path)]
@@ -88,6 +90,7 @@ def validate_containers(around: Surroundings, path: Path) -> FieldErrors:
 
 
 def validate_init_containers(around: Surroundings, path: Path) -> FieldErrors:
+    """Validate the init containers of a pod."""
     errors: FieldErrors = []
     names = {container.name for container in around.spec.containers or ()}
     for index, container in enumerate(around.spec.init_containers):
@@ -99,7 +102,7 @@ def validate_init_containers(around: Surroundings, path: Path) -> FieldErrors:
             errors.append(duplicate(at.child("name"), container.name))
         elif container.name:
             names.add(container.name)
-        # One runs after the other, so only ports of the same one conflict. Upstream calls each the first.
+        # They run in sequence, so only ports of the same container conflict. Upstream calls each the first.
         errors += host_port_conflicts((container,), path)
         if container.restart_policy == "Always":
             grace = around.spec.termination_grace_period_seconds
@@ -112,7 +115,7 @@ def validate_init_containers(around: Surroundings, path: Path) -> FieldErrors:
 
 
 def _validate_one_shot(container: Container, path: Path) -> FieldErrors:
-    """What only makes sense for containers that keep running."""
+    """Validate that a non-restartable init container has no probes or lifecycle hooks."""
     errors: FieldErrors = []
     for name, value in (
         ("lifecycle", container.lifecycle),
@@ -131,6 +134,7 @@ def _validate_one_shot(container: Container, path: Path) -> FieldErrors:
 
 
 def validate_ephemeral_containers(around: Surroundings, path: Path) -> FieldErrors:
+    """Validate the ephemeral containers of a pod."""
     errors: FieldErrors = []
     spec = around.spec
     others = {container.name for container in (*(spec.containers or ()), *spec.init_containers)}
@@ -160,14 +164,14 @@ _NO_RESOURCES: Final = EphemeralContainer().resources
 
 
 def validate_image_text(container: Container | EphemeralContainer, path: Path) -> FieldErrors:
-    """Templates may hold images with spaces around them, pods may not."""
+    """Validate that an image has no surrounding space; templates may have it, pods may not."""
     if container.image == container.image.strip():
         return []
     return [invalid(path.child("image"), container.image, "must not have leading or trailing whitespace")]
 
 
 def _validate_any(container: Container | EphemeralContainer, around: Surroundings, path: Path) -> FieldErrors:
-    """What holds for containers of every type."""
+    """Validate the fields that containers of every type have."""
     errors: FieldErrors = []
     if not container.name:
         errors.append(required(path.child("name")))
@@ -227,6 +231,7 @@ def _validate_ports(ports: tuple[ContainerPort, ...], path: Path) -> FieldErrors
 
 
 def host_port_conflicts(containers: tuple[Container, ...], path: Path) -> FieldErrors:
+    """Return the errors for host ports that occur more than once."""
     errors: FieldErrors = []
     taken: set[str] = set()
     for index, container in enumerate(containers):

@@ -1,4 +1,4 @@
-"""Rules of references into a pod's own object: its fields and its containers' resources."""
+"""Validation of downward API references: fields of the pod and resources of its containers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ENV_FIELDS: Final = frozenset(
 VOLUME_FIELDS: Final = frozenset(
     ("metadata.name", "metadata.namespace", "metadata.labels", "metadata.annotations", "metadata.uid")
 )
-# What the API understands at all; where a field may be used is narrower.
+# Fields that the API supports at all; individual uses allow fewer.
 _KNOWN_FIELDS: Final = frozenset(
     ENV_FIELDS | VOLUME_FIELDS | {"spec.restartPolicy", "spec.schedulerName", "status.phase"}
 )
@@ -37,6 +37,7 @@ _SIZES: Final = ("1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "
 
 
 def validate_field_ref(ref: ObjectFieldSelector, allowed: frozenset[str], path: Path) -> FieldErrors:
+    """Validate a fieldRef."""
     if not ref.api_version:
         return [required(path.child("apiVersion"))]
     at = path.child("fieldPath")
@@ -61,7 +62,7 @@ def _unconvertible(ref: ObjectFieldSelector, path: Path, why: str) -> FieldError
 
 
 def split_subscript(field_path: str) -> tuple[str, str | None]:
-    """`metadata.labels['app']` is `metadata.labels` and `app`."""
+    """Split a subscript off a field path: `metadata.labels['app']` is `metadata.labels` and `app`."""
     base, bracket, rest = field_path.partition("['")
     if base and bracket and rest.endswith("']"):
         return base, rest[:-2]
@@ -69,6 +70,7 @@ def split_subscript(field_path: str) -> tuple[str, str | None]:
 
 
 def validate_resource_ref(ref: ResourceFieldSelector, path: Path, in_volume: bool) -> FieldErrors:
+    """Validate a resourceFieldRef."""
     errors: FieldErrors = []
     if in_volume and not ref.container_name:
         errors.append(required(path.child("containerName")))

@@ -1,4 +1,4 @@
-"""Rules of a container's environment."""
+"""Validation of a container's environment."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ _MORE_THAN_ONE: Final = "may not have more than one field specified at a time"
 
 
 def validate_env(variables: tuple[EnvVar, ...], path: Path) -> FieldErrors:
+    """Validate environment variables."""
     errors: FieldErrors = []
     for index, variable in enumerate(variables):
         if not variable.name:
@@ -64,7 +65,7 @@ def _validate_source(source: EnvVarSource, has_value: bool, path: Path) -> Field
 
 
 def _validate_key(ref: Any, path: Path) -> FieldErrors:
-    """A key of a secret or config map."""
+    """Validate a reference to a key of a Secret or ConfigMap."""
     errors = dns_subdomain(ref.name, path.child("name"))
     if not ref.key:
         return [*errors, required(path.child("key"))]
@@ -89,6 +90,7 @@ def _validate_file_key(ref: FileKeySelector, path: Path) -> FieldErrors:
 
 
 def validate_env_from(sources: tuple[EnvFromSource, ...], path: Path) -> FieldErrors:
+    """Validate sources of environment variables."""
     errors: FieldErrors = []
     for index, source in enumerate(sources):
         at = path.index(index)

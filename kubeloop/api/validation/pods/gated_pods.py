@@ -1,4 +1,4 @@
-"""What may be added to a pod that is not yet to be scheduled: narrower node selectors and affinity."""
+"""Validation of updates of a pod with scheduling gates: narrower node selectors and affinity."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def validate_selector_additions(new: Mapping[str, str], old: Mapping[str, str], path: Path) -> FieldErrors:
+    """Validate that a node selector only gains entries."""
     if all(new.get(key) == value for key, value in old.items()):
         return []
     return [invalid(path, new, "only additions to spec.nodeSelector are allowed (no mutations or deletions)")]
 
 
 def validate_affinity_additions(new: Affinity | None, old: Affinity | None, path: Path) -> FieldErrors:
+    """Validate that a required node affinity only becomes narrower."""
     before, after = _required_terms(old), _required_terms(new)
     at = path.child(_REQUIRED, "nodeSelectorTerms")
     if before and len(before) != len(after):

@@ -1,4 +1,4 @@
-"""Rules of what the node agent does to containers: probes, lifecycle hooks, stop signals."""
+"""Validation of probes, lifecycle hooks and stop signals."""
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ _SIGNALS: Final = {
 
 
 def validate_probes(container: Container, grace: int | None, path: Path) -> FieldErrors:
+    """Validate the probes of a container."""
     errors: FieldErrors = []
     if container.liveness_probe is not None:
         errors += _validate_single_success(container.liveness_probe, grace, path.child("livenessProbe"))
@@ -142,6 +143,7 @@ def _validate_grpc(grpc: GRPCAction, path: Path) -> FieldErrors:
 
 
 def validate_lifecycle(lifecycle: Lifecycle, grace: int | None, path: Path, os: PodOS | None) -> FieldErrors:
+    """Validate the lifecycle hooks and the stop signal of a container."""
     errors: FieldErrors = []
     for name, handler in (("postStart", lifecycle.post_start), ("preStop", lifecycle.pre_stop)):
         if handler is not None:

@@ -1,4 +1,4 @@
-"""Rules of how containers use volumes: mounted as folders, or given as raw devices."""
+"""Validation of volume mounts and volume devices of containers."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ _OPTIONS: Final = ("nodev", "noexec", "nosuid")
 
 
 def validate_mounts(container: Container | EphemeralContainer, volumes: Volumes, path: Path) -> FieldErrors:
+    """Validate the volume mounts of a container."""
     errors: FieldErrors = []
     device_names = {device.name for device in container.volume_devices}
     device_paths = {device.device_path for device in container.volume_devices}
@@ -101,6 +102,7 @@ def _validate_options(mount: VolumeMount, volumes: Volumes, path: Path) -> Field
 
 
 def validate_devices(container: Container | EphemeralContainer, volumes: Volumes, path: Path) -> FieldErrors:
+    """Validate the volume devices of a container."""
     errors: FieldErrors = []
     mount_names = {mount.name for mount in container.volume_mounts}
     mount_paths = {mount.mount_path for mount in container.volume_mounts}

@@ -1,4 +1,4 @@
-"""Rules of pods: what a new one may be, and the little that an existing one may change."""
+"""Validation of new pods, and of the few changes that an existing pod allows."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _FIXED_SPEC: Final = (
 
 
 def _validate_pod(pod: Pod) -> FieldErrors:
-    """What holds for pods at any time, beyond their metadata."""
+    """Validate a pod without its metadata, on create and on update."""
     spec = pod.spec
     errors = validate_pod_annotations(pod.metadata.annotations, spec, _ANNOTATIONS)
     errors += validate_pod_spec(spec, _SPEC, pod.metadata)
@@ -54,7 +54,7 @@ def _validate_pod(pod: Pod) -> FieldErrors:
 
 
 def _validate_no_tokens(spec: PodSpec) -> FieldErrors:
-    """Without an account there is nothing to make a token for."""
+    """Validate that a pod without a service account has no token volumes."""
     errors: FieldErrors = []
     for index, volume in enumerate(spec.volumes):
         sources = volume.projected.sources if volume.projected is not None else ()
@@ -76,9 +76,9 @@ def _validate_create(pod: Pod) -> FieldErrors:
 
 
 class _Likes:
-    """Pods that were found right. Those of one template come by the thousand: what equals a right one is right.
+    """Cache of valid pods: a pod that equals a valid one, as those of one template do, is valid.
 
-    Nothing but its spec and annotations decides about a pod, beyond the rules that hold for every object's metadata;
+    A pod's validity depends only on its spec and annotations, beyond the rules for every object's metadata;
     except where claims are made for its ephemeral volumes, which are named after the pod.
     """
 
@@ -96,7 +96,7 @@ class _Likes:
         self._known[self._family(pod)] = pod
 
     def _family(self, pod: Pod) -> tuple[str, str, str]:
-        """What is quickly asked of a pod, and mostly the same only within one template."""
+        """Return a cheap cache key of a pod, mostly equal only within one template."""
         if not (containers := pod.spec.containers):
             return "", "", ""
         return containers[0].name, containers[0].image, pod.metadata.labels.get("pod-template-hash", "")
@@ -117,7 +117,7 @@ def _validate_new(pod: Pod) -> FieldErrors:
 
 
 def _validate_update(new: Pod, old: Pod) -> FieldErrors:
-    if new.spec == old.spec:  # what was stored was found valid then
+    if new.spec == old.spec:  # the stored spec was valid
         if new.metadata.annotations == old.metadata.annotations:
             return []
         errors = validate_pod_annotations(new.metadata.annotations, new.spec, _ANNOTATIONS)
@@ -151,7 +151,7 @@ def _validate_images(containers: tuple[Container, ...], path: Path) -> FieldErro
 
 
 def _validate_deadline(new: int | None, old: int | None) -> tuple[FieldErrors, bool]:
-    """A deadline may come or come nearer; whether nothing else needs to be looked at."""
+    """Validate that a deadline is only added or shortened; also returns True if no further checks are needed."""
     path = _SPEC.child("activeDeadlineSeconds")
     if new is None:
         detail = "must not update from a positive integer to nil value"
@@ -182,7 +182,7 @@ def _validate_removed_gates(new: Pod, old: Pod) -> FieldErrors:
 
 
 def _validate_fixed_spec(new: PodSpec, old: PodSpec) -> FieldErrors:
-    """Everything but the few fields that were checked on their own must stay."""
+    """Validate that all fields are unchanged except the few that were checked separately."""
     errors: FieldErrors = []
     munged = replace(
         new,
@@ -209,7 +209,7 @@ def _with_old_images(new: tuple[Container, ...], old: tuple[Container, ...]) -> 
 
 
 def _with_old_nodes(new: Affinity | None, old: Affinity | None) -> Affinity | None:
-    """A gated pod's affinity to nodes may change, its affinity to pods may not."""
+    """Return the new affinity with the old node affinity: a gated pod may change only that."""
     nodes = old.node_affinity if old is not None else None
     if new is None:
         return old if nodes is None or old is None else Affinity(node_affinity=nodes)

@@ -1,4 +1,4 @@
-"""Rules of what volumes project into files: secrets, config maps, the downward API, tokens, certificates."""
+"""Validation of projected files: secrets, config maps, the downward API, tokens, certificates."""
 
 from __future__ import annotations
 
@@ -38,11 +38,12 @@ _SIGNER_MAX: Final = 253 + 1 + 253 + 1 + 63
 
 
 def user_id(user: int | None, path: Path) -> FieldErrors:
+    """Validate the user ID of a file's owner."""
     return [] if user is None else [invalid(path, user, message) for message in check_user_id(user)]
 
 
 def validate_keyed_files(source: Any, name: str, name_field: str, path: Path) -> FieldErrors:
-    """A secret or config map as files: its name, and which keys become which files."""
+    """Validate a Secret or ConfigMap volume: its name, and the keys that become files."""
     errors = [] if name else [required(path.child(name_field))]
     errors += file_mode(source.default_mode, path.child("defaultMode"))
     errors += user_id(source.default_user, path.child("defaultUser"))
@@ -61,6 +62,7 @@ def _key_to_path(item: core_v1.KeyToPath, path: Path) -> FieldErrors:
 
 
 def validate_downward_api(source: core_v1.DownwardAPIVolumeSource, path: Path) -> FieldErrors:
+    """Validate a downward API volume."""
     errors = file_mode(source.default_mode, path.child("defaultMode"))
     errors += user_id(source.default_user, path.child("defaultUser"))
     for file in source.items:
@@ -85,6 +87,7 @@ def _downward_file(file: core_v1.DownwardAPIVolumeFile, path: Path) -> FieldErro
 
 
 def validate_projected(source: core_v1.ProjectedVolumeSource, path: Path) -> FieldErrors:
+    """Validate a projected volume."""
     errors = file_mode(source.default_mode, path.child("defaultMode"))
     errors += user_id(source.default_user, path.child("defaultUser"))
     projection = _Projection(path)
@@ -94,7 +97,7 @@ def validate_projected(source: core_v1.ProjectedVolumeSource, path: Path) -> Fie
 
 
 class _Projection:
-    """Checks the sources of one volume, whose files may not overlap."""
+    """Validates the sources of one volume, whose files may not overlap."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -210,12 +213,12 @@ def _trust_bundle_choice(part: core_v1.ClusterTrustBundleProjection, path: Path)
 
 
 def check_trust_bundle_name(name: str) -> list[str]:
-    """The name of a bundle: behind the signer's, if it has one, with colons for slashes."""
+    """Validate the name of a ClusterTrustBundle, prefixed by its signer's name with colons for slashes."""
     return check_dns1123_subdomain(name.rpartition(":")[2])
 
 
 def validate_signer_name(name: str, path: Path) -> FieldErrors:
-    """A domain, a slash, and a dotted name."""
+    """Validate a signer's name: a domain, a slash, and a dotted name."""
     if not name:
         return [required(path)]
     segments = name.split("/")

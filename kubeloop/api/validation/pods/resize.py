@@ -1,4 +1,4 @@
-"""Rules of resizing a running pod: only cpu and memory of its containers, or of the pod itself, may change."""
+"""Validation of pod resize: only cpu and memory of its containers, or of the pod itself, may change."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FIXED_VOLUMES: Final = (
 
 
 def refusal(old: Pod) -> FieldErrors:
-    """Pods that can't be resized at all."""
+    """Return the error for a pod that can't be resized at all."""
     if MIRROR in old.metadata.annotations:
         return [forbidden(Path(""), "static pods cannot be resized")]
     if old.spec.os is not None and old.spec.os.name == "windows":
@@ -31,7 +31,7 @@ def refusal(old: Pod) -> FieldErrors:
 
 
 def validate_changes(new: Pod, old: Pod, has_errors: bool) -> FieldErrors:
-    """What changed beyond cpu and memory; the rest of the spec is compared only when nothing else is wrong."""
+    """Validate that only cpu and memory changed; the rest is compared only if nothing else is wrong."""
     errors: FieldErrors = []
     if (old.status.qos_class or qos_class_of(old.spec)) != qos_class_of(new.spec):
         detail = "Pod QOS Class may not change as a result of resizing"
@@ -59,7 +59,7 @@ def _has_resources(spec: PodSpec) -> bool:
 
 
 def _validate_pod_level(new: PodSpec, old: PodSpec) -> tuple[FieldErrors, PodSpec]:
-    """What is wrong with the pod's own resources, and the spec with its old cpu and memory."""
+    """Validate pod-level resources; also returns the spec with its old cpu and memory."""
     path = _SPEC.child("resources")
     if new.resources is None:
         return [forbidden(path, "pod-level resources cannot be removed")], new
@@ -82,7 +82,7 @@ def _masked(new: ResourceRequirements, old: ResourceRequirements) -> ResourceReq
 
 
 def _mask(new: Mapping[str, Quantity], old: Mapping[str, Quantity]) -> dict[str, Quantity]:
-    """The new amounts with the old ones of cpu and memory."""
+    """Return the new amounts with the old ones of cpu and memory."""
     kept = {name: amount for name, amount in new.items() if name not in ("cpu", "memory")}
     return kept | {name: old[name] for name in ("cpu", "memory") if name in old}
 

@@ -1,4 +1,4 @@
-"""Rules of the resources of a pod as a whole, against those of its containers."""
+"""Validation of pod-level resources against those of the containers."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ Amounts = dict[str, Quantity]
 
 
 def validate_pod_resources(spec: PodSpec, claims: Set[str], path: Path) -> FieldErrors:
+    """Validate pod-level resources."""
     resources = spec.resources
     if resources is None:
         return []
@@ -49,7 +50,7 @@ def _enough(given: Mapping[str, str], needed: Amounts, side: str, path: Path) ->
 
 
 def _aggregate(spec: PodSpec, side: str) -> Amounts:
-    """What all containers need at the moment when they need most: sidecars run beside everything after them."""
+    """Return the containers' peak demand: sidecars run beside every container after them."""
     total: Amounts = {}
     for container in spec.containers or ():
         _add(total, _amounts(container, side))

@@ -1,4 +1,4 @@
-"""Rules of where pods may run: node selectors, affinity, tolerations, topology spread."""
+"""Validation of scheduling constraints: node selectors, affinity, tolerations, topology spread."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ _ACTIONS: Final = ("DoNotSchedule", "ScheduleAnyway")
 
 
 def validate_affinity(affinity: core_v1.Affinity, path: Path) -> FieldErrors:
+    """Validate node and pod affinity."""
     errors: FieldErrors = []
     node = affinity.node_affinity
     if node is not None:
@@ -56,6 +57,7 @@ def _preferred_node(term: core_v1.PreferredSchedulingTerm, path: Path) -> FieldE
 
 
 def validate_node_selector(selector: core_v1.NodeSelector, path: Path) -> FieldErrors:
+    """Validate a node selector, which needs at least one term."""
     at = path.child("nodeSelectorTerms")
     if not selector.node_selector_terms:
         return [required(at, "must have at least one node selector term")]
@@ -66,6 +68,7 @@ def validate_node_selector(selector: core_v1.NodeSelector, path: Path) -> FieldE
 
 
 def validate_node_selector_term(term: core_v1.NodeSelectorTerm, path: Path, any_values: bool = False) -> FieldErrors:
+    """Validate a term of a node selector."""
     errors: FieldErrors = []
     for index, expression in enumerate(term.match_expressions):
         errors += _node_expression(expression, path.child("matchExpressions").index(index), any_values)
@@ -139,7 +142,7 @@ def _pod_affinity_term(term: core_v1.PodAffinityTerm, path: Path) -> FieldErrors
 def _label_keys(
     match: tuple[str, ...], mismatch: tuple[str, ...], selector: LabelSelector | None, path: Path
 ) -> FieldErrors:
-    """Keys whose values the server fills into the selector from the pod's own labels."""
+    """Validate label keys whose values the server copies from the pod's labels into the selector."""
     errors: FieldErrors = []
     for name, keys in (("matchLabelKeys", match), ("mismatchLabelKeys", mismatch)):
         if keys and selector is None:
@@ -157,7 +160,7 @@ def _label_keys(
 
 
 def _keys_in_selector(match: tuple[str, ...], selector: LabelSelector, path: Path) -> FieldErrors:
-    """The server has merged the keys already, so a key that occurs twice was there before."""
+    """Validate that a key occurs once; the server has merged the keys, so a duplicate was there before."""
     errors: FieldErrors = []
     positions = {key: index for index, key in enumerate(match)}
     seen = set(selector.match_labels)
@@ -170,6 +173,7 @@ def _keys_in_selector(match: tuple[str, ...], selector: LabelSelector, path: Pat
 
 
 def validate_tolerations(tolerations: tuple[core_v1.Toleration, ...], path: Path) -> FieldErrors:
+    """Validate tolerations."""
     errors: FieldErrors = []
     for index, toleration in enumerate(tolerations):
         if len(toleration.key) + len(toleration.value) > LONGEST_KEPT or not _is_fine(toleration):
@@ -206,12 +210,13 @@ def _toleration_operator(toleration: core_v1.Toleration, path: Path) -> FieldErr
     if toleration.operator == "Exists":
         detail = "value must be empty when `operator` is 'Exists'"
         return [invalid(path, toleration.value, detail)] if toleration.value else []
-    # Comparing numbers is not on by default, yet named among the supported values.
+    # Numeric comparison is off by default, yet listed among the supported values.
     supported = ("Equal", "Exists", "Lt", "Gt") if toleration.operator in ("Lt", "Gt") else ("Equal", "Exists")
     return [not_supported(path, toleration.operator, supported)]
 
 
 def validate_spread(constraints: tuple[core_v1.TopologySpreadConstraint, ...], path: Path) -> FieldErrors:
+    """Validate topology spread constraints."""
     errors: FieldErrors = []
     for index, constraint in enumerate(constraints):
         at = path.index(index)

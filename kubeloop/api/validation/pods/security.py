@@ -1,4 +1,4 @@
-"""Rules of security contexts: users and groups, seccomp and AppArmor profiles, sysctls."""
+"""Validation of security contexts: users and groups, seccomp and AppArmor profiles, sysctls."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _id(value: int | None, path: Path, name: str) -> FieldErrors:
 
 
 def validate_security_context(context: SecurityContext, host_users: bool, path: Path) -> FieldErrors:
-    """What one container is allowed; privileged ones are allowed by the cluster."""
+    """Validate a container's security context; privileged containers are allowed."""
     errors = _id(context.run_as_user, path, "runAsUser") + _id(context.run_as_group, path, "runAsGroup")
     if context.proc_mount is not None:
         errors += _validate_proc_mount(context.proc_mount, host_users, path.child("procMount"))
@@ -72,7 +72,7 @@ def _validate_proc_mount(proc_mount: str, host_users: bool, path: Path) -> Field
 
 
 def _validate_escalation(context: SecurityContext, path: Path) -> FieldErrors:
-    """What would escalate privileges although that is switched off."""
+    """Validate that no field escalates privileges if allowPrivilegeEscalation is false."""
     errors: FieldErrors = []
     if context.privileged:
         detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
@@ -84,6 +84,7 @@ def _validate_escalation(context: SecurityContext, path: Path) -> FieldErrors:
 
 
 def validate_seccomp(profile: SeccompProfile, path: Path) -> FieldErrors:
+    """Validate a seccomp profile."""
     errors: FieldErrors = []
     if not profile.type:
         errors.append(required(path.child("type"), "type is required when seccompProfile is set"))
@@ -101,6 +102,7 @@ def validate_seccomp(profile: SeccompProfile, path: Path) -> FieldErrors:
 
 
 def validate_app_armor(profile: AppArmorProfile, path: Path) -> FieldErrors:
+    """Validate an AppArmor profile."""
     at, name = path.child("localhostProfile"), profile.localhost_profile
     if not profile.type:
         return [required(path.child("type"), "type is required when appArmorProfile is set")]
@@ -119,6 +121,7 @@ def validate_app_armor(profile: AppArmorProfile, path: Path) -> FieldErrors:
 
 
 def validate_pod_security_context(context: PodSecurityContext, spec: PodSpec, path: Path) -> FieldErrors:
+    """Validate a pod's security context."""
     errors = _id(context.fs_group, path, "fsGroup")
     errors += _id(context.run_as_user, path, "runAsUser") + _id(context.run_as_group, path, "runAsGroup")
     for index, group in enumerate(context.supplemental_groups):
@@ -160,7 +163,7 @@ def _validate_sysctls(sysctls: tuple[Sysctl, ...], spec: PodSpec, path: Path) ->
 
 
 def _validate_host_sysctl(name: str, spec: PodSpec, path: Path) -> FieldErrors:
-    """A setting of a namespace that the pod shares with its node."""
+    """Validate a sysctl of a namespace that the pod shares with its node."""
     normal = _with_dots(name).partition("*")[0]
     if spec.host_network and normal.startswith("net."):
         return [invalid(path, name, "may not be specified when 'hostNetwork' is true")]
@@ -170,6 +173,6 @@ def _validate_host_sysctl(name: str, spec: PodSpec, path: Path) -> FieldErrors:
 
 
 def _with_dots(name: str) -> str:
-    """Slashes may stand for dots; then dots stand for slashes."""
+    """Convert a sysctl's name to dots as separators: slashes may replace dots, and then dots replace slashes."""
     first = re.search("[./]", name)
     return name if first is None or first[0] == "." else name.translate(str.maketrans("./", "/."))

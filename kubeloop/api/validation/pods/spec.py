@@ -1,4 +1,4 @@
-"""Rules of pod specs, in pods and in the templates of workloads."""
+"""Validation of pod specs, in pods and in pod templates."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _NO_CONTEXT: Final = PodSecurityContext()
 _NO_VOLUMES: Volumes = {}
 _NO_CLAIMS: Set[str] = frozenset()
 
-# Upstream's order of looking at a pod's fields, after its volumes and containers.
+# Upstream's order of validating a pod's fields, after its volumes and containers.
 _LOOKED_AT: Final = (
     "restartPolicy", "dnsPolicy", "nodeSelector", "securityContext", "shareProcessNamespace", "imagePullSecrets",
     "affinity", "dnsConfig", "readinessGates", "schedulingGates", "topologySpreadConstraints", "hostUsers",
@@ -69,7 +69,7 @@ _ORDER: Final[dict[str | int, int]] = {name: rank for rank, name in enumerate(_L
 
 
 def validate_pod_spec(spec: PodSpec, path: Path, meta: ObjectMeta | None = None) -> FieldErrors:
-    """A spec; `meta` is the pod's own, and absent for templates."""
+    """Validate a pod spec; `meta` is the pod's own, and absent for templates."""
     errors: FieldErrors = []
     if spec.termination_grace_period_seconds is None:
         errors.append(required(path.child("terminationGracePeriodSeconds")))
@@ -98,7 +98,7 @@ def validate_pod_spec(spec: PodSpec, path: Path, meta: ObjectMeta | None = None)
 
 
 def _in_order(errors: FieldErrors, path: Path) -> FieldErrors:
-    """Errors in the order in which upstream looks at fields; what has no place in it stays behind what it follows."""
+    """Sort errors in upstream's order of fields; an error without a rank stays behind its predecessor."""
     rank = 0
     ranked: list[tuple[int, FieldError]] = []
     for error in errors:
@@ -111,7 +111,7 @@ def _in_order(errors: FieldErrors, path: Path) -> FieldErrors:
 
 
 def _validate_behaviour(spec: PodSpec, path: Path, in_pod: bool) -> FieldErrors:
-    """How the node runs the pod: restarts, names, namespaces, security."""
+    """Validate the fields that control how the kubelet runs the pod: restarts, names, namespaces, security."""
     errors: FieldErrors = []
     if spec.host_network:
         errors += _validate_host_ports(spec, path.child("containers"), in_pod)
@@ -143,7 +143,7 @@ def _validate_behaviour(spec: PodSpec, path: Path, in_pod: bool) -> FieldErrors:
 
 
 def _validate_placement(spec: PodSpec, path: Path) -> FieldErrors:
-    """Where and when the pod may run."""
+    """Validate the scheduling constraints of the pod."""
     errors: FieldErrors = []
     if spec.node_selector:
         errors += validate_labels(spec.node_selector, path.child("nodeSelector"))
@@ -172,7 +172,7 @@ def _validate_placement(spec: PodSpec, path: Path) -> FieldErrors:
 
 
 def _validate_names(spec: PodSpec, path: Path) -> FieldErrors:
-    """The names of other things, and the pod's own in the network."""
+    """Validate references to other objects, and the pod's hostname and subdomain."""
     errors: FieldErrors = []
     for name, value in (
         ("serviceAccountName", spec.service_account_name),
@@ -264,7 +264,7 @@ def _validate_dns(config: PodDNSConfig | None, policy: str, path: Path) -> Field
 
 
 def _validate_own_users(spec: PodSpec, path: Path) -> FieldErrors:
-    """A pod with a user namespace of its own shares no other namespace with its node."""
+    """Validate that a pod with its own user namespace shares no other namespace with its node."""
     errors: FieldErrors = []
     for name, shared in (("hostNetwork", spec.host_network), ("HostPID", spec.host_pid), ("HostIPC", spec.host_ipc)):
         if shared:
@@ -307,7 +307,7 @@ def _reads_files(spec: PodSpec) -> bool:
 
 
 def _validate_file_keys(spec: PodSpec, path: Path) -> FieldErrors:
-    """Variables that are read from files need a volume where init containers can write them."""
+    """Validate that variables read from files use an emptyDir that init containers can write."""
     errors: FieldErrors = []
     for container, at in every_container(spec, path):
         for index, variable in enumerate(container.env):

@@ -1,4 +1,4 @@
-"""Rules of reporting a pod's status: addresses, conditions, and containers that don't come back from the dead."""
+"""Validation of a pod's status: addresses, conditions, and container state transitions."""
 
 from __future__ import annotations
 
@@ -56,6 +56,7 @@ _KINDS: Final = (
 
 
 def validate_pod_status_update(new: core_v1.Pod, old: core_v1.Pod) -> FieldErrors:
+    """Validate an update of a pod's status."""
     errors = _validate_conditions(new.status.conditions)
     if new.spec.node_name != old.spec.node_name:
         errors.append(forbidden(_STATUS.child("nodeName"), "may not be changed directly"))
@@ -105,7 +106,7 @@ def _validate_nomination(new: core_v1.Pod, old: core_v1.Pod) -> FieldErrors:
 
 
 def _validate_transitions(new: core_v1.Pod, old: core_v1.Pod) -> FieldErrors:
-    """A container that ended stays so, unless it may be restarted."""
+    """Validate that a terminated container stays so, unless it may be restarted."""
     spec = old.spec
     restart_all = any(
         rule.action == "RestartAllContainers"
@@ -242,6 +243,7 @@ def _validate_volume_health(pod: core_v1.Pod) -> FieldErrors:
 
 
 def validate_health_conditions(conditions: tuple[core_v1.VolumeHealthCondition, ...], path: Path) -> FieldErrors:
+    """Validate the reasons of volume health conditions."""
     return [
         invalid(path.index(index).child("reason"), condition.reason, _BAD_REASON)
         for index, condition in enumerate(conditions)

@@ -1,4 +1,4 @@
-"""Rules of pod templates, on their own and inside workloads."""
+"""Validation of pod templates, on their own and inside workloads."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ _NO_EPHEMERAL: Final = "ephemeral containers not allowed in pod template"
 
 
 def validate_template(template: PodTemplateSpec, path: Path) -> FieldErrors:
+    """Validate a pod template."""
     meta, spec = template.metadata, path.child("spec")
     errors = validate_labels(meta.labels, path.child("labels")) if meta.labels else []
     if meta.annotations:

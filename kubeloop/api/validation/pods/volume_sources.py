@@ -1,4 +1,4 @@
-"""Rules of the volume sources that pods and persistent volumes share: one function a source that has any."""
+"""Validation of the volume sources that pods and persistent volumes share: one function per source."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kubeloop.api.meta.name_rules import check_dns1123_subdomain, range_message
 from kubeloop.api.validation.pods.file_paths import local_descending, no_backsteps
 from kubeloop.api.validation.shared.scalars import dns_label
 
-# Attributes that must not be empty, with their names on the wire, where that is all there is to check.
+# Attributes that must not be empty, with their wire names, for sources without other checks.
 REQUIRED_FIELDS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "rbd": (("monitors", "monitors"), ("image", "image")),
     "cephfs": (("monitors", "monitors"),),
@@ -48,10 +48,12 @@ _HOST_PORTS: Final = "must be a host:port pair or multiple pairs separated by co
 
 
 def missing_fields(source: Any, fields: tuple[tuple[str, str], ...], path: Path) -> FieldErrors:
+    """Return the errors for required fields that are empty."""
     return [required(path.child(name)) for attribute, name in fields if not getattr(source, attribute)]
 
 
 def host_path(source: Any, path: Path) -> FieldErrors:
+    """Validate a hostPath volume."""
     if not source.path:
         return [required(path.child("path"))]
     errors = no_backsteps(source.path, path.child("path"))
@@ -61,16 +63,19 @@ def host_path(source: Any, path: Path) -> FieldErrors:
 
 
 def git_repo(source: Any, path: Path) -> FieldErrors:
+    """Validate a gitRepo volume."""
     errors = [] if source.repository else [required(path.child("repository"))]
     return errors + local_descending(source.directory, path.child("directory"))
 
 
 def gce_persistent_disk(source: Any, path: Path) -> FieldErrors:
+    """Validate a GCE persistent disk."""
     errors = [] if source.pd_name else [required(path.child("pdName"))]
     return errors + _partition(source.partition, path)
 
 
 def aws_elastic_block_store(source: Any, path: Path) -> FieldErrors:
+    """Validate an AWS EBS volume."""
     errors = [] if source.volume_id else [required(path.child("volumeID"))]
     return errors + _partition(source.partition, path)
 
@@ -80,6 +85,7 @@ def _partition(partition: int, path: Path) -> FieldErrors:
 
 
 def nfs(source: Any, path: Path) -> FieldErrors:
+    """Validate an NFS volume."""
     errors = missing_fields(source, (("server", "server"), ("path", "path")), path)
     if not source.path.startswith("/"):
         errors.append(invalid(path.child("path"), source.path, "must be an absolute path"))
@@ -87,7 +93,7 @@ def nfs(source: Any, path: Path) -> FieldErrors:
 
 
 def iscsi(source: Any, path: Path, wrong_start: str) -> FieldErrors:
-    """An iSCSI disk; pods and volumes differ in how they tell a name with a wrong beginning."""
+    """Validate an iSCSI disk; pods and volumes differ in the message for a name with a wrong prefix."""
     errors = [] if source.target_portal else [required(path.child("targetPortal"))]
     if source.iqn:
         errors += _iscsi_name(source.iqn, path.child("iqn"), wrong_start)
@@ -110,6 +116,7 @@ def _iscsi_name(name: str, path: Path, wrong_start: str) -> FieldErrors:
 
 
 def flocker(source: Any, path: Path) -> FieldErrors:
+    """Validate a Flocker volume."""
     errors: FieldErrors = []
     if not source.dataset_name and not source.dataset_uuid:
         errors.append(required(path, "one of datasetName and datasetUUID is required"))
@@ -122,6 +129,7 @@ def flocker(source: Any, path: Path) -> FieldErrors:
 
 
 def cinder(source: Any, path: Path) -> FieldErrors:
+    """Validate a Cinder volume."""
     errors = [] if source.volume_id else [required(path.child("volumeID"))]
     if source.secret_ref is not None and not source.secret_ref.name:
         errors.append(required(path.child("secretRef", "name")))
@@ -129,6 +137,7 @@ def cinder(source: Any, path: Path) -> FieldErrors:
 
 
 def quobyte(source: Any, path: Path) -> FieldErrors:
+    """Validate a Quobyte volume."""
     errors: FieldErrors = []
     if not source.registry:
         errors.append(required(path.child("registry"), _HOST_PORTS))
@@ -147,6 +156,7 @@ def _is_host_port(pair: str) -> bool:
 
 
 def fc(source: Any, path: Path) -> FieldErrors:
+    """Validate a Fibre Channel volume."""
     errors: FieldErrors = []
     names = path.child("targetWWNs")
     if not source.target_wwns and not source.wwids:
@@ -162,6 +172,7 @@ def fc(source: Any, path: Path) -> FieldErrors:
 
 
 def flex_volume(source: Any, path: Path) -> FieldErrors:
+    """Validate a FlexVolume."""
     errors = [] if source.driver else [required(path.child("driver"))]
     for key in source.options:
         domain = "." + key.partition("/")[0].lower()
@@ -172,6 +183,7 @@ def flex_volume(source: Any, path: Path) -> FieldErrors:
 
 
 def azure_disk(source: Any, path: Path) -> FieldErrors:
+    """Validate an Azure disk."""
     errors = missing_fields(source, (("disk_name", "diskName"), ("disk_uri", "diskURI")), path)
     if source.caching_mode is not None and source.caching_mode not in ("None", "ReadOnly", "ReadWrite"):
         modes = ("None", "ReadOnly", "ReadWrite")
@@ -188,6 +200,7 @@ def azure_disk(source: Any, path: Path) -> FieldErrors:
 
 
 def storageos(source: Any, path: Path) -> FieldErrors:
+    """Validate a StorageOS volume."""
     name = path.child("volumeName")
     errors = dns_label(source.volume_name, name) if source.volume_name else [required(name)]
     if source.volume_namespace:
@@ -198,6 +211,7 @@ def storageos(source: Any, path: Path) -> FieldErrors:
 
 
 def csi_driver_name(name: str, path: Path) -> FieldErrors:
+    """Validate the name of a CSI driver."""
     if not name:
         return [required(path)]
     errors: FieldErrors = [too_long(path, 63)] if len(name) > 63 else []

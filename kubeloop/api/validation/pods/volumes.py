@@ -1,4 +1,4 @@
-"""Rules of a pod's volumes: exactly one source each, names that are labels and unique."""
+"""Validation of a pod's volumes: exactly one source each, and unique names."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Volumes = dict[str, core_v1.Volume]
 
 
 def validate_volumes(volumes: tuple[core_v1.Volume, ...], pod_name: str, path: Path) -> tuple[Volumes, FieldErrors]:
-    """The volumes that containers may mount, by name, and what is wrong with the others."""
+    """Validate volumes; returns those that containers may mount, by name, and the errors of the others."""
     errors: FieldErrors = []
     found: Volumes = {}
     created = {f"{pod_name}-{volume.name}" for volume in volumes if volume.ephemeral is not None} if pod_name else ()
@@ -81,7 +81,7 @@ def _validate_volume(volume: core_v1.Volume, pod_name: str, path: Path) -> Field
 
 
 def _validate_composed_names(volume: core_v1.Volume, pod_name: str, path: Path) -> FieldErrors:
-    """Names that are made of the volume's and another one."""
+    """Validate names that are composed of the volume's name and another one."""
     iscsi = volume.iscsi
     if iscsi is not None and iscsi.initiator_name is not None and len(f"{volume.name}:{iscsi.target_portal}") > 64:
         return [invalid(path.child("name"), volume.name, volume_sources.ISCSI_TOO_LONG)]
@@ -145,7 +145,7 @@ def _only_required(attribute: str) -> SourceRule:
     return rule
 
 
-# In the order in which upstream looks for a second one: attribute, name on the wire, rule.
+# In upstream's order of checking for a second source: attribute, wire name, rule.
 _SOURCES: Final[tuple[tuple[str, str, SourceRule], ...]] = (
     ("empty_dir", "emptyDir", _empty_dir),
     ("host_path", "hostPath", volume_sources.host_path),

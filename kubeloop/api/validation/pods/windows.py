@@ -1,4 +1,4 @@
-"""Rules that tell pods of Windows from those of Linux, and the options that only Windows has."""
+"""Validation of the differences between Windows and Linux pods, and of the Windows options."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _CONTAINER_FIELDS: Final = (
 
 
 def every_container(spec: PodSpec, path: Path) -> Iterator[tuple[Container | EphemeralContainer, Path]]:
-    """All containers with their paths; upstream visits init containers first."""
+    """Yield all containers with their paths; init containers first, as upstream."""
     for index, container in enumerate(spec.init_containers):
         yield container, path.child("initContainers").index(index)
     for index, container in enumerate(spec.containers or ()):
@@ -54,7 +54,7 @@ def every_container(spec: PodSpec, path: Path) -> Iterator[tuple[Container | Eph
 
 
 def validate_os(spec: PodSpec, path: Path) -> FieldErrors:
-    """A pod that says where it runs may only ask for what exists there."""
+    """Validate that a pod with an OS uses only features of that OS."""
     if spec.os is None:
         return []
     if not spec.os.name:
@@ -112,7 +112,7 @@ def _mentions_windows(spec: PodSpec) -> bool:
 
 
 def validate_host_process(spec: PodSpec, path: Path) -> FieldErrors:
-    """Containers that run as processes of a Windows node: all of a pod, with the node's network."""
+    """Validate HostProcess containers: all containers of a pod, with the node's network."""
     errors: FieldErrors = []
     if not _mentions_windows(spec):
         return errors
@@ -138,6 +138,7 @@ def validate_host_process(spec: PodSpec, path: Path) -> FieldErrors:
 
 
 def validate_windows_options(options: WindowsSecurityContextOptions, path: Path) -> FieldErrors:
+    """Validate windowsOptions."""
     errors: FieldErrors = []
     if options.gmsa_credential_spec_name is not None:
         errors += dns_subdomain(options.gmsa_credential_spec_name, path.child("gmsaCredentialSpecName"))
@@ -156,7 +157,7 @@ def _empty(name: str) -> str:
 
 
 def _user_name_problems(name: str) -> list[str]:
-    """What is wrong with a user's name, which a domain and a backslash may precede."""
+    """Return the problems of a user name, which may have a domain and a backslash as prefix."""
     if not name:
         return [_empty("runAsUserName")]
     if _has_control(name):

@@ -1,6 +1,6 @@
-"""Checks of names whose answers are kept, because the same names come again with every object of a workload.
+"""Cached checks of names, because the same names recur with every object of a workload.
 
-Only short texts are kept, so that nobody can fill the memory with names that are refused anyway.
+Only short texts are cached, so that invalid names can't fill the memory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Errors of the checks that upstream generates from its types: they follow all others, in words of their own."""
+"""Errors of upstream's declarative validation: they follow all others and have their own wording."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from kubeloop.api.validation.shared.scalars import IMMUTABLE
 
 
 class GeneratedError(FieldError, frozen=True):
-    """An error that upstream's generated checks find."""
+    """Error of upstream's generated (declarative) validation."""
 
 
 def generated(errors: Iterable[FieldError]) -> FieldErrors:
-    """The same errors, marked as found by generated checks."""
+    """Return the same errors, marked as those of declarative validation."""
     return [GeneratedError(error.type, error.path, error.value, error.detail) for error in errors]
 
 
 def generated_last(errors: FieldErrors) -> FieldErrors:
-    """Errors in the order upstream tells them: first those of its handwritten rules."""
+    """Sort errors in upstream's order: those of handwritten rules first."""
     return sorted(errors, key=lambda error: isinstance(error, GeneratedError)) if errors else errors
 
 
 def immutable(new: Any, old: Any, path: Path) -> FieldErrors:
-    """A field that can't change; the refused value is not shown."""
+    """Validate that a field is unchanged; the rejected value is not shown."""
     return [] if new == old else generated([invalid(path, None, IMMUTABLE)])

@@ -1,4 +1,4 @@
-"""What changed between two structures, as upstream tells it: a unified diff of their internal form."""
+"""Difference between two structures, formatted as upstream does: a unified diff of their internal form."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from kubeloop.api.validation.shared.go_values import internal
 
 
 def difference(old: Any, new: Any) -> str:
+    """Return the unified diff of two structures."""
     lines = difflib.unified_diff(_lines(old), _lines(new))
     return "".join(list(lines)[2:])  # upstream leaves out the two lines that name the files
 

@@ -1,4 +1,4 @@
-"""Forms of text that upstream's generated checks know by name; their words differ a little from handwritten ones."""
+"""Formats of upstream's declarative validation; their messages differ from the handwritten ones."""
 
 from __future__ import annotations
 
@@ -25,30 +25,34 @@ _LONGEST_IDENTIFIER: Final = 32
 
 
 def short_name(value: str, path: Path) -> FieldErrors:
+    """Validate a k8s-short-name: a DNS label."""
     return [invalid(path, value, message) for message in _told(check_dns1123_label, value)]
 
 
 def long_name(value: str, path: Path) -> FieldErrors:
+    """Validate a k8s-long-name: a DNS subdomain."""
     return [invalid(path, value, message) for message in _told(check_dns1123_subdomain, value)]
 
 
 def long_name_of_any_case(value: str, path: Path) -> FieldErrors:
-    """Told in its own words, with an example of its own."""
+    """Validate a DNS subdomain in any case; the message has its own example."""
     messages = _told(check_dns1123_subdomain, value.lower())
     told = (one.replace("example.com", "Example.com") for one in messages)
     return [invalid(path, value, _CASELESS + one[one.index(" (e.g.") :] if "(e.g." in one else one) for one in told]
 
 
 def label_key(value: str, path: Path) -> FieldErrors:
+    """Validate a label key."""
     return qualified_name(value, path)
 
 
 def path_segment_name(value: str, path: Path) -> FieldErrors:
+    """Validate a name that can be a segment of a URL path."""
     return violations(check_path_segment_name, value, path)
 
 
 def pool_name(value: str, path: Path) -> FieldErrors:
-    """Long names with slashes between them."""
+    """Validate the name of a resource pool: long names separated by slashes."""
     errors: FieldErrors = [too_long(path, _LONGEST_POOL)] if byte_length(value) > _LONGEST_POOL else []
     for index, part in enumerate(value.split("/")):
         if not part:
@@ -60,7 +64,7 @@ def pool_name(value: str, path: Path) -> FieldErrors:
 
 
 def fully_qualified_name(value: str, path: Path) -> FieldErrors:
-    """A domain and an identifier; what has more slashes than one isn't looked into, as upstream has it."""
+    """Validate a domain and an identifier; a name with more than one slash is not checked further, as upstream."""
     domain, *rest = value.split("/")
     if not rest:
         told = "a fully qualified name must be a domain and a name separated by a slash"
@@ -85,6 +89,6 @@ def _identifier(value: str, path: Path) -> FieldErrors:
 
 
 def _told(check: Check, value: str) -> list[str]:
-    """Generated checks count bytes, and say so."""
+    """Return a check's messages with "bytes" for "characters", as declarative validation words them."""
     messages = check(value)
     return [one.removesuffix("characters") + "bytes" if one.endswith("characters") else one for one in messages]

@@ -1,4 +1,4 @@
-"""What Go's JSON decoder says about bytes that are no JSON object."""
+"""Error messages of Go's JSON decoder for bytes that are no JSON object."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _TYPES: Final = {str: "string", bool: "bool", int: "number", float: "number", li
 
 
 def object_error(data: bytes) -> str:
-    """Go's complaint when it reads bytes into a map, or nothing."""
+    """Return Go's error for decoding bytes into a map, or an empty string."""
     return read_error(data, "map[string]interface {}", dict)
 
 
 def read_error(data: bytes, go_type: str, kind: type) -> str:
-    """Go's complaint when it reads bytes into a type of its own, or nothing."""
+    """Return Go's error for decoding bytes into a Go type, or an empty string."""
     text = data.decode(errors="replace")
     try:
         value: Any = json.loads(text)
@@ -29,7 +29,7 @@ def read_error(data: bytes, go_type: str, kind: type) -> str:
 
 
 def _syntax_error(text: str, position: int) -> str:
-    """Python says where, Go says which character surprised it there."""
+    """Return Go's message for a syntax error at a position."""
     position = _first_unexpected(text, position)
     if position >= len(text):
         return "unexpected end of JSON input"

@@ -1,7 +1,7 @@
-"""Refused values in the order and spelling that upstream shows them in.
+"""Rejected values in upstream's order and format.
 
-Upstream prints some refused values as its internal structures: capitalised names, fields in their own order, absent
-ones as null. `internal` makes the same of our structs.
+Upstream prints some rejected values as its internal structures: capitalised names, fields in their own order, absent
+ones as null. `internal` converts our structs into that form.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _META = (
 
 
 def ordered(fields: dict[str, Any]) -> msgspec.Raw:
-    """A JSON object whose fields are shown in the order given."""
+    """Return a JSON object whose fields are shown in the given order."""
     return msgspec.Raw(msgspec.json.encode(fields, enc_hook=str))
 
 
 def internal(value: Any) -> Any:
-    """A struct, or a list of them, as upstream shows it from the inside."""
+    """Return a struct, or a list of them, in upstream's internal form."""
     plain = _plain(value)
     return plain if plain is None else msgspec.Raw(msgspec.json.encode(plain, enc_hook=str))
 
@@ -50,7 +50,7 @@ def _plain(value: Any) -> Any:
 
 
 def _selector(selector: meta_v1.LabelSelector) -> dict[str, Any]:
-    """Selectors are the same inside and outside, but their fields have another order than ours."""
+    """Return a selector, which has the same names internally, with upstream's order of fields."""
     expressions = [
         {"key": one.key, "operator": one.operator, **({"values": one.values} if one.values else {})}
         for one in selector.match_expressions
@@ -76,7 +76,7 @@ def _meta_fields(meta: meta_v1.ObjectMeta) -> Iterator[tuple[str, Any]]:
 
 @cache
 def _attributes(kind: type) -> tuple[tuple[str, str], ...]:
-    """Internal names with the attributes that hold their values, in upstream's order."""
+    """Return internal names with the attributes that hold their values, in upstream's order."""
     by_name = {one.encode_name.lower(): one.name for one in msgspec.structs.fields(kind)}
     names = INTERNAL_FIELDS[kind.__name__].split()
     return tuple((name, "metadata" if name == "@" else by_name.get(name.lower()) or RENAMED[name]) for name in names)

@@ -1,7 +1,7 @@
-"""The fields of upstream's internal structures, in their own order and spelling.
+"""Table of the fields of upstream's internal structures, in their own order and case.
 
-Upstream shows refused structures as they are inside the server, where names are capitalised and nothing is left out.
-`@` stands for the embedded metadata, whose fields keep their names on the wire. Facts only; `go_values` reads them.
+Upstream shows rejected structures in internal form, where names are capitalised and nothing is left out.
+`@` stands for the embedded metadata, whose fields keep their wire names. Used by `go_values`.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ INTERNAL_FIELDS: Final[dict[str, str]] = {
     "WindowsSecurityContextOptions": "GMSACredentialSpecName GMSACredentialSpec RunAsUserName HostProcess",
 }
 
-# Where the internal name is another one than on the wire.
+# Internal names that differ from the wire names.
 RENAMED: Final[dict[str, str]] = {
     "DeprecatedServiceAccount": "service_account",
     "DiscoveryCHAPAuth": "chap_auth_discovery",

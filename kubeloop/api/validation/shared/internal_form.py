@@ -1,6 +1,6 @@
-"""Refused structures of the smaller groups as upstream shows them: its internal names, in its own order.
+"""Rejected structures of the smaller groups in upstream's internal form: its names, in its own order.
 
-Class names repeat between groups, so each structure is told by its class here; absent values are null.
+Class names repeat between groups, so each structure is identified by its class here; absent values are null.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _FIELDS: Final[dict[type, str]] = {
 
 
 def shown_inside(value: Any) -> Any:
-    """A structure whose class is listed above, or a list of such, as an error shows it."""
+    """Return a structure whose class is listed above, or a list of such, as an error shows it."""
     plain = _plain(value)
     return plain if plain is None else ordered(plain)
 

@@ -1,4 +1,4 @@
-"""How the objects of each kind may be named, and whether they live in a namespace."""
+"""Name rules and scopes of all kinds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kubeloop.api.meta.name_rules import (
 
 @dataclass(frozen=True, slots=True)
 class NameRule:
-    """What the names of a kind look like."""
+    """Name rule of a kind."""
 
     check: Check = check_dns1123_subdomain
     namespaced: bool = True
@@ -30,14 +30,14 @@ class NameRule:
     standard_finalizers: bool = True
 
     def check_prefix(self, prefix: str) -> list[str]:
-        """A generateName, which is the beginning of a name."""
+        """Validate a generateName, which is the prefix of a name."""
         if self.check is check_path_segment_name:
             return check_path_segment_prefix(prefix)
         return for_prefix(self.check, prefix)
 
 
 def check_storage_version_name(name: str) -> list[str]:
-    """A group and a resource."""
+    """Validate the name of a StorageVersion: a group and a resource."""
     group, dot, resource = name.rpartition(".")
     if not dot:
         return ["name must be in the form of <group>.<resource>"]
@@ -45,7 +45,7 @@ def check_storage_version_name(name: str) -> list[str]:
     return groups + [f"the resource segment {message}" for message in check_dns1035_label(resource)]
 
 
-# Kinds whose names are no DNS subdomains.
+# Kinds whose names are not DNS subdomains.
 NAME_CHECKS: Final[dict[str, Check]] = {
     "apps_v1.StatefulSet": check_dns1123_label,
     "apiregistration_v1.APIService": check_path_segment_name,
@@ -67,7 +67,7 @@ _FREE_FINALIZERS: Final = ("admissionregistration_v1.", "apiextensions_v1.", "co
 
 
 def name_rule_of(key: str) -> NameRule:
-    """The rule of a struct class, given as its generated module and name."""
+    """Return the rule of a struct class, given as its generated module and name."""
     module, _, kind = key.rpartition(".")
     found = _resource(module, kind, RESOURCES) or _resource_offered(module, kind)
     namespaced = found is None or found.namespaced
@@ -75,7 +75,7 @@ def name_rule_of(key: str) -> NameRule:
 
 
 def _resource_offered(module: str, kind: str) -> Resource | None:
-    from kubeloop.api.features.optional_resources import OFFERED  # few servers are asked for these
+    from kubeloop.api.features.optional_resources import OFFERED  # few servers need these
 
     return _resource(module, kind, OFFERED)
 

@@ -1,4 +1,4 @@
-"""Rules of the conditions that many kinds carry in their status."""
+"""Validation of metav1.Conditions in the status of many kinds."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MESSAGE_MAX: Final = 32 * 1024
 
 
 def validate_conditions(conditions: tuple[Condition, ...], path: Path) -> FieldErrors:
-    """Conditions of the shared form, at most one of a type."""
+    """Validate conditions, at most one of each type."""
     errors: FieldErrors = []
     seen: set[str] = set()
     for index, condition in enumerate(conditions):
@@ -45,6 +45,7 @@ def validate_conditions(conditions: tuple[Condition, ...], path: Path) -> FieldE
 
 
 def validate_condition(condition: Condition, path: Path) -> FieldErrors:
+    """Validate a condition."""
     errors: FieldErrors = []
     if not condition.type:
         errors.append(required(path.child("type"), "is required"))
@@ -66,6 +67,7 @@ def validate_condition(condition: Condition, path: Path) -> FieldErrors:
 
 
 def validate_reason(reason: str, limit: int, path: Path) -> FieldErrors:
+    """Validate the reason of a condition."""
     if not reason:
         return [required(path)]
     errors: FieldErrors = []
@@ -77,7 +79,7 @@ def validate_reason(reason: str, limit: int, path: Path) -> FieldErrors:
 
 
 def shown_conditions(conditions: tuple[Condition, ...]) -> object:
-    """Conditions as an error shows them: upstream's order of fields."""
+    """Return conditions as an error shows them, in upstream's order of fields."""
     return [ordered(_fields(one)) for one in conditions] or None
 
 

@@ -1,4 +1,4 @@
-"""The rules for every object's metadata: names, labels, annotations, owners, finalizers, what an update may change."""
+"""Validation of every object's metadata: names, labels, annotations, owners, finalizers, permitted updates."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _SUBRESOURCE_MAX: Final = 256
 
 
 def validate_meta(meta: ObjectMeta, names: NameRule) -> FieldErrors:
-    """The metadata of a new object, whose name has been generated if that was asked for."""
+    """Validate the metadata of a new object, after its name was generated if requested."""
     errors: FieldErrors = []
     if meta.generate_name:
         errors += _all_invalid("generateName", meta.generate_name, names.check_prefix(meta.generate_name))
@@ -56,7 +56,7 @@ def validate_meta(meta: ObjectMeta, names: NameRule) -> FieldErrors:
 
 
 def validate_meta_update(new: ObjectMeta, old: ObjectMeta, names: NameRule) -> FieldErrors:
-    """The metadata of an object that is to replace another."""
+    """Validate the metadata of an object that is to replace another."""
     errors: FieldErrors = []
     if new.generate_name:
         errors += _all_invalid("generateName", new.generate_name, check_path_segment_prefix(new.generate_name))
@@ -108,7 +108,7 @@ def _check_namespace(namespace: str, namespaced: bool, errors: FieldErrors) -> N
 
 
 def _check_lasting(meta: ObjectMeta, errors: FieldErrors) -> None:
-    """What creates and updates check alike."""
+    """Validate the metadata fields that creates and updates have in common."""
     if meta.labels:
         errors += validate_labels(meta.labels, _LABELS)
     if meta.annotations:
@@ -124,6 +124,7 @@ def _all_invalid(name: str, value: Any, messages: Iterable[str]) -> FieldErrors:
 
 
 def validate_labels(labels: Mapping[str, str], path: Path) -> FieldErrors:
+    """Validate the keys and values of labels."""
     errors: FieldErrors = []
     for key, value in labels.items():
         if messages := key_messages(key):
@@ -134,6 +135,7 @@ def validate_labels(labels: Mapping[str, str], path: Path) -> FieldErrors:
 
 
 def validate_annotations(annotations: Mapping[str, str], path: Path) -> FieldErrors:
+    """Validate the keys and the total size of annotations."""
     errors: FieldErrors = []
     for key in annotations:
         # A label's key that may have upper case letters in its prefix.
@@ -145,14 +147,17 @@ def validate_annotations(annotations: Mapping[str, str], path: Path) -> FieldErr
 
 
 def total_size(texts: Mapping[str, str]) -> int:
+    """Return the bytes of all keys and values."""
     return sum(byte_length(key) + byte_length(value) for key, value in texts.items())
 
 
 def byte_length(text: str) -> int:
+    """Return the number of UTF-8 bytes of a text."""
     return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
 
 
 def validate_owner_references(owners: tuple[OwnerReference, ...], path: Path) -> FieldErrors:
+    """Validate owner references, at most one of which is the controller's."""
     errors: FieldErrors = []
     controller = ""
     for index, owner in enumerate(owners):
@@ -203,6 +208,7 @@ def _shown_owner(owner: OwnerReference) -> Any:
 
 
 def validate_finalizers(finalizers: tuple[str, ...], path: Path, standard: bool) -> FieldErrors:
+    """Validate finalizers; `standard` allows only known ones without a domain."""
     errors: FieldErrors = []
     for index, finalizer in enumerate(finalizers):
         errors += [invalid(path, finalizer, message) for message in key_messages(finalizer)]
@@ -215,7 +221,7 @@ def validate_finalizers(finalizers: tuple[str, ...], path: Path, standard: bool)
 
 
 def validate_finalizer_name(finalizer: str, path: Path) -> FieldErrors:
-    """A finalizer outside of metadata."""
+    """Validate a finalizer outside of metadata."""
     errors = [invalid(path, finalizer, message) for message in key_messages(finalizer)]
     if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
         errors.append(invalid(path, finalizer, _UNKNOWN_FINALIZER))
@@ -249,7 +255,7 @@ def _validate_managed_fields(entries: tuple[ManagedFieldsEntry, ...], path: Path
 
 
 def validate_field_manager(manager: str, path: Path) -> FieldErrors:
-    """A manager's name: short and printable."""
+    """Validate a field manager's name: short and printable."""
     errors: FieldErrors = [too_long(path, _MANAGER_MAX)] if byte_length(manager) > _MANAGER_MAX else []
     for index, char in enumerate(manager):
         if not char.isprintable():

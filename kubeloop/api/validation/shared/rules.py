@@ -1,4 +1,4 @@
-"""What a kind brings to validation beyond the rules that hold for every object's metadata."""
+"""Type of a kind's entry in the validation table."""
 
 from __future__ import annotations
 
@@ -13,22 +13,25 @@ UpdateRule = Callable[[Any, Any], FieldErrors]
 
 
 def nothing_on_create(obj: Any) -> FieldErrors:
+    """Accept every new object."""
     return []
 
 
 def nothing_on_update(new: Any, old: Any) -> FieldErrors:
+    """Accept every update."""
     return []
 
 
 @dataclass(frozen=True)
 class Rules:
-    """The checks of one kind. A subresource that is not listed gets the metadata rules alone."""
+    """Validation rules of one kind. A subresource that is not listed gets only the metadata rules."""
 
     create: CreateRule = nothing_on_create
     update: UpdateRule = nothing_on_update
     subresources: Mapping[str, UpdateRule] = field(default_factory=dict)
 
     def update_rule(self, subresource: str) -> UpdateRule:
+        """Return the rule for updates of a subresource, or of the object itself if empty."""
         if not subresource:
             return self.update
         return self.subresources.get(subresource, nothing_on_update)

@@ -1,4 +1,4 @@
-"""Checks of single values that the rules of many kinds share."""
+"""Validation of single values, shared by many kinds."""
 
 from __future__ import annotations
 
@@ -18,69 +18,78 @@ _FILE_MODE: Final = "must be a number between 0 and 0777 (octal), both inclusive
 
 
 def violations(check: Check, value: str, path: Path) -> FieldErrors:
-    """What a check of names finds wrong with a value."""
+    """Return the errors of a name check."""
     return [invalid(path, value, message) for message in check(value)]
 
 
 def dns_label(value: str, path: Path) -> FieldErrors:
+    """Validate a DNS-1123 label."""
     messages = label_messages(value)
     return [invalid(path, value, message) for message in messages] if messages else []
 
 
 def dns_subdomain(value: str, path: Path) -> FieldErrors:
+    """Validate a DNS-1123 subdomain."""
     messages = subdomain_messages(value)
     return [invalid(path, value, message) for message in messages] if messages else []
 
 
 def qualified_name(value: str, path: Path) -> FieldErrors:
+    """Validate a qualified name, such as a label key."""
     messages = key_messages(value)
     return [invalid(path, value, message) for message in messages] if messages else []
 
 
 def not_negative(value: int | None, path: Path) -> FieldErrors:
+    """Validate that a number is not negative."""
     return [invalid(path, value, NOT_NEGATIVE)] if value is not None and value < 0 else []
 
 
 def positive(value: int, path: Path) -> FieldErrors:
+    """Validate that a number is positive."""
     return [invalid(path, value, POSITIVE)] if value <= 0 else []
 
 
 def unchanged(new: Any, old: Any, path: Path, shown: Any = ...) -> FieldErrors:
-    """A field that can't change; `shown` is what the error shows where it isn't the new value itself."""
+    """Validate that a field is unchanged; `shown` replaces the new value in the error."""
     return [] if means_the_same(new, old) else [invalid(path, new if shown is ... else shown, IMMUTABLE)]
 
 
 def one_of(value: str | None, supported: Iterable[str], path: Path) -> FieldErrors:
-    """A required member of an enumeration; listed in the order given."""
+    """Validate a required member of an enumeration; the error lists it in the given order."""
     if value in (supported := tuple(supported)):
         return []
     return [not_supported(path, value, supported)] if value else [required(path)]
 
 
 def port_or_name(port: int | str, path: Path) -> FieldErrors:
+    """Validate a port number or port name."""
     if isinstance(port, str):
         return violations(check_port_name, port, path)
     return [invalid(path, port, message) for message in check_port_number(port)]
 
 
 def file_mode(mode: int | None, path: Path) -> FieldErrors:
+    """Validate the permission bits of a file."""
     return [invalid(path, mode, _FILE_MODE)] if mode is not None and not 0 <= mode <= 0o777 else []
 
 
 def legacy_ip(value: str, path: Path, kept: Iterable[str] = ()) -> FieldErrors:
-    """An address; those that were there before may keep odd forms."""
+    """Validate an IP address; those in `kept` may have non-canonical forms."""
     if value in tuple(kept):
         return []
     return [invalid(path, value, message) for message in check_legacy_ip(value, strict=True)]
 
 
 def int_or_percent(value: int | str, path: Path) -> FieldErrors:
+    """Validate a non-negative number or a percentage."""
     if isinstance(value, str):
         return violations(check_percent, value, path)
     return not_negative(value, path)
 
 
 def not_over_hundred_percent(value: int | str | None, path: Path) -> FieldErrors:
+    """Validate that a percentage is at most 100%."""
     percent = percent_of(value)
     if percent is None or percent <= 100:
         return []
@@ -88,5 +97,5 @@ def not_over_hundred_percent(value: int | str | None, path: Path) -> FieldErrors
 
 
 def percent_of(value: int | str | None) -> int | None:
-    """The number of a percentage, or nothing where the value is none."""
+    """Return the number of a percentage; None if the value is none."""
     return int(value[:-1]) if isinstance(value, str) and not check_percent(value) else None

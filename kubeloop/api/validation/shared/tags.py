@@ -1,8 +1,8 @@
-"""Rules of a kind as a table: the checks that upstream generates from tags on its types, one line a field.
+"""Declarative validation as a table: the checks that upstream generates from tags on its types, one line per field.
 
-A table has shapes by name, a shape has fields and unions. On an update only what changed is looked at again. All that
-can end the checks of a field (its presence, its length, that it may not change) is told together; only if none of
-that is wrong is the value itself looked into.
+A table has shapes by name, a shape has fields and unions. On an update only changed fields are checked again. Checks
+that end the validation of a field (presence, length, immutability) are reported together; the value itself is checked
+only if none of them fails.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ _ABSENT: Final = (None, "", 0, ())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """What a field may hold. `shape` is that of its value, or of each item of a list."""
+    """Constraints of a field. `shape` is that of its value, or of each item of a list."""
 
     required: bool = False
-    gate: str = ""  # the feature without which it is forbidden
+    gate: str = ""  # feature without which the field is forbidden
     immutable: Literal["", "always", "with its gate"] = ""
-    stays_there: bool = False  # it may change, but neither come nor go
+    stays_there: bool = False  # may change, but be neither set nor cleared
     max_items: int = 0
     max_bytes: int = 0
-    keys: tuple[str, ...] = ()  # by which items of a list are told apart
-    same_items: bool = False  # which may change, but neither come nor go
+    keys: tuple[str, ...] = ()  # list-map keys that identify items
+    same_items: bool = False  # items may change, but be neither added nor removed
     format: Format | None = None
     minimum: int | None = None
     maximum: int | None = None
@@ -57,7 +57,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A struct's fields by their names in JSON; of each union's members exactly one is there."""
+    """Fields of a struct by JSON name; exactly one member of each union must be set."""
 
     fields: Mapping[str, Field]
     unions: tuple[tuple[str, ...], ...] = ()
@@ -68,14 +68,16 @@ Table = Mapping[str, Shape]
 
 @dataclass(frozen=True, slots=True)
 class Tags:
-    """The checks of one table."""
+    """Declarative validation of one table."""
 
     table: Table
 
     def on_create(self, obj: Any, shape: str, path: Path) -> FieldErrors:
+        """Validate a new struct of a shape."""
         return generated(_Run(self.table, False).struct(obj, None, shape, path))
 
     def on_update(self, new: Any, old: Any, shape: str, path: Path) -> FieldErrors:
+        """Validate a changed struct of a shape."""
         if means_the_same(new, old):
             return []
         return generated(_Run(self.table, True).struct(new, old, shape, path))
@@ -87,7 +89,7 @@ class _Run:
     is_update: bool
 
     def struct(self, new: Any, old: Any, shape: str, path: Path) -> FieldErrors:
-        """`old` is None for what was not there before."""
+        """Validate a struct; `old` is None for one that was absent before."""
         rules = self.table[shape]
         errors: FieldErrors = []
         for members in rules.unions:
@@ -139,7 +141,7 @@ class _Run:
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """A field's value now and before; a pointer to nothing much is there all the same."""
+    """New and old value of a field; a pointer counts as set even if it points to a zero value."""
 
     new: Any
     old: Any
@@ -211,7 +213,7 @@ def _key(item: Any, keys: Sequence[str]) -> tuple[Any, ...]:
 
 @cache
 def _attributes(kind: type[msgspec.Struct]) -> Mapping[str, tuple[str, bool]]:
-    """By the name in JSON: the attribute, and whether None is something else than zero there."""
+    """Return by JSON name the attribute, and True if None differs from zero there."""
     return {
         one.encode_name: (one.name, one.default is None or one.default_factory is always_null)
         for one in msgspec.structs.fields(kind)

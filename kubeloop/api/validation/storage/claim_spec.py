@@ -1,4 +1,4 @@
-"""Rules of what a persistent volume claim asks for, in claims and in the templates of claims."""
+"""Validation of the spec of PersistentVolumeClaims and of their templates."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kubeloop.api.validation.shared.scalars import POSITIVE, dns_label, dns_subd
 ACCESS_MODES: Final = frozenset(("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"))
 VOLUME_MODES: Final = frozenset(("Block", "Filesystem"))
 _ALONE: Final = "may not use ReadWriteOncePod with other access modes"
-# What else of its metadata a template may not set.
+# Other metadata that a template may not set.
 _FORBIDDEN_META: Final = (
     ("name", "name"), ("generate_name", "generateName"), ("namespace", "namespace"), ("self_link", "selfLink"),
     ("uid", "uID"), ("resource_version", "resourceVersion"), ("generation", "generation"),
@@ -32,12 +32,13 @@ _FORBIDDEN_META: Final = (
 
 
 def validate_claim_template(template: core_v1.PersistentVolumeClaimTemplate, path: Path) -> FieldErrors:
+    """Validate a template of a PersistentVolumeClaim."""
     errors = validate_template_meta(template.metadata, path.child("metadata"))
     return errors + validate_claim_spec(template.spec, path.child("spec"))
 
 
 def validate_template_meta(meta: meta_v1.ObjectMeta, path: Path) -> FieldErrors:
-    """Metadata of which only labels and annotations are taken over."""
+    """Validate metadata of which only labels and annotations are used."""
     errors = validate_annotations(meta.annotations, path.child("annotations"))
     errors += validate_labels(meta.labels, path.child("labels"))
     for attribute, name in _FORBIDDEN_META:
@@ -47,6 +48,7 @@ def validate_template_meta(meta: meta_v1.ObjectMeta, path: Path) -> FieldErrors:
 
 
 def validate_claim_spec(spec: core_v1.PersistentVolumeClaimSpec, path: Path) -> FieldErrors:
+    """Validate the spec of a PersistentVolumeClaim."""
     errors: FieldErrors = []
     if not spec.access_modes:
         errors.append(required(path.child("accessModes"), "at least 1 access mode is required"))
@@ -64,6 +66,7 @@ def validate_claim_spec(spec: core_v1.PersistentVolumeClaimSpec, path: Path) -> 
 
 
 def validate_access_modes(modes: tuple[str, ...], path: Path) -> FieldErrors:
+    """Validate access modes; ReadWriteOncePod must be alone."""
     errors: FieldErrors = [not_supported(path, mode, ACCESS_MODES) for mode in modes if mode not in ACCESS_MODES]
     if "ReadWriteOncePod" in modes and any(mode in ACCESS_MODES and mode != "ReadWriteOncePod" for mode in modes):
         errors.append(forbidden(path, _ALONE))
@@ -88,7 +91,7 @@ def _validate_sources(spec: core_v1.PersistentVolumeClaimSpec, path: Path) -> Fi
         errors += dns_label(ref.namespace, path.child("dataSourceRef", "namespace"))
     if source is None:
         return errors
-    # Upstream shows the path itself, a structure without public fields, as the refused value.
+    # Upstream shows the path itself, a structure without public fields, as the rejected value.
     if ref.namespace:
         errors.append(invalid(path, {}, "may not be specified when dataSourceRef.namespace is specified"))
     elif (source.api_group, source.kind, source.name) != (ref.api_group, ref.kind, ref.name):

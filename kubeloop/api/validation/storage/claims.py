@@ -1,4 +1,4 @@
-"""Rules of PersistentVolumeClaims."""
+"""Validation of PersistentVolumeClaims."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _validate_update(new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> 
 
 
 def _with_old_size(new: PersistentVolumeClaimSpec, old: PersistentVolumeClaimSpec) -> PersistentVolumeClaimSpec:
-    """A bound claim's size and class of attributes may change."""
+    """Return the new spec with the old size and attributes class, which a bound claim may change."""
     requests = dict(new.resources.requests)
     if requests and "storage" in old.resources.requests:
         requests["storage"] = old.resources.requests["storage"]
@@ -73,7 +73,7 @@ def _with_old_size(new: PersistentVolumeClaimSpec, old: PersistentVolumeClaimSpe
 
 
 def _moves_class(new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> bool:
-    """Whether the class moves from its old annotation into its field."""
+    """Return True if the class moves from its legacy annotation into its field."""
     named = old.metadata.annotations.get(_CLASS)
     if named is None or old.spec.storage_class_name is not None or new.spec.storage_class_name != named:
         return False
@@ -81,7 +81,7 @@ def _moves_class(new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> bool
 
 
 def _names_first_class(new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> bool:
-    """Whether a claim that had no class gets its first one."""
+    """Return True if a claim without a class gets its first one."""
     name = new.spec.storage_class_name
     if name is None or old.spec.storage_class_name is not None:
         return False
@@ -94,7 +94,7 @@ def _validate_class_annotation(new: PersistentVolumeClaim, old: PersistentVolume
 
 
 def _validate_size(new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> FieldErrors:
-    """A request may shrink back after a failed expansion, but not to what the volume has already."""
+    """Validate a new size: after a failed expansion it may shrink, but must stay above the volume's capacity."""
     after, before = _amount(new.spec.resources.requests), _amount(old.spec.resources.requests)
     if after < before and after <= _amount(old.status.capacity):
         return [forbidden(_STORAGE, "field can not be less than status.capacity")]

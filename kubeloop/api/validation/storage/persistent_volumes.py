@@ -1,4 +1,4 @@
-"""Rules of PersistentVolumes."""
+"""Validation of PersistentVolumes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _SPEC: Final = Path("spec")
 _RECLAIM_POLICIES: Final = ("Delete", "Recycle", "Retain")
 _MORE_THAN_ONE: Final = "may not specify more than 1 volume type"
 _MOUNT_OPTIONS: Final = "volume.beta.kubernetes.io/mount-options"
-# Sources whose drivers understand mount options in an annotation.
+# Sources whose drivers support mount options in an annotation.
 _MOUNTABLE: Final = (
     "gce_persistent_disk", "aws_elastic_block_store", "glusterfs", "nfs", "rbd", "quobyte", "iscsi", "cinder",
     "cephfs", "azure_file", "vsphere_volume", "azure_disk", "photon_persistent_disk",
@@ -57,6 +57,7 @@ SourceRule = Callable[[Any, Path], FieldErrors]
 
 
 def validate_volume_spec(spec: PersistentVolumeSpec, name: str) -> FieldErrors:
+    """Validate the spec of a PersistentVolume."""
     errors: FieldErrors = []
     if not spec.access_modes:
         errors.append(required(_SPEC.child("accessModes")))
@@ -105,7 +106,7 @@ def _validate_sources(spec: PersistentVolumeSpec, name: str) -> FieldErrors:
         source = getattr(spec, attribute)
         if source is None:
             continue
-        # Upstream looks at a flex volume even where it is the second source.
+        # Upstream validates a flex volume even if it is the second source.
         if present and attribute != "flex_volume":
             errors.append(forbidden(_SPEC.child(_ODD_NAMES.get(wire_name, wire_name)), _MORE_THAN_ONE))
             continue
@@ -155,7 +156,7 @@ def _iscsi(source: Any, path: Path) -> FieldErrors:
 
 
 def _with_secret_namespace(rule: SourceRule) -> SourceRule:
-    """Volumes belong to no namespace, so that their secrets must say theirs."""
+    """Wrap a rule: secrets of cluster-scoped volumes need a namespace."""
 
     def whole_rule(source: Any, path: Path) -> FieldErrors:
         errors = rule(source, path)
@@ -197,7 +198,7 @@ def _validate_secret(secret: SecretReference, path: Path) -> FieldErrors:
     return errors + (dns_label(secret.namespace, namespace) if secret.namespace else [required(namespace)])
 
 
-# In the order in which upstream looks for a second one: attribute, name on the wire, rule.
+# In upstream's order of checking for a second source: attribute, wire name, rule.
 _SOURCES: Final[tuple[tuple[str, str, SourceRule], ...]] = (
     ("host_path", "hostPath", volume_sources.host_path),
     ("gce_persistent_disk", "gcePersistentDisk", volume_sources.gce_persistent_disk),
@@ -235,7 +236,7 @@ def _validate_volume(obj: PersistentVolume) -> FieldErrors:
 
 
 def _source_of(spec: PersistentVolumeSpec) -> PersistentVolumeSpec:
-    """The spec with nothing but its source."""
+    """Return the spec with only its source."""
     return PersistentVolumeSpec(**{attribute: getattr(spec, attribute) for attribute, _, _ in _SOURCES})
 
 
@@ -243,7 +244,7 @@ def _validate_update(new: PersistentVolume, old: PersistentVolume) -> FieldError
     errors = _validate_volume(new)
     after, before = _source_of(new.spec), _source_of(old.spec)
     if after.csi is not None and before.csi is not None and before.csi.controller_expand_secret_ref is None:
-        # A secret for expanding may be added once.
+        # A secret for expansion may be added once.
         after = replace(after, csi=replace(after.csi, controller_expand_secret_ref=None))
     if not means_the_same(after, before):
         detail = f"spec.persistentvolumesource is immutable after creation\n{difference(before, after)}"
@@ -259,7 +260,7 @@ def _validate_update(new: PersistentVolume, old: PersistentVolume) -> FieldError
 
 
 def _same_nodes(new: VolumeNodeAffinity | None, old: VolumeNodeAffinity) -> bool:
-    """Equal, but that a label's old name may have become its new one."""
+    """Return True if affinities are equal, apart from labels that changed from their old to their new name."""
     if new is None or (new.required is None) != (old.required is None):
         return False
     if new.required is None or old.required is None:

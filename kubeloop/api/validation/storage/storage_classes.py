@@ -1,4 +1,4 @@
-"""Rules of storage classes and volume attributes classes."""
+"""Validation of StorageClasses and VolumeAttributesClasses."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _validate_parameters(parameters: Mapping[str, str], path: Path) -> FieldErro
 
 
 def _validate_topologies(terms: tuple[core_v1.TopologySelectorTerm, ...], path: Path) -> FieldErrors:
-    """Terms that name labels and their values; two that say the same are refused, and so is an empty one."""
+    """Validate topology terms: labels with values, no duplicates, none empty."""
     errors: FieldErrors = []
     seen: list[dict[str, frozenset[str]]] = [{}]
     for index, term in enumerate(terms):
@@ -88,7 +88,7 @@ def _validate_expressions(term: core_v1.TopologySelectorTerm, path: Path) -> Fie
 
 
 def _validate_class_update(new: storage_v1.StorageClass, old: storage_v1.StorageClass) -> FieldErrors:
-    # What else a class says was checked when it was created, or may be anything.
+    # Other fields were validated on create, or may have any value.
     errors = immutable(new.provisioner, old.provisioner, Path("provisioner"))
     errors += immutable(new.parameters, old.parameters, Path("parameters"))
     errors += immutable(new.reclaim_policy, old.reclaim_policy, Path("reclaimPolicy"))

@@ -1,4 +1,4 @@
-"""Rules of CSI drivers, of the nodes they run on, and of the capacity they report."""
+"""Validation of CSIDrivers, CSINodes and CSIStorageCapacities."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def _validate_topology_keys(keys: tuple[str, ...], path: Path) -> FieldErrors:
 
 
 def _validate_node_update(new: storage_v1.CSINode, old: storage_v1.CSINode) -> FieldErrors:
-    """Drivers come and go; one that stays keeps all but its volume limit."""
+    """Validate that drivers which remain on a node change at most their volume limit."""
     errors = _validate_node(new)
     before = {driver.name: driver for driver in old.spec.drivers or ()}
     for driver in new.spec.drivers or ():

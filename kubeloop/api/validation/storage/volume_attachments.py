@@ -1,4 +1,4 @@
-"""Rules of volume attachments."""
+"""Validation of volume attachments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of horizontal pod autoscalers: what they scale, by which metrics, and how fast."""
+"""Validation of HorizontalPodAutoscalers: targets, metrics and scaling behavior."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _validate_reference(reference: autoscaling_v2.CrossVersionObjectReference, p
 
 
 def _validate_api_version(reference: autoscaling_v2.CrossVersionObjectReference, core: bool, path: Path) -> FieldErrors:
-    """A group and version; the core group, which has no name, only where it may be meant."""
+    """Validate a group and version; the core group, which has no name, only if `core` allows it."""
     version = reference.api_version
     if version.count("/") > 1:
         problem = f"unexpected GroupVersion string: {version}"
@@ -141,7 +141,7 @@ def _validate_metric(metric: autoscaling_v2.MetricSpec, path: Path, lenient: boo
     }
     present = [name for name, (source, _) in sources.items() if source is not None]
     if present:
-        # Only the first source is looked into: more than one are refused anyway.
+        # Only the first source is validated: more than one are rejected anyway.
         source, validate = sources[present[0]]
         errors += validate(source, path.child(present[0]))
     if expected is not None and expected not in present:

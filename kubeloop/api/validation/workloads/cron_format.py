@@ -1,4 +1,4 @@
-"""What is wrong with a cron schedule or a time zone, in the words of upstream's parser."""
+"""Validation of cron schedules and time zones, with the messages of upstream's parser."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kubeloop.api.scalars.duration import DurationError, parse_duration
 
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-# Lowest and highest number of each field, and the names that may stand for them.
+# Lowest and highest number of each field, and the names for numbers.
 _FIELDS: Final[tuple[tuple[int, int, dict[str, int]], ...]] = (
     (0, 59, {}),
     (0, 23, {}),
@@ -26,11 +26,11 @@ _is_zone_part: Final = re.compile("[A-Za-z._0-9+][A-Za-z._0-9+-]{0,13}").fullmat
 
 
 class ScheduleError(ValueError):
-    """A schedule that can't be read; the text is what a client is told."""
+    """Raised for a malformed schedule; the message is shown to clients."""
 
 
 def schedule_problem(schedule: str) -> str:
-    """What keeps a schedule from being read, or nothing."""
+    """Return the reason why a schedule is malformed, or an empty string."""
     try:
         _check_schedule(schedule)
     except ScheduleError as problem:
@@ -109,6 +109,7 @@ def _number(text: str, names: dict[str, int]) -> int:
 
 
 def time_zone_problems(zone: str) -> list[str]:
+    """Return the problems of a time zone's name."""
     if not zone:
         return ["timeZone must be nil or non-empty string"]
     if not all(part not in (".", "..") and _is_zone_part(part) for part in zone.split("/")):
@@ -121,7 +122,7 @@ def time_zone_problems(zone: str) -> list[str]:
 
 @lru_cache(256)
 def is_time_zone(zone: str) -> bool:
-    """Whether the machine's database of time zones has it."""
+    """Return True if the system's time zone database has the zone."""
     try:
         ZoneInfo(zone or "UTC")
     except (OSError, ValueError, KeyError):

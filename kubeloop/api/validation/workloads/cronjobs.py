@@ -1,4 +1,4 @@
-"""Rules of CronJobs."""
+"""Validation of CronJobs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _validate_spec(spec: CronJobSpec, old: CronJobSpec | None) -> FieldErrors:
 
 
 def _validate_schedule(spec: CronJobSpec, zone_allowed: bool) -> FieldErrors:
-    """A schedule; the time zone has a field of its own, but old objects may still have it here."""
+    """Validate a schedule; only old objects may have the time zone in it instead of its field."""
     path = _SPEC.child("schedule")
     problem = schedule_problem(spec.schedule)
     errors: FieldErrors = [invalid(path, spec.schedule, problem)] if problem else []

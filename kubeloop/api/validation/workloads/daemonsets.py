@@ -1,4 +1,4 @@
-"""Rules of DaemonSets and of the revisions that they and StatefulSets keep."""
+"""Validation of DaemonSets and ControllerRevisions."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _validate_strategy(strategy: DaemonSetUpdateStrategy, path: Path) -> FieldEr
 
 
 def _validate_rolling(rolling: RollingUpdateDaemonSet, path: Path) -> FieldErrors:
-    """Either some may be missing or some may be more than wanted, not both."""
+    """Validate maxUnavailable and maxSurge, exactly one of which must be positive."""
     unavailable, surge = rolling.max_unavailable or 0, rolling.max_surge or 0
     missing, more = path.child("maxUnavailable"), path.child("maxSurge")
     errors = int_or_percent(unavailable, missing) + int_or_percent(surge, more)
@@ -111,7 +111,7 @@ def _validate_revision(obj: ControllerRevision) -> FieldErrors:
 
 def _validate_revision_update(new: ControllerRevision, old: ControllerRevision) -> FieldErrors:
     errors = not_negative(new.revision, Path("revision"))
-    # Compared as text: a revision is what was written, not what it means.
+    # Compared as text: a revision is immutable as written.
     if bytes(new.data) != bytes(old.data):
         errors.append(invalid(_DATA, msgspec.Raw(msgspec.json.format(bytes(new.data), indent=-1)), IMMUTABLE))
     return errors

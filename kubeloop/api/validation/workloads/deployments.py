@@ -1,4 +1,4 @@
-"""Rules of Deployments and ReplicaSets."""
+"""Validation of Deployments and ReplicaSets."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _ABOVE_READY: Final = "cannot be greater than readyReplicas"
 
 
 def _validate_selected_template(selector: LabelSelector | None, template: PodTemplateSpec, path: Path) -> FieldErrors:
-    """A selector, and the template whose pods it must select."""
+    """Validate a selector, and the template whose pods it must select."""
     at = path.child("selector")
     errors: FieldErrors = []
     if selector is None:
@@ -149,7 +149,7 @@ def _validate_replica_set_update(new: ReplicaSet, old: ReplicaSet) -> FieldError
 
 
 def validate_replica_counts(status: ReplicaSetStatus | ReplicationControllerStatus) -> FieldErrors:
-    """What a ReplicaSet or a ReplicationController reports."""
+    """Validate the replica counts in the status of a ReplicaSet or ReplicationController."""
     errors = no_negative_counts(status, _REPLICA_COUNTS)
     errors += not_above(status, _REPLICA_PARTS, status.replicas, ABOVE_REPLICAS)
     return errors + not_above(status, _AVAILABLE, status.ready_replicas, _ABOVE_READY)

@@ -1,4 +1,4 @@
-"""Lists of a job's indexes such as `1,3-5,7`: whether they are well formed, and whether two of them overlap."""
+"""Lists of a job's indexes such as `1,3-5,7`: their syntax, and overlaps between two of them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from kubeloop.api.meta.field_path import quote
 
 
 class IndexListError(ValueError):
-    """A list that can't be read; the text is what a client is told."""
+    """Raised for a malformed list; the message is shown to clients."""
 
 
 def count_indexes(text: str, completions: int) -> int:
-    """How many indexes a list names; raises IndexListError."""
+    """Return the number of indexes in a list; raises IndexListError."""
     total = 0
     last: int | None = None
     for part in text.split(",") if text else ():
@@ -25,7 +25,7 @@ def count_indexes(text: str, completions: int) -> int:
 
 
 def overlap(completed: str, failed: str, completions: int) -> int | None:
-    """The first index that both lists name; parts that can't be read are told elsewhere."""
+    """Return the first index that is in both lists; malformed parts are ignored, other checks report them."""
     ours, theirs = _readable(completed, completions), _readable(failed, completions)
     common = [max(a, c) for a, b in ours for c, d in theirs if a <= d and c <= b]
     return min(common, default=None)

@@ -1,4 +1,4 @@
-"""Rules of when a job has failed or succeeded before all its pods ended."""
+"""Validation of a job's failure and success policies."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _STATUSES: Final = ("False", "True", "Unknown")
 
 
 def omitted(path: Path, detail: str) -> FieldError:
-    """An invalid value that is too long to show."""
+    """Build the error for an invalid value that is too long to show."""
     return FieldError(ErrorType.INVALID, path, detail=detail)
 
 
@@ -47,6 +47,7 @@ def _valid_values(values: tuple[str, ...]) -> str:
 
 
 def validate_failure_policy(spec: JobSpec, path: Path) -> FieldErrors:
+    """Validate a podFailurePolicy."""
     rules = (spec.pod_failure_policy.rules or ()) if spec.pod_failure_policy is not None else ()
     errors: FieldErrors = []
     if len(rules) > _RULES_MAX:
@@ -124,6 +125,7 @@ def _exit_code_values(values: tuple[int, ...] | None, operator: str, path: Path)
 
 
 def validate_success_policy(spec: JobSpec, path: Path) -> FieldErrors:
+    """Validate a successPolicy."""
     rules = (spec.success_policy.rules or ()) if spec.success_policy is not None else ()
     at = path.child("rules")
     errors: FieldErrors = []
@@ -141,7 +143,7 @@ def _success_rule(rule: SuccessPolicyRule, completions: int | None, path: Path) 
     indexes, count = rule.succeeded_indexes, rule.succeeded_count
     if indexes is None and count is None:
         errors.append(required(path, "at least one of succeededCount or succeededIndexes must be specified"))
-    # Without completions the job is refused anyway, and there is nothing to compare with.
+    # Without completions the job is rejected anyway.
     if completions is None:
         return errors
     total = 0

@@ -1,6 +1,6 @@
-"""Rules of reporting a job's status, which controllers outside of Kubernetes may do as well.
+"""Validation of a job's status, which external controllers may write as well.
 
-Most rules look only at what a report changes, so that one wrong field doesn't block reports about others.
+Most rules check only changed fields, so that one wrong field doesn't block updates of others.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ _CONDITIONS: Final = _STATUS.child("conditions")
 
 
 def is_true(job: Job, kind: str, status: str = "True") -> bool:
+    """Return True if a condition of a job has a status."""
     return any(one.type == kind and one.status == status for one in job.status.conditions)
 
 
@@ -27,6 +28,7 @@ def _is_finished(job: Job) -> bool:
 
 
 def validate_job_status(new: Job, old: Job) -> FieldErrors:
+    """Validate an update of a job's status."""
     errors: FieldErrors = []
     status = new.status
     for name, number in (
@@ -70,7 +72,7 @@ def _validate_uncounted(pods: UncountedTerminatedPods) -> FieldErrors:
 
 
 def _validate_exclusive(new: Job, old: Job) -> FieldErrors:
-    """A job can't have ended in two ways."""
+    """Validate that a job is not both complete and failed."""
     problems: list[str] = []
     if is_true(new, "Complete"):
         if is_true(new, "Failed") and _flipped(new, old, "Complete", "Failed"):
@@ -95,7 +97,7 @@ def _validate_completion_time(new: Job, old: Job) -> FieldErrors:
 
 
 def _validate_announced(new: Job, old: Job) -> FieldErrors:
-    """A job's end is announced by another condition first."""
+    """Validate that an interim condition precedes each terminal condition."""
     problems: list[str] = []
     failed_now = _flipped(new, old, "Failed") or _changed(new, old, "failed_indexes")
     if is_true(new, "Failed") and not is_true(new, "FailureTarget") and failed_now:
@@ -119,7 +121,7 @@ def _validate_success_criteria(new: Job) -> FieldErrors:
 
 
 def _validate_lasting(new: Job, old: Job) -> FieldErrors:
-    """What was reported once stays: terminal conditions, counters and times."""
+    """Validate that terminal conditions, counters and times are never reverted."""
     lost = [kind for kind in ("Failed", "Complete", "FailureTarget") if is_true(old, kind) and not is_true(new, kind)]
     errors = [omitted(_CONDITIONS, f"cannot disable the terminal {kind}=True condition") for kind in lost]
     errors += _validate_counters(new, old)
@@ -141,7 +143,7 @@ def _validate_lasting(new: Job, old: Job) -> FieldErrors:
 
 
 def _validate_finished(new: Job, old: Job) -> FieldErrors:
-    """A job that is finished has nothing left that runs or is to be counted."""
+    """Validate that a finished job has a start time, and no active or uncounted pods."""
     if not _is_finished(new):
         return []
     errors: FieldErrors = []
@@ -201,7 +203,7 @@ def _validate_index_list(text: str, completions: int | None, name: str) -> Field
 
 
 def _validate_counters(new: Job, old: Job) -> FieldErrors:
-    """What was counted stays counted; an indexed job that is scaled down may lose successes."""
+    """Validate that counters never decrease; an indexed job that is scaled down may lose successes."""
     errors: FieldErrors = []
     if new.status.failed < old.status.failed:
         errors.append(invalid(_STATUS.child("failed"), new.status.failed, "cannot decrease the failed counter"))

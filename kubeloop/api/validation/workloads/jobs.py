@@ -1,4 +1,4 @@
-"""Rules of Jobs, and of the job templates inside CronJobs."""
+"""Validation of Jobs, and of the job templates in CronJobs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _UID, _NAME = "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-nam
 
 
 def validate_job_template_spec(spec: JobSpec, path: Path) -> FieldErrors:
-    """What holds for a job's spec before the server has chosen its selector."""
+    """Validate a job's spec before the server has generated its selector."""
     errors: FieldErrors = []
     for name, number in (
         ("parallelism", spec.parallelism),
@@ -90,7 +90,7 @@ def _validate_completion_mode(spec: JobSpec, path: Path) -> FieldErrors:
 
 
 def _validate_indexed(spec: JobSpec, path: Path) -> FieldErrors:
-    """Limits that keep the lists of indexes in a status short."""
+    """Validate the limits that keep the index lists in a status short."""
     errors: FieldErrors = []
     completions, parallelism, most = spec.completions, spec.parallelism or 0, spec.max_failed_indexes
     if completions is None:
@@ -125,7 +125,7 @@ def _validate_replacement(spec: JobSpec, path: Path) -> FieldErrors:
 
 
 def _validate_restart_policy(spec: JobSpec, path: Path) -> FieldErrors:
-    """A job's pods end; the default of pods, to restart for ever, counts as nothing said."""
+    """Validate a job's restart policy; Always, the default of pods, counts as missing."""
     policy = spec.template.spec.restart_policy
     if policy in ("Always", ""):
         return [required(path, 'valid values: "OnFailure", "Never"')]
@@ -149,7 +149,7 @@ def _validate_spec(spec: JobSpec) -> FieldErrors:
 
 
 def _validate_generated_selector(job: Job) -> FieldErrors:
-    """The labels and the selector that the server itself puts into a job."""
+    """Validate the labels and the selector that the server generates."""
     if job.spec.manual_selector or job.spec.selector is None:
         return []
     uid, name = job.metadata.uid, job.metadata.name
@@ -168,7 +168,7 @@ def _validate_generated_selector(job: Job) -> FieldErrors:
 
 
 def _validate_hostnames(job: Job) -> FieldErrors:
-    """The pods of an indexed job are named by it and their index."""
+    """Validate the hostnames of an indexed job's pods: the job's name and the index."""
     completions = job.spec.completions
     if job.spec.completion_mode != "Indexed" or completions is None or completions <= 0:
         return []
@@ -203,7 +203,7 @@ def _validate_update(new: Job, old: Job) -> FieldErrors:
 
 
 def _validate_completions(new: JobSpec, old: JobSpec) -> FieldErrors:
-    """Only an indexed job can be scaled, and only as a whole."""
+    """Validate changes of completions: only an indexed job can be scaled, together with parallelism."""
     path = _SPEC.child("completions")
     if new.completion_mode != "Indexed":
         return unchanged(new.completions, old.completions, path)
@@ -213,7 +213,7 @@ def _validate_completions(new: JobSpec, old: JobSpec) -> FieldErrors:
 
 
 def _validate_template_update(new: Job, old: Job) -> FieldErrors:
-    """A suspended job's template may get other scheduling directives and resources; any other is fixed."""
+    """Validate template changes: only a suspended job's scheduling directives and resources may change."""
     after, before = new.spec.template, old.spec.template
     halted = is_true(old, "Suspended") or old.status.start_time is None
     if not (old.spec.suspend and halted and old.status.active == 0):
@@ -228,7 +228,7 @@ def _validate_template_update(new: Job, old: Job) -> FieldErrors:
 
 
 def _with_directives(old: PodTemplateSpec, new: PodTemplateSpec) -> PodTemplateSpec:
-    """The old template with what of the new one decides where and when pods run."""
+    """Return the old template with the scheduling directives of the new one."""
     affinity = old.spec.affinity or Affinity()
     nodes = new.spec.affinity.node_affinity if new.spec.affinity is not None else None
     merged: Affinity | None = replace(affinity, node_affinity=nodes)

@@ -1,4 +1,4 @@
-"""Rules of pod groups, groups of them, and the workloads whose templates they are made from."""
+"""Validation of PodGroups, CompositePodGroups and Workloads."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def _validate_workload_update(new: Any, old: Any) -> FieldErrors:
 
 
 def _validate_templates(spec: Any) -> FieldErrors:
-    """Names are unique in the whole tree, which isn't too deep, has one priority, and no empty branches."""
+    """Validate the template tree: unique names, limited depth, one priority, no empty branches."""
     names = {one.name for one in spec.pod_group_templates or ()}
     errors = _repeated_names(spec, _SPEC, names)
     at = _SPEC.child("compositePodGroupTemplates")
@@ -180,7 +180,7 @@ _CHILDLESS: Final = "must have at least one child PodGroupTemplate or CompositeP
 
 
 def _repeated_names(parent: Any, path: Path, names: set[str]) -> FieldErrors:
-    """Names that were there before, except in the same list, where the generated checks find them."""
+    """Return errors for names that repeat across lists; declarative validation finds those in one list."""
     at = path.child("compositePodGroupTemplates")
     templates = parent.composite_pod_group_templates
     errors = _taken(templates, at, names)
@@ -212,7 +212,7 @@ def _different_priorities(spec: Any) -> FieldErrors:
 
 
 def _below(parent: Any) -> Iterator[Any]:
-    """Every template below the composite ones of a parent, and these."""
+    """Yield every template below the composite ones of a parent, and these."""
     for template in parent.composite_pod_group_templates:
         yield template
         yield from template.pod_group_templates

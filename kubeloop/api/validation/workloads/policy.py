@@ -1,4 +1,4 @@
-"""Rules of disruption budgets."""
+"""Validation of PodDisruptionBudgets."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _validate_create(obj: PodDisruptionBudget) -> FieldErrors:
 
 
 def _validate_update(new: PodDisruptionBudget, old: PodDisruptionBudget) -> FieldErrors:
-    # Selectors written before their values were checked stay as they are.
+    # Selectors stored before their values were validated stay valid.
     return _validate_spec(new.spec, any_values=bool(validate_label_selector(old.spec.selector, _SPEC)))
 
 

@@ -1,4 +1,4 @@
-"""Rules of ReplicationControllers."""
+"""Validation of ReplicationControllers."""
 
 from __future__ import annotations
 

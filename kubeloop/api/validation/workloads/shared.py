@@ -1,4 +1,4 @@
-"""Rules that workloads share: selectors that match their templates, counts that add up."""
+"""Validation rules that workloads share: selectors that match their templates, consistent counts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ABOVE_REPLICAS: Final = "cannot be greater than status.replicas"
 
 
 def matcher_of(selector: LabelSelector | None) -> Matcher | None:
-    """What a selector object means, or nothing where it can't be understood."""
+    """Return the matcher of a selector; None if it is malformed."""
     try:
         return from_label_selector(selector)
     except SelectorError:
@@ -27,21 +27,22 @@ def matcher_of(selector: LabelSelector | None) -> Matcher | None:
 
 
 def is_empty(selector: LabelSelector) -> bool:
+    """Return True if a selector has no requirements."""
     return not selector.match_labels and not selector.match_expressions
 
 
 def selector_unchanged(new: LabelSelector | None, old: LabelSelector | None) -> FieldErrors:
-    """A workload can't change which pods are its own."""
+    """Validate that a workload's selector is unchanged."""
     return unchanged(new, old, Path("spec").child("selector"), internal(new))
 
 
 def labels_mismatch(labels: Mapping[str, str], path: Path) -> FieldErrors:
-    """The error of a template that its own workload would not select; no labels at all show as null."""
+    """Return the error for a template that its workload would not select; absent labels are shown as null."""
     return [invalid(path.child("metadata", "labels"), dict(labels) or None, NO_MATCH)]
 
 
 def validate_long_running(template: PodTemplateSpec, kind: str, path: Path) -> FieldErrors:
-    """Pods that are to run until somebody stops them."""
+    """Validate a template of pods that run until they are deleted."""
     errors: FieldErrors = []
     spec = template.spec
     if spec.restart_policy != "Always":
@@ -53,7 +54,7 @@ def validate_long_running(template: PodTemplateSpec, kind: str, path: Path) -> F
 
 
 def whole_or_percent(value: int | str | None) -> int:
-    """The number of a count or percentage; a text that is neither counts as none."""
+    """Return the number of a count or percentage; 0 for any other text."""
     if value is None:
         return 0
     if isinstance(value, int):
@@ -65,7 +66,7 @@ def whole_or_percent(value: int | str | None) -> int:
 
 
 def no_negative_counts(status: Any, fields: Iterable[tuple[str, str]]) -> FieldErrors:
-    """Counts of a status: each may be absent, none below zero."""
+    """Validate that no count of a status is negative; counts may be absent."""
     return [
         invalid(STATUS.child(name), value, NOT_NEGATIVE)
         for attribute, name in fields
@@ -74,6 +75,7 @@ def no_negative_counts(status: Any, fields: Iterable[tuple[str, str]]) -> FieldE
 
 
 def not_above(status: Any, fields: Iterable[tuple[str, str]], most: int, detail: str) -> FieldErrors:
+    """Validate that counts of a status do not exceed a maximum."""
     return [
         invalid(STATUS.child(name), value, detail)
         for attribute, name in fields
@@ -82,7 +84,7 @@ def not_above(status: Any, fields: Iterable[tuple[str, str]], most: int, detail:
 
 
 def not_decremented(new: int | None, old: int | None) -> FieldErrors:
-    """How often names collided so far."""
+    """Validate that a collision count does not decrease."""
     if old is None or (new is not None and new >= old):
         return []
     return [invalid(STATUS.child("collisionCount"), new or 0, "cannot be decremented")]

@@ -1,4 +1,4 @@
-"""Rules of StatefulSets."""
+"""Validation of StatefulSets."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _COUNTS: Final = (
 
 
 def _validate_spec(spec: StatefulSetSpec, is_new: bool) -> FieldErrors:
-    """What can't change is only checked when it is new."""
+    """Validate a spec; immutable fields are only validated on create."""
     errors: FieldErrors = []
     at = _SPEC.child("podManagementPolicy")
     if not spec.pod_management_policy:
@@ -122,7 +122,7 @@ def _validate_selected_template(spec: StatefulSetSpec) -> FieldErrors:
 
 
 def _template_of_pods(spec: StatefulSetSpec) -> PodTemplateSpec:
-    """The template with what the controller puts into every pod: names of its own, volumes of the claims."""
+    """Return the template as the controller completes it for each pod: identity, and volumes of the claims."""
     claims = {claim.metadata.name: claim for claim in spec.volume_claim_templates}
     volumes = [
         Volume(name=name, persistent_volume_claim=PersistentVolumeClaimVolumeSource(claim_name=name)) for name in claims

@@ -1,6 +1,6 @@
-"""What people configured for admission, at work: in which order policies and webhooks see a write.
+"""Dynamic admission chain: runs configured policies and webhooks in upstream's order.
 
-mutate:   policies ─▶ webhooks ─▶ (once more, if something changed: plugins ─▶ policies ─▶ webhooks)
+mutate:   policies ─▶ webhooks ─▶ (again if something changed: plugins ─▶ policies ─▶ webhooks)
 validate: policies ─▶ webhooks
 """
 
@@ -33,7 +33,7 @@ from kubeloop.clock import Clock
 
 
 class Configuration:
-    """Read anew whenever one of the objects changes; the chain knows of it only while there is something."""
+    """Configured policies and webhooks; installed in the chain of plugins only while there are any."""
 
     def __init__(self, registry: Registry, chain: Chain, authorizer: Authorizer, clock: Clock, aside: Aside) -> None:
         self._registry = registry
@@ -53,7 +53,7 @@ class Configuration:
         self._demanding: Sequence[ValidatingPolicy] = ()
 
     def changed(self) -> None:
-        """Take up what is configured now."""
+        """Reload policies and webhooks after a configuration object has changed."""
         self._matcher.forget()
         self._mutating = hooks_of(self._every("mutatingwebhookconfigurations"))
         self._validating = hooks_of(self._every("validatingwebhookconfigurations"))
@@ -63,9 +63,11 @@ class Configuration:
         self._chain.validate = self._validate if self._validating or self._demanding else None
 
     def close(self) -> None:
+        """Close the connections to webhooks."""
         self._callees.close()
 
     def metric_lines(self) -> Iterator[str]:
+        """Yield the metrics of dynamic admission in Prometheus text format."""
         return self._metrics.lines()
 
     async def _mutate(self, attempt: Attempt) -> None:
@@ -101,7 +103,7 @@ class Configuration:
         return self._registry.every(plural, group=GROUP)
 
     def _equivalents(self, resource: Resource) -> list[Resource]:
-        """All versions in which the same objects are served."""
+        """Return all versions in which the same objects are served."""
         return [
             storage.resource
             for storage in self._registry.storages()

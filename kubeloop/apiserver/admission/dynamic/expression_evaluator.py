@@ -1,4 +1,4 @@
-"""Has expressions evaluated for those who ask about a write, and notes how long it took and what came of it."""
+"""Evaluates CEL expressions of policies and webhooks, with timing and metrics."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Judge:
-    """Shared by policies and webhooks."""
+    """Evaluator of expressions, shared by policies and webhooks."""
 
     def __init__(self, aside: Aside, metrics: AdmissionMetrics, clock: Clock) -> None:
         self._aside = aside
@@ -30,7 +30,7 @@ class Judge:
         self.clock = clock
 
     async def evaluated(self, work: Callable[..., T], *args: Any) -> tuple[T, float]:
-        """What something that evaluates expressions comes to, and in how many seconds."""
+        """Run a function that evaluates expressions within the time budget; return its result and seconds."""
         started = self.clock.monotonic()
         result = await self._aside.patiently(work, *args)
         return result, self.clock.monotonic() - started
@@ -44,7 +44,10 @@ class Judge:
         lenient: bool,
         variables: Mapping[str, Expression] | None = None,
     ) -> bool:
-        """Whether all conditions hold. Raises `ConditionsFailed` where that can't be found out, and is not forgiven."""
+        """Return True if all conditions hold.
+
+        Raises `ConditionsFailed` if the evaluation fails and `lenient` is not set.
+        """
 
         def decide() -> Decision:
             return decided(conditions, Evaluation(inputs, Budget(CONDITIONS_BUDGET), variables), lenient)

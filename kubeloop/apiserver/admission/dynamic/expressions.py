@@ -1,4 +1,4 @@
-"""Evaluates the expressions of policies and match conditions about one write, within a budget."""
+"""Evaluates the CEL expressions of policies and match conditions for one write, within a cost budget."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _ACCOUNTS: Final = "system:serviceaccounts"
 
 
 class OutOfBudget(Exception):
-    """Nothing more is evaluated."""
+    """Error for an exhausted cost budget: nothing more is evaluated."""
 
     def __init__(self) -> None:
         super().__init__(_OUT_OF_BUDGET)
 
 
 class ConditionsFailed(Exception):
-    """Whether conditions are met could not be found out, for these reasons."""
+    """Error for match conditions that could not be evaluated."""
 
 
 class Outcome(NamedTuple):
-    """A value, or why there is none."""
+    """Value of an expression, or the error that prevented it."""
 
     value: Any
     problem: str = ""
@@ -47,18 +47,19 @@ class Outcome(NamedTuple):
 
 @dataclass(slots=True)
 class Budget:
-    """What is left to spend."""
+    """Remaining cost budget."""
 
     left: int
 
     def spend(self, cost: int) -> None:
+        """Subtract a cost; raises `OutOfBudget`."""
         if cost > self.left:
             raise OutOfBudget
         self.left -= cost
 
 
 class Variables(Mapping[str, Any]):
-    """A policy's variables: each evaluated when it is first named, at most once."""
+    """Variables of a policy: each is evaluated lazily, at most once."""
 
     def __init__(self, expressions: Mapping[str, Expression], seen: Mapping[str, Any]) -> None:
         self._expressions = expressions
@@ -93,7 +94,7 @@ class Variables(Mapping[str, Any]):
 
 
 class Evaluation:
-    """One pass over some expressions, which share their variables and a budget."""
+    """Evaluation of several expressions that share their variables and a budget."""
 
     def __init__(
         self, inputs: Mapping[str, Any], budget: Budget, variables: Mapping[str, Expression] | None = None
@@ -105,7 +106,7 @@ class Evaluation:
         self._budget = budget
 
     def outcome(self, expression: Expression) -> Outcome:
-        """Raises `OutOfBudget`."""
+        """Evaluate an expression. Raises `OutOfBudget`."""
         if expression.program is None:
             return Outcome(None, f"compilation error: {expression.problem}")
         try:
@@ -122,7 +123,7 @@ class Evaluation:
 
 
 class Decision(NamedTuple):
-    """Whether conditions are met, how many of them failed, and what is told of that if it isn't forgiven."""
+    """Result of match conditions: met or not, the number of errors, and the failure message if not ignored."""
 
     met: bool
     problems: int = 0
@@ -130,7 +131,7 @@ class Decision(NamedTuple):
 
 
 def decided(conditions: Sequence[Expression], evaluation: Evaluation, lenient: bool) -> Decision:
-    """Whether all conditions hold. One that is false decides; failures do if none is, unless lenience forgives them."""
+    """Evaluate match conditions: a false one decides; else errors do, unless `lenient` ignores them."""
     try:
         outcomes = [evaluation.outcome(condition) for condition in conditions]
     except OutOfBudget as error:
@@ -141,11 +142,11 @@ def decided(conditions: Sequence[Expression], evaluation: Evaluation, lenient: b
     return Decision(not problems, len(problems), "" if lenient or not problems else aggregate(problems))
 
 
-# -- what expressions see -----------------------------------------------------------------------------------------
+# -- CEL variables -----------------------------------------------------------------------------------------------
 
 
 def request_document(subject: Subject, resource: Resource) -> dict[str, Any]:
-    """The variable `request`: what there is to say about a write besides its objects."""
+    """Return the CEL variable `request`: the attributes of a write except its objects."""
     attempt, own = subject.attempt, subject.attempt.resource
     told: dict[str, Any] = {
         "kind": subject.kind_in(resource).document(),
@@ -171,7 +172,7 @@ def _resource_document(resource: Resource) -> dict[str, str]:
 async def inputs_of(
     subject: Subject, resource: Resource, namespace: Any, authorizer: Authorizer | None, params: Any = None
 ) -> dict[str, Any]:
-    """All variables that expressions about a write may name."""
+    """Return all CEL variables for expressions about a write."""
     inputs: dict[str, Any] = {
         "object": await subject.document(resource),
         "oldObject": await subject.old_document(resource),
@@ -196,7 +197,7 @@ async def inputs_of(
 
 
 def namespace_document(namespace: Any) -> dict[str, Any] | None:
-    """The variable `namespaceObject`, with moments where its type has some."""
+    """Return the CEL variable `namespaceObject`, with timestamps as its type declares them."""
     if namespace is None:
         return None
     document: dict[str, Any] = codec.to_plain(namespace)
@@ -214,7 +215,7 @@ def namespace_document(namespace: Any) -> dict[str, Any] | None:
 def deciding(
     authorizer: Authorizer, user: User
 ) -> Callable[[library.PathCheck | library.ResourceCheck, str], library.Decision]:
-    """How expressions ask what somebody may do; the same question is put once."""
+    """Return the authorization function for CEL's `authorizer`; equal questions are evaluated once."""
     known: dict[tuple[Any, str], library.Decision] = {}
 
     def decide(asked: library.PathCheck | library.ResourceCheck, verb: str) -> library.Decision:

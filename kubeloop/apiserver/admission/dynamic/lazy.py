@@ -1,6 +1,6 @@
-"""Follows what people configured for admission, webhooks and policies, and has every write go through it.
+"""Watches the configurations of dynamic admission, and installs it in the chain once there are any.
 
-As long as there is none, the chain of plugins is all there is, and none of the modules for it are loaded.
+As long as there are none, only the plugins run, and the modules of dynamic admission are not loaded.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PLURALS = (
 
 
 class Configured:
-    """The subscription to configurations, from the server's start to its end."""
+    """Subscription to the configurations, from the server's start to its end."""
 
     def __init__(
         self, registry: Registry, chain: Chain, authorizer: Authorizer, metrics: Metrics, clock: Clock, aside: Aside
@@ -46,6 +46,7 @@ class Configured:
         self._subscriptions: list[Subscription] = []
 
     def start(self) -> None:
+        """Subscribe to the configurations; load those that exist."""
         store = self._registry.store
         prefixes = [self._registry.named(GROUP, "v1", plural).prefix("") for plural in _PLURALS]
         if any(store.range(prefix, limit=1).records for prefix in prefixes):
@@ -53,6 +54,7 @@ class Configured:
         self._subscriptions = [store.subscribe(prefix, store.revision, self._follow) for prefix in prefixes]
 
     def close(self) -> None:
+        """Cancel the subscriptions, and close dynamic admission if it was loaded."""
         for subscription in self._subscriptions:
             subscription.cancel()
         if self._configuration is not None:

@@ -1,6 +1,7 @@
-"""Which writes a webhook, a policy or a binding is about: its rules and selectors. Pure but for a namespace.
+"""Rules and selectors of webhooks, policies and bindings: decide if they match a write.
 
-Rules look only at what kind of write it is, so their answers are remembered; selectors look at labels.
+Rules depend only on the kind of write, so their results are cached; selectors are evaluated on labels. Pure except
+for the lookup of a namespace.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from kubeloop.api.selectors import EVERYTHING, LabelSelector, from_label_selecto
 from kubeloop.apiserver.admission import Attempt, Lookup
 
 _REMEMBERED: Final = 4096
-# Whoever could intercept these could lock everybody out: of repairing the configuration, or of all that needs rights.
+# Webhooks on these could lock out all users: from repairing the configuration, or from all that needs permissions.
 _CONFIGURATION: Final = frozenset(
     f"{plural}.admissionregistration.k8s.io"
     for plural in (
@@ -44,22 +45,31 @@ UNSEEN_BY_POLICIES: Final = (
 
 
 class RuleObject(Protocol):
-    """A rule as it stands in API objects."""
+    """Rule as in API objects (RuleWithOperations)."""
 
     @property
-    def operations(self) -> Sequence[str]: ...
+    def operations(self) -> Sequence[str]:
+        """Operations that match; `*` means all."""
+
     @property
-    def api_groups(self) -> Sequence[str]: ...
+    def api_groups(self) -> Sequence[str]:
+        """API groups that match; `*` means all."""
+
     @property
-    def api_versions(self) -> Sequence[str]: ...
+    def api_versions(self) -> Sequence[str]:
+        """API versions that match; `*` means all."""
+
     @property
-    def resources(self) -> Sequence[str]: ...
+    def resources(self) -> Sequence[str]:
+        """Resources and subresources that match, such as `pods/*`."""
+
     @property
-    def scope(self) -> str | None: ...
+    def scope(self) -> str | None:
+        """Scope that matches: Cluster, Namespaced or `*`."""
 
 
 class Write(NamedTuple):
-    """What rules look at. A namespace counts as being in itself."""
+    """Attributes of a write that rules match. A Namespace counts as being in itself."""
 
     operation: str
     resource: Resource
@@ -69,20 +79,23 @@ class Write(NamedTuple):
 
 
 def namespace_of(attempt: Attempt) -> str:
-    """Where a write is; one of a namespace is in that."""
+    """Return the namespace of a write; that of a Namespace is its own name."""
     return attempt.name if is_namespace(attempt.resource) else attempt.namespace
 
 
 def is_namespace(resource: Resource) -> bool:
+    """Return True if the resource is `namespaces`."""
     return resource.plural == "namespaces" and not resource.group
 
 
 def write_of(attempt: Attempt) -> Write:
+    """Return the attributes of a write for matching."""
     inside = bool(namespace_of(attempt))
     return Write(attempt.operation, attempt.resource, attempt.subresource, inside, attempt.name)
 
 
 def rule_matches(rule: RuleObject, write: Write) -> bool:
+    """Return True if a rule matches a write by operation, group, version, resource and scope."""
     resource = write.resource
     return (
         _in_scope(rule.scope, write)
@@ -115,7 +128,7 @@ Equivalents = Callable[[Resource], Sequence[Resource]]
 def first_match(
     rules: Sequence[RuleObject], write: Write, others: Iterable[Resource], equivalent: bool
 ) -> Resource | None:
-    """The resource under which some rule covers a write: the one that was asked for, or another of its versions."""
+    """Return the resource under which a rule matches a write: the requested one, or an equivalent version."""
     for rule in rules:
         if rule_matches(rule, write) and _is_named(rule, write.name):
             return write.resource
@@ -135,28 +148,29 @@ def _is_named(rule: RuleObject, name: str) -> bool:
 
 
 def _names_of(rule: RuleObject) -> Sequence[str]:
-    """Only policies' rules speak of names."""
+    """Return the resource names of a rule; only policies' rules have them."""
     names: Sequence[str] = getattr(rule, "resource_names", ())
     return names
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Criteria:
-    """What is matched, and to be left out although it is."""
+    """Match criteria: rules, selectors and excluded rules."""
 
     rules: Sequence[RuleObject]
     namespaces: LabelSelector = EVERYTHING
     objects: LabelSelector = EVERYTHING
     equivalent: bool = True
     excluded: Sequence[RuleObject] = ()
-    any_resource: bool = False  # whether no rules mean everything
+    any_resource: bool = False  # True if no rules mean everything
 
     @property
     def by_name(self) -> bool:
-        """Whether it matters what an object is called."""
+        """True if any rule depends on the object's name."""
         return any(_names_of(rule) for rule in (*self.rules, *self.excluded))
 
     def resource_for(self, write: Write, others: Sequence[Resource]) -> Resource | None:
+        """Return the resource under which the rules match a write; None if none matches or one excludes it."""
         if self.excluded and first_match(self.excluded, write, others, self.equivalent) is not None:
             return None
         if not self.rules and self.any_resource:
@@ -165,12 +179,12 @@ class Criteria:
 
 
 def selector_of(selector: Any) -> LabelSelector:
-    """An absent selector selects everything, where it is about matching."""
+    """Return the label selector; an absent one matches everything."""
     return EVERYTHING if selector is None else from_label_selector(selector)
 
 
 class Matcher:
-    """Finds out which criteria a write meets, remembering what rules say of each kind of write."""
+    """Matches writes against criteria; caches the results of rules for each kind of write."""
 
     def __init__(self, lookup: Lookup, equivalents: Equivalents) -> None:
         self._lookup = lookup
@@ -178,11 +192,11 @@ class Matcher:
         self._known: dict[tuple[Any, ...], tuple[Resource, Resource | None]] = {}
 
     def forget(self) -> None:
-        """The criteria are others from now on."""
+        """Clear the cache, after the criteria have changed."""
         self._known.clear()
 
     def resource_for(self, criteria: Criteria, attempt: Attempt) -> Resource | None:
-        """In which version the criteria want to see a write; None if it is none of their business."""
+        """Return the version in which the criteria match a write; None if they don't match."""
         found = self._by_rules(criteria, attempt)
         if found is None or not self._has_labels(criteria, attempt):
             return None
@@ -202,7 +216,7 @@ class Matcher:
 
     def _has_labels(self, criteria: Criteria, attempt: Attempt) -> bool:
         selector = criteria.objects
-        # The options of a connection have no metadata, and are never selected.
+        # Connect options have no metadata, and are never matched by a selector.
         found = [obj.metadata for obj in (attempt.obj, attempt.old) if obj is not None and hasattr(obj, "metadata")]
         return selector is EVERYTHING or any(selector.matches(metadata.labels or {}) for metadata in found)
 

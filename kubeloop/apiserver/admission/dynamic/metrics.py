@@ -1,4 +1,4 @@
-"""What policies, webhooks and their conditions cost and refuse, under upstream's names."""
+"""Metrics of policies, webhooks and match conditions, under upstream's names."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ _CONDITION: Final = "apiserver_admission_match_condition_"
 _ABOUT: Final = ("name", "kind", "type", "operation")
 
 
-# Kinds of errors of expressions, as labels.
+# Error types of expressions, as label values.
 NO_ERROR, COMPILE, INVALID, OUT_OF_BUDGET = "no_error", "compile_error", "invalid_error", "out_of_budget"
 
 
 def error_type_of(problem: str) -> str:
+    """Return the error_type label of an expression's error message."""
     return COMPILE if problem.startswith("compilation error") else INVALID
 
 
 class Conditions(NamedTuple):
-    """Whose match conditions are meant: of a webhook or a policy, in which step, about which operation."""
+    """Labels of match conditions: name and kind of the owner, admission type and operation."""
 
     name: str
     kind: str
@@ -36,7 +37,7 @@ class Conditions(NamedTuple):
 
 
 class WebhookMetrics:
-    """Of calls; `kind` is "admit" for those that change, "validating" for those that only refuse."""
+    """Metrics of webhook calls; `kind` is "admit" for mutating ones, "validating" for others."""
 
     def __init__(self) -> None:
         self._requests = Counters(f"{_WEBHOOK}request_total", "name", "type", "operation", "code", "rejected")
@@ -47,24 +48,27 @@ class WebhookMetrics:
         self._durations = Histograms(f"{_WEBHOOK}admission_duration_seconds", _OF_CALLS, *of_calls)
 
     def called(self, name: str, kind: str, operation: str, code: int, seconds: float, *, rejected: bool) -> None:
+        """Count a call and observe its duration in seconds."""
         told = "true" if rejected else "false"
         self._requests.add(name, kind, operation, str(min(code, _HIGHEST_CODE)), told)
         self._durations.observe(seconds, name, kind, operation, told)
 
     def rejected(self, name: str, kind: str, operation: str, error_type: str, code: int) -> None:
+        """Count a rejection by error type and status code."""
         self._rejections.add(name, kind, operation, error_type, str(min(code, _HIGHEST_CODE)))
 
     def ignored(self, name: str, kind: str) -> None:
-        """A call that failed, and was forgiven."""
+        """Count a failed call that the failure policy ignores (fail open)."""
         self._ignored.add(name, kind)
 
     def lines(self) -> Iterator[str]:
+        """Yield the metrics in Prometheus text format."""
         families = (self._requests, self._rejections, self._ignored, self._durations)
         return chain.from_iterable(one.lines() for one in families)
 
 
 class ConditionMetrics:
-    """Of match conditions."""
+    """Metrics of match conditions."""
 
     def __init__(self) -> None:
         self._errors = Counters(f"{_CONDITION}evaluation_errors_total", *_ABOUT)
@@ -72,6 +76,7 @@ class ConditionMetrics:
         self._durations = Histograms(f"{_CONDITION}evaluation_seconds", _OF_CONDITIONS, *_ABOUT)
 
     def evaluated(self, about: Conditions, decision: Decision, seconds: float) -> None:
+        """Observe an evaluation: duration, errors, and exclusions of webhooks."""
         self._durations.observe(seconds, *about)
         if decision.problems:
             self._errors.add(*about, amount=decision.problems)
@@ -79,11 +84,12 @@ class ConditionMetrics:
             self._exclusions.add(*about)
 
     def lines(self) -> Iterator[str]:
+        """Yield the metrics in Prometheus text format."""
         return chain(self._errors.lines(), self._exclusions.lines(), self._durations.lines())
 
 
 class PolicyMetrics:
-    """Of what policies demand, and change."""
+    """Metrics of validating and mutating policies."""
 
     def __init__(self) -> None:
         labels = ("policy", "policy_binding", "error_type")
@@ -96,20 +102,23 @@ class PolicyMetrics:
         self._mutation_times = Histograms(f"{of_mutations}check_duration_seconds", _OF_CHECKS, *labels)
 
     def validated(self, policy: str, binding: str, error_type: str, action: str, seconds: float) -> None:
+        """Count and time an evaluation of a validating policy."""
         self._validations.add(policy, binding, error_type, action)
         self._validation_times.observe(seconds, policy, binding, error_type, action)
 
     def mutated(self, policy: str, binding: str, error_type: str, seconds: float) -> None:
+        """Count and time an evaluation of a mutating policy."""
         self._mutations.add(policy, binding, error_type)
         self._mutation_times.observe(seconds, policy, binding, error_type)
 
     def lines(self) -> Iterator[str]:
+        """Yield the metrics in Prometheus text format."""
         families = (self._validations, self._validation_times, self._mutations, self._mutation_times)
         return chain.from_iterable(one.lines() for one in families)
 
 
 class AdmissionMetrics:
-    """All of one server."""
+    """All metrics of dynamic admission of one server."""
 
     def __init__(self) -> None:
         self.webhooks = WebhookMetrics()
@@ -117,4 +126,5 @@ class AdmissionMetrics:
         self.policies = PolicyMetrics()
 
     def lines(self) -> Iterator[str]:
+        """Yield the metrics in Prometheus text format."""
         return chain(self.webhooks.lines(), self.conditions.lines(), self.policies.lines())

@@ -1,4 +1,4 @@
-"""Who is asked once more about a write, because somebody after them changed it."""
+"""Reinvocation of mutating policies and webhooks after a later one changed the object."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Reinvocation:
-    """Of one write: whether there is a second round, and if so whether this is it."""
+    """Reinvocation state of one write: if a second round is needed, and if this is it."""
 
     def __init__(self) -> None:
         self.is_needed = False
@@ -15,13 +15,14 @@ class Reinvocation:
 
     @property
     def number(self) -> int:
+        """Round number: 0 or 1."""
         return int(self.is_second)
 
 
 class Participants:
-    """Those of one kind, webhooks or policies, that took part.
+    """Policies or webhooks that took part in the mutation of one write.
 
-    `_seen` are those who would come again and have seen all changes so far, `_to_ask` those who haven't.
+    `_seen` are the reinvocable ones that have seen all changes so far, `_to_ask` those that have not.
     """
 
     def __init__(self, reinvocation: Reinvocation) -> None:
@@ -31,14 +32,16 @@ class Participants:
         self._last: Any = None
 
     def begin(self, document: Any) -> None:
-        """At the start of a round; in the second one, plugins may have changed the object since."""
+        """Start a round; in the second one, all are reinvoked if plugins have changed the object since."""
         if self._reinvocation.is_second and document != self._last:
             self._all_again()
 
     def is_asked(self, who: Hashable) -> bool:
+        """Return True if the participant is to be called in this round."""
         return not self._reinvocation.is_second or who in self._to_ask
 
     def took_part(self, who: Hashable, *, changed: bool, comes_again: bool) -> None:
+        """Record a call; a change requires that earlier reinvocable participants are called again."""
         if changed:
             self._all_again()
             self._reinvocation.is_needed = True
@@ -46,6 +49,7 @@ class Participants:
             self._seen.add(who)
 
     def end(self, document: Any) -> None:
+        """Record the object at the end of a round."""
         self._last = document
 
     def _all_again(self) -> None:

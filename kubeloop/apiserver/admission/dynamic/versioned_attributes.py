@@ -1,4 +1,4 @@
-"""One write as policies and webhooks see it: documents in the version that each of them wants."""
+"""Versioned attributes: a write's documents in the version that a policy or webhook requests."""
 
 from __future__ import annotations
 
@@ -15,26 +15,27 @@ from kubeloop.apiserver.decoding import decode_document
 from kubeloop.apiserver.handlers.subresources.scale import SCALE, scale_of
 
 Document = dict[str, Any]
-# Turns an object of one version of its kind into another's.
+# Converts an object to another version of its kind.
 Convert = Callable[[Any, Resource, Resource], Awaitable[Any]]
-# What an object gets only when it is stored, so that nobody sees it who may still change it.
+# Metadata that is set on storage, and therefore hidden during mutation.
 _LATER: Final = ("uid", "creationTimestamp")
 _OPTIONS: Final = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
 
 
 class Kind(NamedTuple):
-    """A kind in a version."""
+    """GroupVersionKind."""
 
     group: str
     version: str
     kind: str
 
     def document(self) -> dict[str, str]:
+        """Return the kind as JSON-compatible document."""
         return {"group": self.group, "version": self.version, "kind": self.kind}
 
 
 class Subject:
-    """A write on its way through those who may change it (`settled` is False) or only refuse it."""
+    """Write under mutating (`settled` is False) or validating admission, with its documents by version."""
 
     def __init__(self, attempt: Attempt, convert: Convert, *, settled: bool) -> None:
         self.attempt = attempt
@@ -45,18 +46,21 @@ class Subject:
 
     @property
     def namespace(self) -> str:
+        """Namespace of the write; that of a Namespace is its own name."""
         return namespace_of(self.attempt)
 
     @property
     def name(self) -> str:
+        """Name of the object; empty during mutation if the server generated it."""
         return "" if self._hides and self.attempt.has_drawn_name else self.attempt.name
 
     @property
     def is_scale(self) -> bool:
+        """True if the write is to the scale subresource."""
         return self.attempt.subresource == "scale"
 
     def kind_in(self, resource: Resource) -> Kind:
-        """What the write's object is called in a version of its resource; a posted one has a kind of its own."""
+        """Return the kind of the write's object in a version; a posted object (Binding, …) has its own."""
         obj, own = self.attempt.obj, self.attempt.resource
         if self.is_scale:
             return Kind(SCALE.group, SCALE.version, SCALE.kind)
@@ -66,7 +70,7 @@ class Subject:
         return Kind(resource.group, resource.version, resource.kind)
 
     async def document(self, resource: Resource) -> Document | None:
-        """The object as it is now. Not to be changed."""
+        """Return the object's current document. Must not be changed."""
         obj = self.attempt.obj
         known = self._objects.get(resource.group_version)
         if known is None or known[0] is not obj:
@@ -77,13 +81,13 @@ class Subject:
         return known[1]
 
     async def old_document(self, resource: Resource) -> Document | None:
-        """The object as it was. Not to be changed."""
+        """Return the old object's document. Must not be changed."""
         if resource.group_version not in self._olds:
             self._olds[resource.group_version] = await self._shown(self.attempt.old, resource)
         return self._olds[resource.group_version]
 
     async def accept(self, document: Document, resource: Resource) -> bool:
-        """Go on with another document, defaulted; whether it says something else. Raises what is wrong with it."""
+        """Replace the object by a changed document, defaulted; return True if it differs. Raises if it is invalid."""
         before = await self.document(resource)
         kind = self.kind_in(resource)
         if self.attempt.operation == "CONNECT":
@@ -99,7 +103,7 @@ class Subject:
         return await self.document(resource) != before
 
     def options(self) -> Document | None:
-        """What else the client asked for, as the options that belong to the operation."""
+        """Return the options of the request (CreateOptions, …), or None."""
         attempt = self.attempt
         kind = _OPTIONS.get(attempt.operation)
         if kind is None:
@@ -115,6 +119,7 @@ class Subject:
         return {**typed, **{name: value for name, value in told.items() if value}}
 
     def user(self) -> Document:
+        """Return the user as UserInfo document."""
         user = self.attempt.user
         extra = {key: list(values) for key, values in user.extra}
         told = {"username": user.name, "uid": user.uid, "groups": list(user.groups), "extra": extra}

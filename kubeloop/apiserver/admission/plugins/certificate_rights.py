@@ -1,4 +1,4 @@
-"""CertificateApproval and CertificateSigning: who approves or signs needs a right to the signer that is asked."""
+"""CertificateApproval and CertificateSigning: require a permission on the signer to approve or sign."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _GROUP = "certificates.k8s.io"
 
 
 class _SignerRight(Plugin):
-    """What both have in common; the signer is the stored one, which nobody can change on the way."""
+    """Common part of both plugins; the signer is that of the stored object, which cannot be changed."""
 
     resources = frozenset({f"certificatesigningrequests.{_GROUP}"})
     operations = frozenset({"UPDATE"})
@@ -30,7 +30,7 @@ class _SignerRight(Plugin):
             raise attempt.forbidden(f"user not permitted to {verb} requests with signerName {quote(signer)}")
 
     def _may(self, user: User, verb: str, signer: str) -> bool:
-        """A right to the signer, or to all signers of its domain."""
+        """Return True if the user has the permission on the signer, or on all signers of its domain."""
         asked = Attributes(user, verb, _GROUP, "*", "signers", name=signer)
         domain = signer.partition("/")[0]
         return (
@@ -40,20 +40,26 @@ class _SignerRight(Plugin):
 
 
 class CertificateApproval(_SignerRight):
+    """Requires the `approve` permission on the signer for writes to the approval subresource."""
+
     name = "CertificateApproval"
     subresources = frozenset({"approval"})
 
     def check(self, attempt: Attempt) -> None:
+        """Reject an approval without the permission."""
         assert attempt.old is not None
         old: CertificateSigningRequest = attempt.old
         self._demand(attempt, "approve", old.spec.signer_name)
 
 
 class CertificateSigning(_SignerRight):
+    """Requires the `sign` permission on the signer for changes of certificate or conditions."""
+
     name = "CertificateSigning"
     subresources = frozenset({"status"})
 
     def check(self, attempt: Attempt) -> None:
+        """Reject a signed certificate without the permission."""
         assert attempt.old is not None
         assert attempt.obj is not None
         old: CertificateSigningRequest = attempt.old

@@ -1,4 +1,4 @@
-"""CertificateSubjectRestriction: nobody asks for a client certificate of the group that may do everything."""
+"""CertificateSubjectRestriction: rejects requests for client certificates of the group system:masters."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kubeloop.apiserver.admission import Attempt, Plugin
 
-if TYPE_CHECKING:  # the kind's types are loaded when its first object is
+if TYPE_CHECKING:  # the kind's types are imported with its first object
     from kubeloop.api.generated.certificates_v1 import CertificateSigningRequest
 
 _SIGNER = "kubernetes.io/kube-apiserver-client"
@@ -14,10 +14,13 @@ _ALMIGHTY = "system:masters"
 
 
 class CertificateSubjectRestriction(Plugin):
+    """Rejects CSRs for the kube-apiserver-client signer with the group system:masters."""
+
     name = "CertificateSubjectRestriction"
     resources = frozenset({"certificatesigningrequests.certificates.k8s.io"})
 
     def check(self, attempt: Attempt) -> None:
+        """Reject the CSR if its subject has the group."""
         assert attempt.obj is not None
         request: CertificateSigningRequest = attempt.obj
         if request.spec.signer_name != _SIGNER:
@@ -27,7 +30,7 @@ class CertificateSubjectRestriction(Plugin):
 
 
 def _organizations(attempt: Attempt, request: CertificateSigningRequest) -> set[str]:
-    # Imported here: start-up shouldn't pay for what few servers ever do.
+    # Imported here to keep start-up fast: few servers need it.
     from cryptography import x509
     from cryptography.x509.oid import NameOID
 

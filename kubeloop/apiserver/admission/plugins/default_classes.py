@@ -1,4 +1,4 @@
-"""Which of several classes is the default: the newest of those that say so, by name among equals."""
+"""Choice of the default class among several: the newest that is marked, by name among equals."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def default_class(classes: Iterable[Any], annotations: Sequence[str]) -> Any | None:
-    """The class that counts where an object names none; any of the annotations may mark it."""
+    """Return the default class; any of the annotations may mark it. None if no class is marked."""
     marked = [
         candidate
         for candidate in classes

@@ -1,4 +1,4 @@
-"""DefaultIngressClass: an ingress that names no class gets the cluster's default one."""
+"""DefaultIngressClass: sets the cluster's default class on an Ingress without one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kubeloop.api.codec import force_setattr
 from kubeloop.apiserver.admission import Attempt, Lookup, Plugin
 from kubeloop.apiserver.admission.plugins.default_classes import default_class
 
-if TYPE_CHECKING:  # the kind's types are loaded when its first object is
+if TYPE_CHECKING:  # the kind's types are imported with its first object
     from kubeloop.api.generated.networking_v1 import Ingress
 
 _CLASS_ANNOTATION = "kubernetes.io/ingress.class"
@@ -16,6 +16,8 @@ _IS_DEFAULT = ("ingressclass.kubernetes.io/is-default-class",)
 
 
 class DefaultIngressClass(Plugin):
+    """Sets the default IngressClass."""
+
     name = "DefaultIngressClass"
     resources = frozenset({"ingresses.networking.k8s.io"})
 
@@ -23,6 +25,7 @@ class DefaultIngressClass(Plugin):
         self._lookup = lookup
 
     def admit(self, attempt: Attempt) -> None:
+        """Set ingressClassName if neither the field nor the annotation is set."""
         assert attempt.obj is not None
         ingress: Ingress = attempt.obj
         if ingress.spec.ingress_class_name is not None or _CLASS_ANNOTATION in ingress.metadata.annotations:

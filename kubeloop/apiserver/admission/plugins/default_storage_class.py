@@ -1,4 +1,4 @@
-"""DefaultStorageClass: a claim that names no storage class gets the cluster's default one."""
+"""DefaultStorageClass: sets the cluster's default class on a PersistentVolumeClaim without one."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ _IS_DEFAULT = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta
 
 
 class DefaultStorageClass(Plugin):
+    """Sets the default StorageClass."""
+
     name = "DefaultStorageClass"
     resources = frozenset({"persistentvolumeclaims"})
 
@@ -19,6 +21,7 @@ class DefaultStorageClass(Plugin):
         self._lookup = lookup
 
     def admit(self, attempt: Attempt) -> None:
+        """Set storageClassName if neither the field nor the annotation is set."""
         claim = attempt.obj
         assert isinstance(claim, PersistentVolumeClaim)
         if claim.spec.storage_class_name is not None or CLASS_ANNOTATION in claim.metadata.annotations:
@@ -29,6 +32,6 @@ class DefaultStorageClass(Plugin):
 
 
 def class_name_of(claim: PersistentVolumeClaim) -> str:
-    """The class a claim asks for; the old annotation, where it is used, counts before the field."""
+    """Return the class a claim requests; the deprecated annotation takes precedence over the field."""
     annotated = claim.metadata.annotations.get(CLASS_ANNOTATION)
     return annotated if annotated is not None else claim.spec.storage_class_name or ""

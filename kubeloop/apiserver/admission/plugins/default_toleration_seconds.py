@@ -1,4 +1,4 @@
-"""DefaultTolerationSeconds: pods stay on a node that went silent for five minutes, unless they say otherwise."""
+"""DefaultTolerationSeconds: lets pods stay on a not-ready or unreachable node for five minutes by default."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ DEFAULT_SECONDS = 300
 
 
 class DefaultTolerationSeconds(Plugin):
+    """Adds tolerations for the not-ready and unreachable taints."""
+
     name = "DefaultTolerationSeconds"
     resources = frozenset({"pods"})
     operations = frozenset({"CREATE", "UPDATE"})
@@ -21,6 +23,7 @@ class DefaultTolerationSeconds(Plugin):
         )
 
     def admit(self, attempt: Attempt) -> None:
+        """Add the default tolerations that the pod's own do not cover."""
         pod = attempt.obj
         assert isinstance(pod, Pod)
         present = pod.spec.tolerations

@@ -1,6 +1,6 @@
-"""Rights to devices: to look at all of them in a namespace, to give them to claims, and to tell of their state.
+"""Permissions on devices: admin access in a namespace, allocation of claims, and device status.
 
-Upstream does this in the storage of claims, with validation: so refusals are told as of a field that is invalid.
+Upstream does this in the storage of claims, with validation: hence the rejections are field errors.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _refuse(attempt: Attempt, found: Sequence[FieldError]) -> None:
 
 
 class DeviceAdminAccess(Plugin):
-    """Only in namespaces that say so may devices be looked at that others have."""
+    """Allows admin access to devices only in namespaces with the admin-access label."""
 
     name = "DeviceAdminAccess"
     resources = frozenset({_CLAIMS, f"resourceclaimtemplates.{_GROUP}"})
@@ -43,6 +43,7 @@ class DeviceAdminAccess(Plugin):
         self._lookup = lookup
 
     def check(self, attempt: Attempt) -> None:
+        """Reject a request or allocation with admin access in any other namespace."""
         if attempt.subresource:
             path = _granted(attempt.obj) if _granted(attempt.old) is None else None
         else:
@@ -56,9 +57,9 @@ class DeviceAdminAccess(Plugin):
 
 
 def _requested(obj: Any) -> Path | None:
-    spec = getattr(obj.spec, "spec", obj.spec)  # a template has the claim's in its own
+    spec = getattr(obj.spec, "spec", obj.spec)  # a template has the claim's spec nested in its own
     for index, one in enumerate(spec.devices.requests or ()):
-        asked = getattr(one, "exactly", one)  # the first versions had no word of its own for it
+        asked = getattr(one, "exactly", one)  # the first versions have no `exactly` field
         if asked is not None and asked.admin_access:
             return Path("spec").child("devices", "requests").index(index).child("adminAccess")
     return None
@@ -73,7 +74,7 @@ def _granted(claim: Any) -> Path | None:
 
 
 class ClaimStatusRights(Plugin):
-    """Who writes a claim's status needs a right to bind claims, or to the drivers whose devices it tells of."""
+    """Requires permission to bind claims, or on the drivers whose device status changes, for status writes."""
 
     name = "ClaimStatusRights"
     resources = frozenset({_CLAIMS})
@@ -84,6 +85,7 @@ class ClaimStatusRights(Plugin):
         self._authorizer = authorizer
 
     def check(self, attempt: Attempt) -> None:
+        """Reject a status write without these permissions."""
         assert attempt.obj is not None
         assert attempt.old is not None
         _refuse(attempt, [*self._binding(attempt), *self._devices(attempt)])
@@ -101,7 +103,7 @@ class ClaimStatusRights(Plugin):
             yield forbidden(Path("status").child("allocation"), f"{told}: {refusal(asked, decision.reason)}")
 
     def _devices(self, attempt: Attempt) -> Iterator[FieldError]:
-        """Of devices that are given back nobody has to tell."""
+        """Yield errors for changed device status; a claim without allocation is not checked."""
         new, old = _statuses(attempt)
         if new.allocation is None:
             return
@@ -131,7 +133,7 @@ def _statuses(attempt: Attempt) -> tuple[ResourceClaimStatus, ResourceClaimStatu
 
 
 def _changed_drivers(new: ResourceClaimStatus, old: ResourceClaimStatus) -> set[str]:
-    """Drivers of devices of which something else is told than before."""
+    """Return the drivers of devices whose status differs."""
 
     def by_key(devices: Sequence[AllocatedDeviceStatus]) -> dict[tuple[str, str, str, str], AllocatedDeviceStatus]:
         return {(one.driver, one.pool, one.device, one.share_id or ""): one for one in devices}
@@ -141,7 +143,7 @@ def _changed_drivers(new: ResourceClaimStatus, old: ResourceClaimStatus) -> set[
 
 
 def _node_of(status: ResourceClaimStatus) -> str:
-    """The one node that a claim's devices are on; empty if there may be more."""
+    """Return the node that the allocation is restricted to; empty if it may be more than one."""
     selector = status.allocation.node_selector if status.allocation is not None else None
     terms = selector.node_selector_terms if selector is not None else ()
     if not terms or len(terms) != 1 or terms[0].match_expressions or len(terms[0].match_fields) != 1:
@@ -152,7 +154,7 @@ def _node_of(status: ResourceClaimStatus) -> str:
 
 
 def _is_on_node(attempt: Attempt, node: str) -> bool:
-    """Whether a service account's token says that its pod is on a node."""
+    """Return True if a service account's token says that its pod is on the node."""
     said = dict(attempt.user.extra).get(_NODE_NAME, ())
     is_account = attempt.user.name.startswith(_SERVICE_ACCOUNT)
     return bool(node) and is_account and said == (node,) and not check_dns1123_subdomain(node)

@@ -1,4 +1,4 @@
-"""NamespaceLifecycle: nothing is created in a namespace that isn't there or is going, and some namespaces stay."""
+"""NamespaceLifecycle: rejects creates in missing or terminating namespaces, and deletes of system namespaces."""
 
 from __future__ import annotations
 
@@ -7,22 +7,26 @@ from kubeloop.api.kinds import Resource
 from kubeloop.apiserver.admission import Attempt, Lookup, Operation, Plugin
 
 _IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
-# Its answer must not tell whether a namespace exists.
+# Its response must not reveal that a namespace exists.
 _ACCESS_REVIEW = "localsubjectaccessreviews.authorization.k8s.io"
 
 
 class NamespaceLifecycle(Plugin):
+    """Guards the lifecycle of namespaces."""
+
     name = "NamespaceLifecycle"
 
     def __init__(self, lookup: Lookup) -> None:
         self._find = lookup.find
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        """Return True for deletes of namespaces and creates in namespaces."""
         if resource.qualified == "namespaces":
             return operation == "DELETE"
         return operation == "CREATE" and resource.namespaced and resource.qualified != _ACCESS_REVIEW
 
     def admit(self, attempt: Attempt) -> None:
+        """Reject the deletion of an immortal namespace, or a create without an active namespace."""
         if attempt.operation == "DELETE":
             self._keep_immortal(attempt)
         elif attempt.namespace:

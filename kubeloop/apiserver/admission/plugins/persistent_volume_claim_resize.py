@@ -1,4 +1,4 @@
-"""PersistentVolumeClaimResize: a claim grows only if it is bound and its storage class lets volumes grow."""
+"""PersistentVolumeClaimResize: lets a claim grow only if it is bound and its class allows expansion."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from kubeloop.apiserver.admission.plugins.default_storage_class import class_nam
 
 
 class PersistentVolumeClaimResize(Plugin):
+    """Rejects expansions of claims that are not bound, or whose class forbids it."""
+
     name = "PersistentVolumeClaimResize"
     resources = frozenset({"persistentvolumeclaims"})
     operations = frozenset({"UPDATE"})
@@ -17,6 +19,7 @@ class PersistentVolumeClaimResize(Plugin):
         self._lookup = lookup
 
     def check(self, attempt: Attempt) -> None:
+        """Reject a larger request that is not allowed."""
         claim, old = attempt.obj, attempt.old
         if not isinstance(claim, PersistentVolumeClaim) or not isinstance(old, PersistentVolumeClaim):
             return

@@ -1,19 +1,22 @@
-"""PodGroupProtection: pod groups aren't deleted while pods of theirs run."""
+"""PodGroupProtection: adds a finalizer, so that pod groups aren't deleted while their pods run."""
 
 from __future__ import annotations
 
 from kubeloop.api.codec import force_setattr
 from kubeloop.apiserver.admission import Attempt, Plugin
 
-# The protection controller takes it away once no pod needs the group.
+# The protection controller removes it once no pod needs the group.
 _FINALIZER = "scheduling.k8s.io/podgroup-protection"
 
 
 class PodGroupProtection(Plugin):
+    """Adds the protection finalizer to new pod groups."""
+
     name = "PodGroupProtection"
     resources = frozenset({"podgroups.scheduling.k8s.io"})
 
     def admit(self, attempt: Attempt) -> None:
+        """Add the finalizer unless the object has it."""
         assert attempt.obj is not None
         meta = attempt.obj.metadata
         if _FINALIZER not in meta.finalizers:

@@ -1,4 +1,4 @@
-"""PodResizeValidator: a running pod is resized only on a node that can do it and is large enough."""
+"""PodResizeValidator: allows resizing a running pod only on a node that supports it and is large enough."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ _RESIZABLE = ("cpu", "memory")
 
 
 class PodResizeValidator(Plugin):
+    """Validates writes to the resize subresource against the pod's node."""
+
     name = "PodResizeValidator"
     resources = frozenset({"pods"})
     subresources = frozenset({"resize"})
@@ -22,11 +24,12 @@ class PodResizeValidator(Plugin):
         self._lookup = lookup
 
     def check(self, attempt: Attempt) -> None:
+        """Reject a resize that the node does not support, or that exceeds its allocatable resources."""
         pod, old = attempt.obj, attempt.old
         if not isinstance(pod, Pod) or not isinstance(old, Pod) or not pod.spec.node_name:
             return
         if pod.metadata.generation == old.metadata.generation:
-            return  # nothing in the spec changed
+            return  # the spec is unchanged
         node: Node | None = self._lookup.find("nodes", "", pod.spec.node_name)
         if node is None:
             raise attempt.forbidden(f'node "{pod.spec.node_name}" not found')
@@ -56,7 +59,7 @@ def _lacking(spec: PodSpec, node: Node) -> list[str]:
 
 
 def _requested(spec: PodSpec, name: str) -> Quantity:
-    """What the whole pod asks for, what its runtime needs included."""
+    """Return the pod's total request of a resource, including overhead."""
     amount = aggregate(spec, "requests").get(name, Quantity(0))
     if spec.resources is not None and name in spec.resources.requests:
         amount = parse_quantity(spec.resources.requests[name])

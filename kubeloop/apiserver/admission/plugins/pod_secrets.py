@@ -1,4 +1,4 @@
-"""Where a pod names secrets, and which of them its service account doesn't list."""
+"""References of a pod to secrets, and those that its service account does not list."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REFERRING_SOURCES = (
 
 
 def names_a_secret(spec: PodSpec) -> bool:
-    """Whether any part of a pod refers to a secret."""
+    """Return True if any part of a pod refers to a secret."""
     return (
         bool(spec.image_pull_secrets)
         or any(
@@ -55,7 +55,7 @@ def _volume_names_a_secret(volume: Volume) -> bool:
 
 
 def first_unlisted_secret(spec: PodSpec, account: ServiceAccount) -> str:
-    """Why a pod may not use what it names, or nothing when its account lists it all."""
+    """Return the error for the first secret that the account does not list; empty if all are listed."""
     listed = {secret.name for secret in account.secrets}
     owner = account.metadata.name
     for volume in spec.volumes:
@@ -70,6 +70,7 @@ def first_unlisted_secret(spec: PodSpec, account: ServiceAccount) -> str:
 
 
 def first_unlisted_ephemeral_secret(spec: PodSpec, account: ServiceAccount) -> str:
+    """Return the same error for ephemeral containers only."""
     listed = {secret.name for secret in account.secrets}
     return _in_containers(spec.ephemeral_containers, "ephemeral container", listed, account.metadata.name)
 

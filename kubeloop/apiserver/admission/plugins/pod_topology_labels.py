@@ -1,4 +1,4 @@
-"""PodTopologyLabels: a pod on a node carries the node's zone and region, so that it can read them from itself."""
+"""PodTopologyLabels: copies the node's zone and region labels to its pods (downward API)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ _LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
 
 class PodTopologyLabels(Plugin):
+    """Copies topology labels from the node on binding."""
+
     name = "PodTopologyLabels"
     resources = frozenset({"pods"})
     subresources = frozenset({"", "binding"})
@@ -18,6 +20,7 @@ class PodTopologyLabels(Plugin):
         self._lookup = lookup
 
     def admit(self, attempt: Attempt) -> None:
+        """Add the node's topology labels to a Binding, or to a pod that has a node."""
         obj = attempt.obj
         if isinstance(obj, Pod):
             node_name = obj.spec.node_name

@@ -1,4 +1,4 @@
-"""Priority: the priority class of a pod or pod group becomes a number; at most one class is everybody's default."""
+"""Priority: resolves the priority class of pods and pod groups; allows at most one default class."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.kinds import Resource
 from kubeloop.apiserver.admission import Attempt, Lookup, Operation, Plugin
 
-if TYPE_CHECKING:  # the kind's types are loaded when its first object is
+if TYPE_CHECKING:  # the kind's types are imported with its first object
     from kubeloop.api.generated.scheduling_v1 import PriorityClass
 
 _GROUP = "scheduling.k8s.io"
 _CLASSES = "priorityclasses.scheduling.k8s.io"
-# Groups of pods that have a priority too, and how errors name them.
+# Kinds of pod groups that have a priority, and their names in errors.
 _GROUPS = {"podgroups.scheduling.k8s.io": "pod group", "compositepodgroups.scheduling.k8s.io": "composite pod group"}
 _SYSTEM_CLASSES = frozenset({"system-cluster-critical", "system-node-critical"})
 
 
 class _Rank(NamedTuple):
-    """What a class gives to a pod."""
+    """Resolved priority: class name, value and preemption policy."""
 
     class_name: str
     priority: int
@@ -33,16 +33,19 @@ _WITHOUT_CLASS = _Rank("", 0, "PreemptLowerPriority")
 
 
 class Priority(Plugin):
+    """Resolves priority classes, and validates PriorityClass objects."""
+
     name = "Priority"
 
     def __init__(self, lookup: Lookup, features: Features = DEFAULT_FEATURES) -> None:
         self._lookup = lookup
         self._features = features
-        # The answer that the default was last derived from, and the default.
+        # The lookup result from which the default was derived, and the default.
         self._classes: Sequence[PriorityClass] | None = None
         self._default = _WITHOUT_CLASS
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        """Return True for pods, creates of pod groups, and PriorityClasses."""
         if subresource:
             return False
         if resource.qualified == "pods":
@@ -52,6 +55,7 @@ class Priority(Plugin):
         return resource.qualified == _CLASSES and operation != "CONNECT"
 
     def admit(self, attempt: Attempt) -> None:
+        """Set priority and preemption policy from the class on create; keep them on update."""
         if attempt.resource.qualified in _GROUPS:
             self._rank_group(attempt, _GROUPS[attempt.resource.qualified])
         if not isinstance(attempt.obj, Pod):
@@ -62,6 +66,7 @@ class Priority(Plugin):
             _keep_rank(attempt.obj, attempt.old)
 
     def check(self, attempt: Attempt) -> None:
+        """Reject a second default class, and the deletion of a system class."""
         if attempt.operation == "DELETE" and attempt.name in _SYSTEM_CLASSES:
             raise attempt.forbidden("this is a system priority class and cannot be deleted")
         if attempt.obj is None or attempt.resource.qualified != _CLASSES or not attempt.obj.global_default:
@@ -123,13 +128,13 @@ class Priority(Plugin):
         return self._default
 
     def _default_class(self) -> PriorityClass | None:
-        """Should a race have left two defaults, the lower one counts."""
+        """Return the default class; if a race has left two, the lower one."""
         defaults = [known for known in self._lookup.every("priorityclasses", "", _GROUP) if known.global_default]
         return min(defaults, key=lambda known: known.value, default=None)
 
 
 def _take_policy(attempt: Attempt, policy: str, called: str) -> None:
-    """A group that says nothing means the usual policy, also where its class has another."""
+    """Set or verify a group's preemption policy; an unset one means the default, even if its class differs."""
     assert attempt.obj is not None
     spec = attempt.obj.spec
     wanted = spec.preemption_policy or _WITHOUT_CLASS.preemption_policy
@@ -142,7 +147,7 @@ def _take_policy(attempt: Attempt, policy: str, called: str) -> None:
 
 
 def _keep_rank(pod: Pod, old: Pod) -> None:
-    """An update that leaves out what this plugin had set means no change to it."""
+    """Restore priority and preemption policy if an update leaves them out."""
     if pod.spec.priority is None and old.spec.priority is not None:
         force_setattr(pod.spec, "priority", old.spec.priority)
     if pod.spec.preemption_policy is None and old.spec.preemption_policy is not None:

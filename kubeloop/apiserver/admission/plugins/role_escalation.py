@@ -1,7 +1,7 @@
-"""Roles and bindings may only give away what their author has, or is expressly allowed to `escalate` or `bind`.
+"""Prevents privilege escalation: Roles and bindings may grant only permissions that their author has.
 
-Upstream does this in the storage of the four kinds, between the plugins that change objects and validation: so this
-is the last of the plugins that are asked before validation.
+The verbs `escalate` and `bind` exempt from it. Upstream does this in the storage of the four kinds, between mutating
+admission and validation: so this is the last plugin before validation.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ _PLURALS = {"Role": "roles", "ClusterRole": "clusterroles"}
 
 
 class RoleEscalation(Plugin):
+    """Rejects Roles and bindings that grant more than their author has."""
+
     name = "RoleEscalation"
     resources = frozenset(
         f"{kind}.{GROUP}" for kind in ("roles", "clusterroles", "rolebindings", "clusterrolebindings")
@@ -41,6 +43,7 @@ class RoleEscalation(Plugin):
         self._rbac = rbac
 
     def admit(self, attempt: Attempt) -> None:
+        """Check the granted rules, unless the author is an administrator or only removes ownership metadata."""
         if ADMINISTRATORS in attempt.user.groups or _only_lets_go(attempt):
             return
         if attempt.resource.plural.endswith("bindings"):
@@ -64,7 +67,7 @@ class RoleEscalation(Plugin):
                 raise attempt.forbidden("must have cluster-admin privileges to use the aggregationRule") from None
 
     def _check_binding(self, attempt: Attempt) -> None:
-        role: RoleRef = attempt.obj.role_ref  # type: ignore[union-attr]  # what is written has an object
+        role: RoleRef = attempt.obj.role_ref  # type: ignore[union-attr]  # a write has an object
         asked = Attributes(
             attempt.user,
             "bind",
@@ -79,7 +82,7 @@ class RoleEscalation(Plugin):
         try:
             rules = self._rbac.rules_of_role(role, attempt.namespace)
         except RoleNotFound as missing:
-            # Told as if the binding itself were missing, which is how upstream tells it.
+            # Reported as if the binding itself were missing, as upstream does.
             raise errors.not_found(GROUP, attempt.resource.plural, missing.name) from None
         self._demand(attempt, rules)
 
@@ -96,7 +99,7 @@ def _aggregates(role: Any) -> bool:
 
 
 def _only_lets_go(attempt: Attempt) -> bool:
-    """Whether nothing but finalizers and owners changes: that is the garbage collector's right."""
+    """Return True if only finalizers and owner references change, as by the garbage collector."""
     old, new = attempt.old, attempt.obj
     if old is None or new is None:
         return False

@@ -1,4 +1,4 @@
-"""RuntimeClass: what a runtime costs, and where it can run, becomes part of the pods that ask for it."""
+"""RuntimeClass: adds the overhead and scheduling constraints of a RuntimeClass to its pods."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from kubeloop.api.scalars.quantity import parse_quantity
 from kubeloop.apiserver.admission import Attempt, Lookup, Plugin
 from kubeloop.apiserver.admission.plugins.tolerations import merge_tolerations
 
-if TYPE_CHECKING:  # the kind's types are loaded when its first object is
+if TYPE_CHECKING:  # the kind's types are imported with its first object
     from kubeloop.api.generated.node_v1 import RuntimeClass, Scheduling
 
 _MISMATCH = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
 
 
 class RuntimeClassPlugin(Plugin):
+    """Applies RuntimeClasses to pods."""
+
     name = "RuntimeClass"
     resources = frozenset({"pods"})
 
@@ -25,6 +27,7 @@ class RuntimeClassPlugin(Plugin):
         self._lookup = lookup
 
     def admit(self, attempt: Attempt) -> None:
+        """Set overhead, node selector and tolerations of the pod's RuntimeClass."""
         pod = attempt.obj
         assert isinstance(pod, Pod)
         if pod.spec.runtime_class_name is None:
@@ -38,6 +41,7 @@ class RuntimeClassPlugin(Plugin):
             _steer(attempt, pod.spec, found.scheduling)
 
     def check(self, attempt: Attempt) -> None:
+        """Reject a pod whose overhead differs from that of its RuntimeClass."""
         pod = attempt.obj
         assert isinstance(pod, Pod)
         wanted = pod.spec.runtime_class_name

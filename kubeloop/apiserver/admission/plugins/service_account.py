@@ -1,4 +1,4 @@
-"""ServiceAccount: every pod runs as an account that exists, with its token at hand unless somebody opted out."""
+"""ServiceAccount: assigns every pod an existing service account, and mounts its token unless opted out."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _VOLUME_PREFIX = "kube-api-access-"
 _MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 
-# An hour, and seven seconds by which the issuer recognizes that the token was mounted by this plugin.
+# An hour plus seven seconds, by which the issuer recognizes tokens mounted by this plugin.
 _TOKEN_SECONDS = 60 * 60 + 7
 _FILE_MODE = 0o644
 _TOKEN_SOURCE = ProjectedVolumeSource(
@@ -63,6 +63,8 @@ _TOKEN_SOURCE = ProjectedVolumeSource(
 
 
 class ServiceAccountPlugin(Plugin):
+    """Defaults and validates service accounts of pods."""
+
     name = "ServiceAccount"
     resources = frozenset({"pods"})
     subresources = frozenset({"", "ephemeralcontainers"})
@@ -72,11 +74,12 @@ class ServiceAccountPlugin(Plugin):
         self._find = lookup.find
 
     def admit(self, attempt: Attempt) -> None:
+        """Set account, token mount and image pull secrets on create; mirror pods are only checked."""
         pod = attempt.obj
         if attempt.operation != "CREATE" or not isinstance(pod, Pod):
             return
         if MIRROR_ANNOTATION in pod.metadata.annotations:
-            # The kubelet would take a changed spec for another pod.
+            # The kubelet would treat a changed spec as another pod.
             _check_mirror(attempt, pod)
             return
         spec = pod.spec
@@ -91,6 +94,7 @@ class ServiceAccountPlugin(Plugin):
         _check_secrets(attempt, pod, account)
 
     def check(self, attempt: Attempt) -> None:
+        """Reject a missing account, secrets that the account does not list, or API references of a mirror pod."""
         pod = attempt.obj
         if not isinstance(pod, Pod):
             return
@@ -141,7 +145,7 @@ def _mount_token(spec: PodSpec, account: ServiceAccount) -> None:
 
 @lru_cache(maxsize=1024)
 def _token_parts(name: str) -> tuple[Volume, VolumeMount]:
-    """Shared by all pods of an account, which are the same for it, and quicker recognised as alike."""
+    """Return the token volume and mount; shared by all pods of an account, which makes them quick to compare."""
     volume = Volume(name=name, projected=_TOKEN_SOURCE)
     return volume, VolumeMount(name=name, read_only=True, mount_path=_MOUNT_PATH)
 
@@ -155,7 +159,7 @@ def _mounts_at_token_path(container: Container) -> bool:
 
 
 def _wants_token(spec: PodSpec, account: ServiceAccount) -> bool:
-    """The pod's wish counts before the account's; without either, it gets one."""
+    """Return True if the token is to be mounted: the pod's setting, else the account's, else the default True."""
     wish = spec.automount_service_account_token
     if wish is None:
         wish = account.automount_service_account_token
@@ -174,7 +178,7 @@ def _check_secrets(attempt: Attempt, pod: Pod, account: ServiceAccount) -> None:
 
 
 def _check_mirror(attempt: Attempt, pod: Pod) -> None:
-    """A node's static pod shows what already runs there, so it can't be given what the API would have to provide."""
+    """Reject a mirror pod that refers to API objects: it shows a static pod that already runs."""
     spec = pod.spec
     if spec.service_account_name:
         raise attempt.forbidden("a mirror pod may not reference service accounts")

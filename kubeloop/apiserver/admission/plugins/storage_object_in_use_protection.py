@@ -1,11 +1,11 @@
-"""StorageObjectInUseProtection: volumes, claims and their attribute classes aren't deleted while in use."""
+"""StorageObjectInUseProtection: adds finalizers to volumes, claims and VolumeAttributesClasses."""
 
 from __future__ import annotations
 
 from kubeloop.api.codec import force_setattr
 from kubeloop.apiserver.admission import Attempt, Plugin
 
-# The protection controllers take these finalizers away once nothing uses the object.
+# The protection controllers remove these finalizers once the object is unused.
 _FINALIZERS = {
     "persistentvolumes": "kubernetes.io/pv-protection",
     "persistentvolumeclaims": "kubernetes.io/pvc-protection",
@@ -14,10 +14,13 @@ _FINALIZERS = {
 
 
 class StorageObjectInUseProtection(Plugin):
+    """Adds the protection finalizer to new storage objects."""
+
     name = "StorageObjectInUseProtection"
     resources = frozenset(_FINALIZERS)
 
     def admit(self, attempt: Attempt) -> None:
+        """Add the finalizer of the kind unless the object has it."""
         assert attempt.obj is not None
         finalizer = _FINALIZERS[attempt.resource.qualified]
         meta = attempt.obj.metadata

@@ -1,4 +1,4 @@
-"""TaintNodesByCondition: a new node takes no pods until its controller has seen that it is ready."""
+"""TaintNodesByCondition: taints a new node as not ready until the node lifecycle controller removes it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ _NOT_READY = Taint(key="node.kubernetes.io/not-ready", effect="NoSchedule")
 
 
 class TaintNodesByCondition(Plugin):
+    """Adds the not-ready taint to new nodes."""
+
     name = "TaintNodesByCondition"
     resources = frozenset({"nodes"})
 
     def admit(self, attempt: Attempt) -> None:
+        """Add the taint unless the node has it."""
         node = attempt.obj
         assert isinstance(node, Node)
         taints = node.spec.taints

@@ -1,4 +1,4 @@
-"""Two sets of tolerations as one, without those that another one of them already covers."""
+"""Merges tolerations, without those that another one covers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Tolerations = tuple[Toleration, ...]
 
 
 def merge_tolerations(first: Tolerations, second: Tolerations) -> Tolerations:
-    """Both, in order; among equal ones the first stays."""
+    """Return both lists in order, without redundant tolerations; among equal ones the first stays."""
     everything = first + second
     merged: list[Toleration] = []
     for index, toleration in enumerate(everything):
@@ -21,7 +21,7 @@ def merge_tolerations(first: Tolerations, second: Tolerations) -> Tolerations:
 
 
 def _includes(wide: Toleration, narrow: Toleration) -> bool:
-    """Whether whatever `narrow` tolerates, `wide` tolerates for as long."""
+    """Return True if `wide` tolerates everything that `narrow` does, for at least as long."""
     if wide == narrow:
         return True
     if narrow.key != wide.key and not (wide.key == "" and wide.operator == "Exists"):

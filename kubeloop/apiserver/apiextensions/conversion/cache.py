@@ -1,7 +1,7 @@
-"""Stored custom objects in other versions, as a webhook converts them: asked for before they are read, then remembered.
+"""Cache of custom objects converted by a webhook: filled before a read, which is then synchronous.
 
-Reading is done at once everywhere in this server, and asking a webhook is not. So whoever is about to read first has
-what it needs prepared; views then find it here.
+Reads are synchronous everywhere in this server, and webhook calls are not. So a reader first prepares the objects that
+it needs; serializers then find them here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kubeloop.clock import Clock, new_uid
 _SECONDS: Final = 30
 _TARGET: Final = f"?timeout={_SECONDS}s"
 _MOST_REMEMBERED: Final = 256 << 20
-# How many bytes of objects are sent at once: the answer has to fit, whatever is added to them.
+# Maximum bytes of objects per call: the response has to fit, whatever is added to them.
 _MOST_SENT: Final = 4 << 20
 _HEADERS: Final = (
     ("Content-Type", "application/json"),
@@ -41,7 +41,7 @@ _HEADERS: Final = (
 )
 
 
-# What went wrong with a conversion, as a label.
+# Failure types of conversions, as label values.
 _CALL: Final = "conversion_webhook_call_failure"
 _MALFORMED: Final = "conversion_webhook_malformed_response_failure"
 _PARTIAL: Final = "conversion_webhook_partial_response_failure"
@@ -51,7 +51,7 @@ _BUCKETS: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 
 
 
 class ConversionMetrics:
-    """Of the webhooks of all definitions."""
+    """Metrics of the conversion webhooks of all CRDs."""
 
     def __init__(self) -> None:
         labels = ("result", "failure_type")
@@ -59,18 +59,20 @@ class ConversionMetrics:
         self._durations = Histograms("apiserver_conversion_webhook_duration_seconds", _BUCKETS, *labels)
 
     def asked(self, failure_type: str, seconds: float) -> None:
+        """Count a call and observe its duration; an empty failure type means success."""
         outcome = ("failure" if failure_type else "success", failure_type)
         self._requests.add(*outcome)
         self._durations.observe(seconds, *outcome)
 
     def lines(self) -> Iterator[str]:
+        """Yield the metrics in Prometheus text format."""
         return chain(self._requests.lines(), self._durations.lines())
 
 
 class Conversions:
-    """One definition's webhook, and what it made of objects so far.
+    """Conversion webhook of one CRD, with a cache of converted objects.
 
-    `_known` holds converted bytes by the version and the bytes they were made from, the oldest first.
+    `_known` holds converted bytes by version and original bytes, the oldest first.
     """
 
     def __init__(
@@ -84,11 +86,11 @@ class Conversions:
         self._size = 0
 
     def known(self, value: bytes, version: str) -> bytes | None:
-        """An object in a version, if it was prepared or needs no conversion."""
+        """Return an object in a version, if it is cached or needs no conversion; else None."""
         return value if version_in(value) == version else self._known.get((version, value))
 
     async def prepare(self, values: Iterable[bytes], version: str, kind: str = "") -> None:
-        """Have objects converted; on return, all are known. Raises an ApiError."""
+        """Convert objects, so that all are cached on return. Raises an ApiError."""
         wanted = list(values)
         self._forget_oldest()
         while missing := [value for value in wanted if self.known(value, version) is None]:
@@ -154,7 +156,7 @@ class Conversions:
 
 
 class VersionConversion:
-    """The conversions that one version's storage needs."""
+    """Conversions for the storage of one version."""
 
     def __init__(self, conversions: Conversions, version: str, stored_version: str, list_kind: str) -> None:
         self._conversions = conversions
@@ -163,20 +165,21 @@ class VersionConversion:
         self._list_kind = list_kind
 
     def known(self, value: bytes) -> bytes | None:
+        """Return the converted object if it is cached, else None."""
         return self._conversions.known(value, self.version)
 
     async def prepare(self, values: Iterable[bytes], *, as_list: bool = False) -> None:
-        """Before stored objects are read in this version. Raises an ApiError."""
+        """Convert stored objects before they are read in this version. Raises an ApiError."""
         await self._conversions.prepare(values, self.version, self._list_kind if as_list else "")
 
     async def to_stored(self, value: bytes) -> bytes:
-        """What is stored of an object of this version; it can be read again in this version right away."""
+        """Convert an object of this version to the stored one, and cache the way back."""
         stored = await self.converted(value, self._stored)
         await self._conversions.prepare((stored,), self.version)
         return stored
 
     async def converted(self, value: bytes, version: str) -> bytes:
-        """An object in another version."""
+        """Return an object converted to another version. Raises an ApiError."""
         await self._conversions.prepare((value,), version)
         found = self._conversions.known(value, version)
         assert found is not None, "it was prepared just now"

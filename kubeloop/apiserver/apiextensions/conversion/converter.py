@@ -1,4 +1,4 @@
-"""Objects of one version of their kind in another, whoever knows how."""
+"""Conversion of one object between the versions of its kind, built in or by webhook."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kubeloop.apiserver.apiextensions.resource import CustomResource
 
 
 async def convert(obj: Any, source: Resource, target: Resource) -> Any:
-    """The object itself where there is nothing to do."""
+    """Return the object converted to the target's version; the same object if the versions are equal."""
     if source is target or source.group_version == target.group_version:
         return obj
     if isinstance(source, CustomResource) and source.conversion is not None and isinstance(target, CustomResource):

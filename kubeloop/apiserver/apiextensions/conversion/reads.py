@@ -1,4 +1,4 @@
-"""Reads that need conversions: what they will read is prepared first, then they go on as all others do, at once."""
+"""Reads that need conversion: prepares the objects, then performs the synchronous read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 async def converted_read(
     storage: Storage, conversion: Conversion, namespace: str, name: str, read: Callable[[], Result]
 ) -> Result:
-    """What reading an object, or a collection when it has no name, comes to. Raises an ApiError."""
+    """Return the result of reading an object, or a collection if there is no name. Raises an ApiError."""
     if name:
         record = storage.get(namespace, name)
         await conversion.prepare([] if record is None else [record.value])
@@ -26,12 +26,12 @@ async def converted_read(
     while True:
         try:
             return read()
-        except Unconverted as missing:  # something of the past that a list asked for, or of the moment meanwhile
+        except Unconverted as missing:  # an older object that the list requested, or one written meanwhile
             await conversion.prepare([missing.value])
 
 
 async def prepare_past(storage: Storage, conversion: Conversion, asked: int) -> None:
-    """All that a watch from a revision on begins with; on return nothing has changed since. Raises an ApiError."""
+    """Convert everything that a watch starts with; on return the store is unchanged since. Raises an ApiError."""
     while True:
         revision = storage.store.revision
         values = [record.value for record in storage.store.range(storage.prefix("")).records]
@@ -43,4 +43,5 @@ async def prepare_past(storage: Storage, conversion: Conversion, asked: int) -> 
 
 
 async def prepare_changes(conversion: Conversion, changes: Sequence[Change]) -> None:
+    """Convert the objects of changes. Raises an ApiError."""
     await conversion.prepare(values_of([change.event for change in changes]))

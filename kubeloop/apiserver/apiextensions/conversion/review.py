@@ -1,4 +1,4 @@
-"""ConversionReview: the question that a conversion webhook is asked, and which answers count. Pure."""
+"""ConversionReview: builds the request and verifies the response. Pure functions."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _META: Final = msgspec.json.Decoder(ObjectMeta, dec_hook=codec.decode_hook)
 
 
 class BadConversion(Exception):
-    """An answer that is none; the message is upstream's, but for whose webhook it was."""
+    """Error for an invalid response; the message is upstream's, without the prefix that names the webhook."""
 
 
 def chosen_version(accepted: Sequence[str]) -> str:
-    """The first version that both sides know."""
+    """Return the first accepted ConversionReview version that is supported; raises `BadConversion`."""
     for version in accepted:
         if version in _VERSIONS:
             return version
@@ -36,12 +36,13 @@ def chosen_version(accepted: Sequence[str]) -> str:
 
 
 def question(objects: Sequence[bytes], wanted: str, uid: str, version: str) -> bytes:
+    """Return the encoded ConversionReview request."""
     request = {"uid": uid, "desiredAPIVersion": wanted, "objects": [msgspec.Raw(one) for one in objects]}
     return msgspec.json.encode({"kind": _KIND, "apiVersion": f"{_GROUP}/{version}", "request": request})
 
 
 def answered(body: bytes, uid: str, version: str) -> list[Any]:
-    """The converted objects, not looked at any further."""
+    """Return the converted objects of a response, not verified individually; raises `BadConversion`."""
     try:
         review = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -64,7 +65,7 @@ def answered(body: bytes, uid: str, version: str) -> list[Any]:
 
 
 def accepted(original: Document, converted: Any, wanted: str) -> Document:
-    """A converted object as it is believed: labels and annotations are all that may change of its metadata."""
+    """Verify and return a converted object: only labels and annotations of its metadata may change."""
     if not isinstance(converted, dict):
         raise BadConversion("Object 'Kind' is missing")
     if converted.get("apiVersion") != wanted:
@@ -100,7 +101,7 @@ def _texts(field: str, found: Any, before: Document) -> Document:
 
 
 def stored_form(document: Document) -> bytes:
-    """Bytes as the store keeps them: equal for equal objects, and beginning with kind, version and metadata."""
+    """Encode a document as stored: equal for equal objects, beginning with kind, apiVersion and metadata."""
     head = codec.encode({"kind": document["kind"], "apiVersion": document["apiVersion"]})
     metadata = codec.encode(_META.decode(codec.encode(document["metadata"])))
     rest = _SORTED.encode({name: value for name, value in document.items() if name not in META_FIELDS})
@@ -108,7 +109,7 @@ def stored_form(document: Document) -> bytes:
 
 
 def version_in(value: bytes) -> str:
-    """The version that stored bytes say they are in, without decoding them."""
+    """Return the apiVersion of stored bytes, without decoding them."""
     start = value.index(b'"apiVersion":"') + len(b'"apiVersion":"')
     return value[start : value.index(b'"', start)].decode()
 

@@ -1,6 +1,6 @@
-"""How stored custom objects look in a version that a webhook converts to: as it converted them beforehand.
+"""Serializer of custom objects that a webhook has converted.
 
-Nothing else is ever shown: an object that could not be converted is an error, not an object of another version.
+Only converted objects are served: one that could not be converted is an error, never an object of another version.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _META: Final = msgspec.json.Decoder(ObjectMeta, dec_hook=codec.decode_hook)
 
 
 class Unconverted(Exception):
-    """Somebody read what nobody had prepared."""
+    """Error for reading an object that was not prepared."""
 
     def __init__(self, value: bytes) -> None:
         super().__init__(f"an object stored in {version_in(value)} was not converted")
@@ -33,28 +33,31 @@ class Unconverted(Exception):
 
 
 class ConvertedView(CustomView):
-    """One served version's objects."""
+    """Serializer of one served version's converted objects."""
 
     def __init__(self, resource: CustomResource, since: int, conversion: VersionConversion) -> None:
         super().__init__(resource, since)
         self._conversion = conversion
 
     def object(self, value: bytes, revision: int) -> bytes:
+        """Return an encoded object; converted, unless it is stored in this version under the current schema."""
         if version_in(value) == self._conversion.version and self._is_recent(revision):
             return super().object(value, revision)
         return codec.encode(self.decode_stored(value, revision))
 
     def decode_stored(self, value: bytes, revision: int) -> Instance:
+        """Decode the converted object; raises `Unconverted`."""
         found = self._conversion.known(value)
         if found is None:
             raise Unconverted(value)
         obj = super().decode_stored(found, revision)
         if found is not value:
-            # What a webhook returns is pruned and defaulted as if a client had sent it.
+            # Webhook results are pruned and defaulted as if a client had sent them.
             self._resource.rules.complete(obj)
         return obj
 
     def metadata(self, value: bytes, revision: int) -> bytes:
+        """Return the encoded metadata of the converted object."""
         return super().metadata(self._conversion.known(value) or value, revision)
 
     def _is_recent(self, revision: int) -> bool:
@@ -65,16 +68,18 @@ class ConvertedView(CustomView):
 
 
 class ConvertedMemory(Memory):
-    """What objects can be selected by, as they are in this version."""
+    """Cache of selectable fields of converted objects."""
 
     def __init__(self, resource: CustomResource, selectable: tuple[str, ...], conversion: VersionConversion) -> None:
         super().__init__(resource, selectable)
         self._conversion = conversion
 
     def labels(self, record: Record) -> Mapping[str, str]:
+        """Return the labels of the converted object."""
         return super().labels(self._converted(record))
 
     def fields(self, record: Record) -> Mapping[str, str]:
+        """Return the selectable fields of the converted object."""
         return super().fields(self._converted(record))
 
     def _converted(self, record: Record) -> Record:
@@ -85,7 +90,7 @@ class ConvertedMemory(Memory):
 
 
 class _StoredSo:
-    """Instead of a version's rules, of an object that is only stored again."""
+    """Replacement for a version's rules for an object that is only stored again, without validation."""
 
     def __init__(self, stored_version: str) -> None:
         self.stored_version = stored_version
@@ -98,7 +103,7 @@ class _StoredSo:
 
 
 def as_stored(record: Record) -> Instance:
-    """An object in the version that it is stored in."""
+    """Return an object in its stored version."""
     document: dict[str, Any] = msgspec.json.decode(record.value)
     meta = _META.decode(codec.encode(document.pop("metadata")))
     codec.force_setattr(meta, "resource_version", str(record.mod_revision))
@@ -109,7 +114,7 @@ def as_stored(record: Record) -> Instance:
 
 
 def instance_of(value: bytes, resource: CustomResource, resource_version: str) -> Instance:
-    """Converted bytes as an object of their version, pruned and defaulted."""
+    """Return converted bytes as an object of their version, pruned and defaulted."""
     document: dict[str, Any] = msgspec.json.decode(value)
     meta = _META.decode(codec.encode(document.pop("metadata")))
     codec.force_setattr(meta, "resource_version", resource_version)

@@ -1,4 +1,4 @@
-"""Watchers of a version that a webhook converts to: they are told of changes as soon as these are converted."""
+"""Watch hub of a version with webhook conversion: delivers changes once they are converted."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ log = logging.getLogger(__name__)
 
 
 def values_of(events: Sequence[Event]) -> list[bytes]:
-    """All stored bytes that a watcher may be shown of some events."""
+    """Return the stored bytes of events that a watcher may receive."""
     return [record.value for event in events for record in (event.record, event.previous) if record is not None]
 
 
 class ConvertingHub(Hub):
-    """In order, though later: what comes while others are converted waits behind them.
+    """Watch hub that keeps the order: later events wait while earlier ones are converted.
 
-    `_since` is the revision from which on each watcher has to be told; `_told` the last that everybody was told of.
+    `_since` is the revision from which each watcher receives events; `_told` the last one delivered to all.
     """
 
     def __init__(
@@ -38,20 +38,24 @@ class ConvertingHub(Hub):
         self._task: asyncio.Task[None] | None = None
 
     def add(self, watcher: Watcher) -> None:
+        """Register a watcher for all changes from now on."""
         self._since[watcher] = self._store.revision
         super().add(watcher)
 
     def remove(self, watcher: Watcher) -> None:
+        """Unregister a watcher."""
         self._since.pop(watcher, None)
         super().remove(watcher)
         if not self._watchers:
             self._waiting.clear()
 
     def settle(self) -> int:
+        """Deliver what is converted; return the revision up to which every watcher is served."""
         revision = super().settle()
         return min(self._told, self._waiting[0].revision - 1) if self._waiting else revision
 
     def close(self) -> None:
+        """Cancel the conversion and end every watch."""
         if self._task is not None:
             self._task.cancel()
         super().close()
@@ -62,7 +66,7 @@ class ConvertingHub(Hub):
             self._proceed()
 
     def _proceed(self) -> None:
-        """Pass on what needs no conversion, and begin with what does."""
+        """Deliver the events that need no conversion, and start to convert the next ones."""
         ready = 0
         for event in self._waiting:
             if any(self.conversion.known(value) is None for value in values_of((event,))):
@@ -89,7 +93,7 @@ class ConvertingHub(Hub):
             return
         if not isinstance(error, errors.ApiError):
             log.error("watchers of %s could not be told", self.conversion.version, exc_info=error)
-        # They would miss something: whoever still wants to know has to ask again, and is told then what is wrong.
+        # They would miss events: the watches end, and clients that start again get the error.
         self._waiting.clear()
         for watcher in tuple(self._watchers):
             watcher.close()

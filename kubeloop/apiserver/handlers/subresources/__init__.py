@@ -1,10 +1,10 @@
-"""Paths that don't show the stored object itself: scale, binding, eviction, tokens, reviews and what nodes serve.
+"""Subresources and virtual resources that don't serve the stored object itself.
 
     path ── SUBRESOURCES (by subresource) ──┐
          └─ UNSTORED (by resource) ─────────┴─▶ endpoint(ctx, server) ─▶ Response
 
-Each is imported when it is first asked for; `status`, `ephemeralcontainers`, `resize`, `approval` and `finalize` show
-the object itself and so need nothing here.
+Modules are imported on first use. `status`, `ephemeralcontainers`, `resize`, `approval` and `finalize` serve the
+object itself and therefore need nothing here.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SUBRESOURCES: dict[str, Endpoint] = {
     "scale": _endpoint("scale", "scale"),
     "token": _endpoint("token", "request_token"),
 }
-# Resources that are answered and never kept, by their plural.
+# Resources that are computed per request and never stored, by their plural.
 UNSTORED: dict[str, Endpoint] = {
     "bindings": _endpoint("binding", "bind"),
     "componentstatuses": _endpoint("componentstatuses", "component_statuses"),

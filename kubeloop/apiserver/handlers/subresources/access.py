@@ -1,4 +1,4 @@
-"""May somebody do something? The questions that reviews ask, put to the same authorizer that guards every request."""
+"""Evaluates the questions of access reviews with the server's authorizer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OPERATORS = {"In": Operator.EQUALS, "NotIn": Operator.NOT_EQUALS}
 
 
 class ListedRules(NamedTuple):
-    """What somebody may do, as far as it can be listed."""
+    """Rules that apply to a user, as far as the authorizers can enumerate them."""
 
     resources: tuple[ResourceRule, ...]
     paths: tuple[NonResourceRule, ...]
@@ -29,7 +29,7 @@ class ListedRules(NamedTuple):
 
 
 def decide_resource(authorizer: Authorizer, user: User, asked: ResourceAttributes) -> Decision:
-    """May they do this to a resource?"""
+    """Authorize the resource attributes of an access review."""
     return authorizer.decide(
         Attributes(
             user,
@@ -47,12 +47,12 @@ def decide_resource(authorizer: Authorizer, user: User, asked: ResourceAttribute
 
 
 def decide_path(authorizer: Authorizer, user: User, asked: NonResourceAttributes) -> Decision:
-    """May they ask for this path?"""
+    """Authorize the non-resource attributes of an access review."""
     return authorizer.decide(Attributes(user, asked.verb, path=asked.path))
 
 
 def rules_of(authorizer: Authorizer, user: User, namespace: str) -> ListedRules:
-    """What they may do in a namespace."""
+    """Return the rules that apply to a user in a namespace."""
     known = authorizer.rules_of(user, namespace)
     resources = [
         ResourceRule(
@@ -73,7 +73,7 @@ def rules_of(authorizer: Authorizer, user: User, namespace: str) -> ListedRules:
 
 
 def _fields(asked: ResourceAttributes) -> FieldSelector | None:
-    """The field selector of a question. What isn't understood is left out: then more is asked for, never less."""
+    """Parse the field selector of a review; invalid requirements are dropped, which only widens the question."""
     selector = asked.field_selector
     if selector is None:
         return None

@@ -1,4 +1,4 @@
-"""Reviews of rights: may I, may they, and what may I do at all."""
+"""Access reviews: SubjectAccessReview, its local and self variants, and SelfSubjectRulesReview."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ if TYPE_CHECKING:
 
 
 async def review_subject(ctx: Context, server: ApiServer) -> Response:
-    """POST a SubjectAccessReview: may they?"""
+    """Handle POST of a SubjectAccessReview."""
     review = _read(ctx)
     _refuse(ctx, review_errors(review))
     return await _answer(ctx, server, review, _subject(review.spec))
 
 
 async def review_local_subject(ctx: Context, server: ApiServer) -> Response:
-    """POST a LocalSubjectAccessReview: may they, in this namespace?"""
+    """Handle POST of a LocalSubjectAccessReview."""
     review = _read(ctx)
     _refuse(ctx, local_review_errors(review))
     return await _answer(ctx, server, review, _subject(review.spec))
 
 
 async def review_self(ctx: Context, server: ApiServer) -> Response:
-    """POST a SelfSubjectAccessReview: may I?"""
+    """Handle POST of a SelfSubjectAccessReview."""
     review = _read(ctx)
     _refuse(ctx, self_review_errors(review))
     return await _answer(ctx, server, review, ctx.user)
 
 
 async def review_own_rules(ctx: Context, server: ApiServer) -> Response:
-    """POST a SelfSubjectRulesReview: what may I do?"""
+    """Handle POST of a SelfSubjectRulesReview."""
     asked = _read(ctx)
     namespace = asked.spec.namespace
     if not namespace:
@@ -63,7 +63,7 @@ async def review_own_rules(ctx: Context, server: ApiServer) -> Response:
         incomplete=known.incomplete,
         evaluation_error=known.problem,
     )
-    # Nothing of the question is repeated in the answer, upstream's neither.
+    # The response repeats nothing of the request, as upstream.
     return made_up_object(ctx, ctx.resource, SelfSubjectRulesReview(status=status), 201)
 
 
@@ -77,7 +77,7 @@ def _read(ctx: Context) -> Any:
 
 def _refuse(ctx: Context, found: list[FieldError]) -> None:
     if found:
-        # Upstream has lost the kind's name by the time it tells.
+        # Upstream has lost the kind's name when it reports the error.
         raise errors.invalid(ctx.resource.group, "", "", found)
 
 

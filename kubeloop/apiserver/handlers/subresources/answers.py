@@ -1,4 +1,4 @@
-"""Answers that are made up for one request: objects that lie in no store, and bare successes."""
+"""Responses with objects that are not stored, and Status success responses."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _CREATED = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success"
 
 
 def success(ctx: Context) -> Response:
-    """What a POST that leaves no object of its own answers."""
+    """Return the 201 Status response of a POST that creates no object of its own."""
     return respond(ctx, _CREATED, 201)
 
 
 def made_up_object(ctx: Context, resource: Resource, obj: Any, status: int = 200) -> Response:
-    """One object, in the form that was asked for."""
+    """Return one unstored object in the negotiated format."""
     form = ctx.form
     if not form.convert:
         return respond(ctx, codec.encode(obj), status)
@@ -38,7 +38,7 @@ def made_up_object(ctx: Context, resource: Resource, obj: Any, status: int = 200
 def made_up_table(
     ctx: Context, resource: Resource, objects: list[Any], meta: dict[str, Any], *, is_list: bool
 ) -> bytes:
-    """Objects as a server-side table."""
+    """Return unstored objects as an encoded Table."""
     from kubeloop.apiserver.response.tables import render_table
 
     include = ctx.query.text("includeObject") or "Metadata"

@@ -1,4 +1,4 @@
-"""binding: the scheduler's word on which node a pod runs, said once."""
+"""binding: assigns a pod to a node, once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 BINDING = Resource("", "v1", "bindings", "Binding", verbs=("create",))
 _ATTEMPTS = 5
-# Left over from before init containers were fields; never stored.
+# Annotations from before init containers were fields; never stored.
 _FORGOTTEN_ANNOTATIONS = tuple(
     f"pod.{stage}.kubernetes.io/{name}"
     for stage in ("alpha", "beta")
@@ -36,7 +36,7 @@ _FORGOTTEN_ANNOTATIONS = tuple(
 
 
 async def bind(ctx: Context, server: ApiServer) -> Response:
-    """POST a binding, to its pod or to the old collection of bindings."""
+    """Handle POST of a Binding, to its pod or to the deprecated bindings collection."""
     check_write_options(ctx.query, "CreateOptions")
     binding: Binding = read_body(ctx, BINDING)
     ensure_namespace(binding.metadata, ctx.target.namespace)
@@ -51,7 +51,7 @@ async def bind(ctx: Context, server: ApiServer) -> Response:
 
 
 def binding_errors(binding: Binding) -> list[FieldError]:
-    """What is wrong with a binding's target."""
+    """Return the field errors of a binding's target."""
     path, target = Path("target"), binding.target
     found: list[FieldError] = []
     if target.kind not in ("", "Node"):
@@ -80,8 +80,8 @@ async def _assign(ctx: Context, server: ApiServer, binding: Binding) -> None:
 
 
 def _bound(ctx: Context, storage: Storage, record: Record, binding: Binding) -> Any:
-    """The pod on its node. No strategy or ownership is asked: binding is the server's own change."""
-    pod = storage.seen(record)  # everybody's: all that stays the same is shared with it
+    """Return the pod assigned to its node, bypassing strategy and field manager: the server makes the change."""
+    pod = storage.seen(record)  # shared: unchanged parts are reused in the new object
     meta, status = pod.metadata, pod.status
     demand(storage, record, meta, binding.metadata.uid, binding.metadata.resource_version)
     if why := reason_not_to_bind(pod):
@@ -101,7 +101,7 @@ def _bound(ctx: Context, storage: Storage, record: Record, binding: Binding) -> 
 
 
 def reason_not_to_bind(pod: Any) -> str:
-    """Why a pod can't get a node (any more); empty when it can."""
+    """Return the reason why a pod cannot be assigned to a node; empty if it can."""
     name = pod.metadata.name
     if pod.metadata.deletion_timestamp is not None:
         return f"pod {name} is being deleted, cannot be assigned to a host"

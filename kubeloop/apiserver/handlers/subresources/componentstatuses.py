@@ -1,4 +1,4 @@
-"""componentstatuses: how the parts of the control plane fare. Long deprecated, still asked for by people."""
+"""componentstatuses: health of the control plane's components. Deprecated, but still used by people."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from kubeloop.apiserver.app import ApiServer
 
 _DEPRECATED = "v1 ComponentStatus is deprecated in v1.19+"
-# The store answers for itself by answering at all; the others have these ports on the same machine, as upstream has.
+# The store is healthy as the server is running; the others have upstream's ports on the same machine.
 _PORTS = {"controller-manager": 10257, "scheduler": 10259}
 _NAMES = ("controller-manager", "etcd-0", "scheduler")
 
 
 async def component_statuses(ctx: Context, server: ApiServer) -> Response:
-    """GET one component, or the list of all."""
+    """Handle GET of one component, or of the list of all."""
     ctx.warn(_DEPRECATED)
     if ctx.target.verb == "get":
         if ctx.target.name not in _NAMES:
@@ -36,7 +36,7 @@ async def component_statuses(ctx: Context, server: ApiServer) -> Response:
 
 
 def status_of(name: str) -> ComponentStatus:
-    """How one component fares."""
+    """Return the ComponentStatus of one component."""
     port = _PORTS.get(name)
     refused = f'Get "https://127.0.0.1:{port}/healthz": dial tcp 127.0.0.1:{port}: connect: connection refused'
     healthy = ComponentCondition(type="Healthy", status="True", message="ok")

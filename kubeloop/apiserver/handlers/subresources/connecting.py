@@ -1,4 +1,4 @@
-"""Connections to pods, services and nodes, as admission sees them: the options that a client connects with."""
+"""Connect options of pods, services and nodes: read from the request and passed to admission."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FLAGS = ("stdin", "stdout", "stderr", "tty")
 
 
 class ConnectOptions(msgspec.Struct, omit_defaults=True, rename="camel", kw_only=True):
-    """All kinds of them in one; each shows what it has. They have no metadata, unlike everything else."""
+    """Union of all connect options kinds (PodExecOptions, …), which have no metadata."""
 
     kind: str = msgspec.field(default_factory=str)
     api_version: str = msgspec.field(default_factory=lambda: "v1")
@@ -32,7 +32,7 @@ class ConnectOptions(msgspec.Struct, omit_defaults=True, rename="camel", kw_only
 
 
 def connect_options(ctx: Context) -> ConnectOptions:
-    """What a request says."""
+    """Return the connect options of a request."""
     query, subresource = ctx.query, ctx.target.subresource
     if subresource == "proxy":
         kind = f"{ctx.resource.kind}ProxyOptions"
@@ -56,7 +56,7 @@ def _path_behind(ctx: Context) -> str:
 
 
 async def admit_connection(ctx: Context, server: ApiServer) -> None:
-    """Ask admission, and go on with what it made of the options."""
+    """Run admission for a connection, and continue with the options as changed by it."""
     asked = connect_options(ctx)
     made = await server.mutations.admit_connect(ctx, asked)
     if made is not asked and ctx.target.subresource in ("exec", "attach"):

@@ -1,4 +1,4 @@
-"""What disruption budgets say about an eviction: pure policy."""
+"""Policy of evictions: evaluates PodDisruptionBudgets. Pure functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kubeloop.api.meta import conditions
 from kubeloop.api.scalars.wire import Time
 from kubeloop.api.selectors import SelectorError, from_label_selector
 
-# Evictions that the budget's controller hasn't noticed yet; beyond this many we wait for it.
+# Evictions that the disruption controller has not observed yet; above this many, further ones wait.
 _MAX_UNCONFIRMED = 2000
 _RETRY_SECONDS = 10
 _REFUSAL = "Cannot evict pod as it would violate the pod's disruption budget."
@@ -25,17 +25,17 @@ _FINISHED = ("Succeeded", "Failed")
 
 
 def needs_no_budget(pod: Any) -> bool:
-    """A pod that doesn't serve yet, or no longer, disrupts nobody by going."""
+    """Return True if a pod can be evicted regardless of budgets: it is pending, finished or being deleted."""
     return pod.status.phase in (*_FINISHED, "Pending") or pod.metadata.deletion_timestamp is not None
 
 
 def may_come_alive(pod: Any) -> bool:
-    """Whether a pod that needs no budget now may need one a moment later."""
+    """Return True if a pod that needs no budget now may need one later."""
     return pod.status.phase not in _FINISHED and pod.metadata.deletion_timestamp is None
 
 
 def budgets_of(pod: Any, budgets: Iterable[PodDisruptionBudget]) -> list[PodDisruptionBudget]:
-    """The budgets whose selector matches a pod; one that can't be understood matches nothing."""
+    """Return the budgets whose selector matches a pod; an invalid selector matches nothing."""
     return [budget for budget in budgets if _selects(budget, pod.metadata.labels)]
 
 
@@ -47,7 +47,7 @@ def _selects(budget: PodDisruptionBudget, labels: Any) -> bool:
 
 
 def counts_as_unhealthy(pod: Any, budget: PodDisruptionBudget) -> bool:
-    """Whether a pod may go without being counted, because it isn't ready and the budget doesn't mind that."""
+    """Return True if the unhealthy-pod eviction policy lets the pod go without using up a disruption."""
     if conditions.is_true(pod.status.conditions, "Ready"):
         return False
     if budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow":
@@ -56,7 +56,7 @@ def counts_as_unhealthy(pod: Any, budget: PodDisruptionBudget) -> bool:
 
 
 def spend(budget: PodDisruptionBudget, pod_name: str, now: Time) -> None:
-    """Count one disruption in the budget's status, or refuse it. `budget` is fresh and changed in place."""
+    """Count one disruption in the budget's status, or raise. `budget` is the caller's copy, changed in place."""
     _refuse_unless_allowed(budget)
     status = budget.status
     left = status.disruptions_allowed - 1
@@ -90,7 +90,7 @@ def _refuse_unless_allowed(budget: PodDisruptionBudget) -> None:
 
 
 def still_processing(name: str) -> errors.TooManyRequests:
-    """The budget's status doesn't speak of its present spec."""
+    """Return the error for a budget whose status does not reflect its current spec."""
     told = f"The disruption budget {name} is still being processed by the server."
     return errors.too_many_requests(_REFUSAL, _RETRY_SECONDS, [_cause(told)])
 
@@ -99,7 +99,7 @@ def _why_exhausted(budget: PodDisruptionBudget) -> str:
     subject, status = f"The disruption budget {budget.metadata.name}", budget.status
     condition = conditions.find_condition(status.conditions, "DisruptionAllowed")
     told = condition is not None and condition.status == "False" and bool(condition.message)
-    # After a failed sync the counts mean nothing, so that comes first.
+    # After a failed sync the counts are meaningless, so this is checked first.
     if told and condition is not None and condition.reason == "SyncFailed":
         return f"{subject} does not allow evicting pods currently because it failed sync: {condition.message}"
     if status.current_healthy <= status.desired_healthy:
@@ -119,7 +119,7 @@ def _cause(message: str) -> Cause:
 
 
 def with_disruption_target(pod: Any, now: Time) -> Any:
-    """The pod's status conditions, told that the eviction API takes it away."""
+    """Return the pod's status with the DisruptionTarget condition of the eviction API."""
     target = PodCondition(
         type="DisruptionTarget", status="True", reason="EvictionByEvictionAPI", message="Eviction API: evicting"
     )

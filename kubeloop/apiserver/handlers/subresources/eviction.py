@@ -1,11 +1,11 @@
-"""eviction: deleting a pod only as far as its disruption budget allows.
+"""eviction: deletes a pod if its disruption budget allows it.
 
-pod ─▶ pending, finished or going already? ── yes ──▶ delete
+pod ─▶ pending, finished or being deleted? ── yes ──▶ delete
             │ no
             ▼
-        its budget ─▶ none, or the pod isn't ready and the budget doesn't mind ──▶ delete
-            │                                                                       ▲
-            └──▶ one disruption left? spend it in the budget's status ──────────────┘    else 429
+        its budget ─▶ none, or the pod is unready and the budget's policy allows it ──▶ delete
+            │                                                                            ▲
+            └──▶ disruptions allowed? decrement in the budget's status ──────────────────┘    else 429
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
 
 EVICTION = Resource("policy", "v1", "evictions", "Eviction", verbs=("create",))
 _ATTEMPTS = 20
-# Budgets are changed by the server itself, and say so in their managedFields.
+# The server itself changes budgets, and is named in their managedFields.
 _SERVER = User("system:apiserver", ("system:masters", "system:authenticated"))
 _SERVER_AGENT = {"user-agent": "kube-apiserver/v1.37"}
 
 
 async def evict(ctx: Context, server: ApiServer) -> Response:
-    """POST an eviction to a pod."""
+    """Handle POST of an Eviction to a pod."""
     check_write_options(ctx.query, "CreateOptions")
     _accept_old_version(ctx.request)
     eviction: Eviction = read_body(ctx, EVICTION)
@@ -66,18 +66,18 @@ async def evict(ctx: Context, server: ApiServer) -> Response:
 
 
 def _accept_old_version(request: Request) -> None:
-    """Evictions are the one kind that is taken in a version that is no longer served; it has the same fields."""
+    """Accept policy/v1beta1, which is no longer served; the fields of an Eviction are the same."""
     try:
         document = msgspec.json.decode(request.body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return  # whatever it is, reading it properly will tell
+        return  # the decoder reports any error
     if isinstance(document, dict) and document.get("apiVersion") == "policy/v1beta1":
         document["apiVersion"] = EVICTION.group_version
         request.body = msgspec.json.encode(document)
 
 
 def _delete_options(ctx: Context, eviction: Eviction) -> DeleteOptions:
-    """The options to delete with; a dry run may be asked for in the query or in them."""
+    """Return the options for the deletion; a dry run can be requested in the query or in them."""
     options = eviction.delete_options or DeleteOptions()
     if options.ignore_store_read_error_with_cluster_breaking_potential:
         path = Path("deleteOptions").child("ignoreStoreReadErrorWithClusterBreakingPotential")
@@ -92,7 +92,7 @@ def _delete_options(ctx: Context, eviction: Eviction) -> DeleteOptions:
 
 
 async def _delete_unless_guarded(ctx: Context, server: ApiServer, storage: Storage, options: DeleteOptions) -> Any:
-    """Delete a pod that needs no budget; else the pod itself."""
+    """Delete a pod that needs no budget and return None; return any other pod."""
     for remaining in range(_ATTEMPTS - 1, -1, -1):
         pod = storage.view.decode_record(_newest(ctx, storage))
         if not disruption.needs_no_budget(pod):
@@ -124,7 +124,7 @@ async def _delete_guarded(ctx: Context, server: ApiServer, storage: Storage, pod
         await _mark_and_delete(ctx, server, storage, options)
         return
     try:
-        # It goes as an unhealthy pod, so it must still be that one.
+        # It is evicted as an unhealthy pod, so it must be unchanged.
         await _mark_and_delete(ctx, server, storage, _with_version(options, pod.metadata.resource_version))
     except errors.Conflict:
         if _demands_no_version(options):
@@ -133,7 +133,7 @@ async def _delete_guarded(ctx: Context, server: ApiServer, storage: Storage, pod
 
 
 async def _spend(ctx: Context, server: ApiServer, budget_name: str, pod_name: str) -> None:
-    """Take one disruption from a budget, whoever else changes it meanwhile."""
+    """Decrement a budget's allowed disruptions, with retries on conflicts."""
     storage = server.registry.named("policy", "v1", "poddisruptionbudgets")
     target = Target(storage.resource, "update", ctx.target.namespace, budget_name, "status")
     request = Request("PUT", "", headers=_SERVER_AGENT)
@@ -153,7 +153,7 @@ async def _spend(ctx: Context, server: ApiServer, budget_name: str, pod_name: st
 
 
 async def _mark_and_delete(ctx: Context, server: ApiServer, storage: Storage, options: DeleteOptions) -> None:
-    """Say in the pod's status why it goes, then delete it."""
+    """Set the DisruptionTarget condition on the pod, then delete it."""
     record = _newest(ctx, storage)
     if not ctx.dry_run:
         record = await _mark(ctx, server, storage, record, options)

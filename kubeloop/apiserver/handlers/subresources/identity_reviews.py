@@ -1,4 +1,4 @@
-"""Reviews of identity: who am I, and whose token is this."""
+"""SelfSubjectReview and TokenReview."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _UNKNOWN = "invalid bearer token"
 
 
 async def who_am_i(ctx: Context, server: ApiServer) -> Response:
-    """POST a SelfSubjectReview."""
+    """Handle POST of a SelfSubjectReview."""
     check_write_options(ctx.query, "CreateOptions")
     asked = read_body(ctx, ctx.resource)
     ensure_namespace(asked.metadata, "")
@@ -44,7 +44,7 @@ async def who_am_i(ctx: Context, server: ApiServer) -> Response:
 
 
 async def review_token(ctx: Context, server: ApiServer) -> Response:
-    """POST a TokenReview."""
+    """Handle POST of a TokenReview."""
     check_write_options(ctx.query, "CreateOptions")
     review: TokenReview = read_body(ctx, ctx.resource)
     ensure_namespace(review.metadata, "")
@@ -74,7 +74,7 @@ def _recognized(server: ApiServer, token: str, wanted: Sequence[str]) -> TokenRe
 
 
 def _known_beforehand(server: ApiServer, token: str, audiences: Sequence[str], own: Sequence[str]) -> TokenReviewStatus:
-    """A token that names no audience is for this server alone."""
+    """Review a token without audience (static or bootstrap), which is valid for this server alone."""
     shared = tuple(audience for audience in audiences if audience in own)
     if audiences and not shared:
         return TokenReviewStatus(error=_UNKNOWN)

@@ -1,4 +1,4 @@
-"""A container's log on its way from a node to a client."""
+"""Container logs on their way from a node to a client."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TEXT = "text/plain"
 
 
 def log_options(ctx: Context) -> LogOptions:
-    """What a request asks for; its options have been checked."""
+    """Return the log options of a request that has been validated."""
     query = ctx.query
     seconds, moment = query.integer("sinceSeconds"), query.text("sinceTime")
     since = parse_time(moment) if moment else None
@@ -35,7 +35,7 @@ def log_options(ctx: Context) -> LogOptions:
 
 
 async def log_response(pieces: AsyncIterator[bytes], ctx: Context) -> Response:
-    """The answer: what there is, or a stream of what comes. A refusal by the node is raised before it begins."""
+    """Return the log as a response, or as a stream if followed; a node's error is raised before it begins."""
     first = await anext(pieces, b"")
     headers = warning_headers(ctx.warnings)
     if ctx.query.flag("follow"):
@@ -44,7 +44,7 @@ async def log_response(pieces: AsyncIterator[bytes], ctx: Context) -> Response:
 
 
 class LogResponse(StreamResponse):
-    """A log that is followed."""
+    """Response that streams a followed log."""
 
     __slots__ = ("_first", "_pieces")
 
@@ -54,6 +54,7 @@ class LogResponse(StreamResponse):
         self._pieces = pieces
 
     async def run(self, stream: Stream) -> None:
+        """Stream the log's pieces until it ends or the client leaves."""
         if self._first:
             stream.write(frame(self._first))
         async with aclosing(self._pieces) as pieces:  # type: ignore[type-var]  # a node's logs are a generator

@@ -1,8 +1,8 @@
-"""What nodes serve of their pods through the API server: logs, exec, attach and port forwarding.
+"""Pod subresources that nodes serve through the API server: log, exec, attach and portforward.
 
 They come from nodes of this process (`ApiServer.nodes`), or from kubelets that are dialled (`ApiServer.kubelets`).
-Without both these paths answer what is known without a node: whether there is such a pod and container, whether it has
-a node, and that this doesn't answer.
+Without both, these paths still check that pod and container exist and that the pod has a node, and then report that
+the node does not answer.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _STREAMS = ("All", "Stderr", "Stdout")
 
 
 async def pod_log(ctx: Context, server: ApiServer) -> Response:
-    """GET what a container wrote. A pod without a node has written nothing."""
+    """Handle GET of a container's log. A pod without a node has an empty log."""
     found = log_option_errors(ctx.query)
     if found:
         raise errors.invalid("", "PodLogOptions", ctx.target.name, found)
@@ -44,7 +44,7 @@ async def pod_log(ctx: Context, server: ApiServer) -> Response:
 
 
 async def pod_stream(ctx: Context, server: ApiServer) -> Response:
-    """exec, attach and portforward: a connection to a container."""
+    """Handle exec, attach and portforward: connect the client to a container."""
     await admit_connection(ctx, server)
     _demand_create(ctx, server)
     pod = found_pod(ctx, server.registry, ctx.target.name)
@@ -58,7 +58,7 @@ async def pod_stream(ctx: Context, server: ApiServer) -> Response:
 
 
 def _demand_create(ctx: Context, server: ApiServer) -> None:
-    """Whoever opens a WebSocket has to use GET, and still needs the right to create: they do more than look."""
+    """Require the create permission for WebSockets, too, which clients open with GET."""
     if ctx.target.verb == "create" or ADMINISTRATORS in ctx.user.groups:
         return
     asked = of_target(ctx.user, ctx.request.method, ctx.target, "create", ctx.query)
@@ -68,7 +68,7 @@ def _demand_create(ctx: Context, server: ApiServer) -> None:
 
 
 def log_option_errors(query: Query) -> list[FieldError]:
-    """What is wrong with the options of a request for logs."""
+    """Return the field errors of a request's log options."""
     found: list[FieldError] = []
     lines, limit, since = query.integer("tailLines"), query.integer("limitBytes"), query.integer("sinceSeconds")
     if lines is not None and lines < 0:
@@ -76,7 +76,7 @@ def log_option_errors(query: Query) -> list[FieldError]:
     if limit is not None and limit < 1:
         found.append(field_path.invalid(Path("limitBytes"), limit, "must be greater than 0"))
     if since is not None and query.text("sinceTime"):
-        # Upstream names no field here, and its empty path is shown like this.
+        # Upstream names no field here, and prints its empty path like this.
         told = "at most one of `sinceTime` or `sinceSeconds` may be specified"
         found.append(field_path.forbidden(Path("[]"), told))
     elif since is not None and since < 1:
@@ -104,6 +104,7 @@ def _stream_errors(stream: str, lines: int | None) -> list[FieldError]:
 
 
 def found_pod(ctx: Context, registry: Registry, name: str) -> Any:
+    """Return a pod by name; raises NotFound."""
     pod = registry.find("pods", ctx.target.namespace, name)
     if pod is None:
         raise errors.not_found("", "pods", name)
@@ -111,7 +112,7 @@ def found_pod(ctx: Context, registry: Registry, name: str) -> Any:
 
 
 def _choose_container(pod: Any, asked: str) -> str:
-    """The container that is meant; one that isn't there is refused, and leaving it open among several."""
+    """Return the requested or only container; raises BadRequest for an unknown or ambiguous one."""
     spec, name = pod.spec, pod.metadata.name
     every = [one.name for one in (*spec.init_containers, *spec.containers, *spec.ephemeral_containers)]
     if asked:

@@ -1,4 +1,4 @@
-"""Any request on to a pod, a service or a node: `…/proxy/…`, answered through the node on which it ends."""
+"""proxy: forwards requests to a pod, service or node (`…/proxy/…`)."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ from kubeloop.http import Request, Response
 if TYPE_CHECKING:
     from kubeloop.apiserver.app import ApiServer
 
-# Headers that are about the client's own connection, or are for the API server alone.
+# Headers of the client's own connection, or for the API server alone.
 _OWN = frozenset({"authorization", "connection", "host", "content-length", "transfer-encoding", "upgrade"})
 
 
 async def proxy(ctx: Context, server: ApiServer) -> Response:
+    """Handle a proxy request: forward it to the target and return its response."""
     await admit_connection(ctx, server)
     what = ctx.resource.singular
     name, port = _name_and_port(ctx.target.name, what)
@@ -72,7 +73,7 @@ async def _to_pod(ctx: Context, server: ApiServer, pod: Any, port: str) -> Respo
 
 
 def _way_to(server: ApiServer, pod: Any, address: Address) -> Callable[[Duplex], Awaitable[None]]:
-    """Past the node, as networks of pods lead there; pods that only seem to run are reached through theirs."""
+    """Return the dialer of a pod: directly over the pod network, or through its node if the pod is simulated."""
     name = pod.spec.node_name
     node = server.registry.find("nodes", "", name)
     is_simulated = node is not None and SIMULATED in node.metadata.annotations
@@ -120,7 +121,7 @@ async def _to_service(ctx: Context, server: ApiServer, name: str, port: str) -> 
 
 
 def _passed_on(ctx: Context) -> Request:
-    """The request as the one at the end sees it."""
+    """Return the request as the target receives it."""
     request = ctx.request
     headers = {name: value for name, value in request.headers.items() if name not in _OWN}
     sent = Request(request.method, _path_behind(ctx) or "/", request.query, headers)
@@ -129,12 +130,12 @@ def _passed_on(ctx: Context) -> Request:
 
 
 def _path_behind(ctx: Context) -> str:
-    """What follows `/proxy`, as it was sent."""
+    """Return the part of the path after `/proxy`, as it was sent."""
     return ctx.request.path.partition("/proxy")[2]
 
 
 def _name_and_port(text: str, what: str) -> tuple[str, str]:
-    """From `name`, `name:port` or `scheme:name:port`."""
+    """Parse `name`, `name:port` or `scheme:name:port`."""
     parts = text.split(":")
     if len(parts) == 3:
         scheme, name, port = parts

@@ -1,4 +1,4 @@
-"""Who asks a node: its agent, if that is in this process, else its kubelet is dialled; and why nobody can."""
+"""Chooses the connection to a node: its in-process agent, or its dialled kubelet; else the error to return."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _KUBELET_PORT = 10250
 
 
 def local_nodes(server: ApiServer, node: str) -> NodeDialer | None:
-    """Those of this process, if they reach a node."""
+    """Return the in-process dialer if it has this node, else None."""
     return server.nodes if server.nodes is not None and server.nodes.reaches(node) else None
 
 
 def kubelets(server: ApiServer, node: str) -> Kubelets:
-    """How a node of another program is reached; raises what is answered in place of one that nobody reaches.
+    """Return the dialer for a node of another process; raises the error for an unreachable one.
 
-    Of a plane's own nodes their addresses lead nowhere: whoever doesn't have them in its process doesn't try.
+    Addresses of simulated nodes are not routable: without the node in this process, no connection is tried.
     """
     found = server.registry.find("nodes", "", node)
     if server.kubelets is None or found is None or found.metadata.annotations.get(SIMULATED) == "":
@@ -33,12 +33,12 @@ def kubelets(server: ApiServer, node: str) -> Kubelets:
 
 
 def pods_of(server: ApiServer, node: str) -> PodDialer:
-    """How the pods of a node are reached; raises the same."""
+    """Return the dialer for a node's pods; raises the error for an unreachable one."""
     return local_nodes(server, node) or kubelets(server, node)
 
 
 def unreachable(registry: Registry, name: str) -> errors.ApiError:
-    """What is answered in place of a node that nobody reaches."""
+    """Return the error for a node that cannot be reached."""
     node = registry.find("nodes", "", name)
     if node is None:
         return errors.not_found("", "nodes", name)
@@ -52,6 +52,7 @@ def unreachable(registry: Registry, name: str) -> errors.ApiError:
 
 
 def joined(host: str, port: object) -> str:
+    """Return host:port, with brackets for IPv6."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 

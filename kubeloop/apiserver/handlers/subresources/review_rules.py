@@ -1,4 +1,4 @@
-"""What is wrong with a review of rights."""
+"""Validation of access reviews."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _WITHOUT_VALUES = ("Exists", "DoesNotExist")
 
 
 def review_errors(review: Any) -> list[FieldError]:
-    """Of a review about somebody, anywhere."""
+    """Return the field errors of a SubjectAccessReview."""
     return _subject_errors(review.spec) + _metadata_errors(review.metadata, "must be empty")
 
 
 def self_review_errors(review: Any) -> list[FieldError]:
-    """Of a review about oneself."""
+    """Return the field errors of a SelfSubjectAccessReview."""
     found = _one_question(review.spec) + _selector_errors(review.spec.resource_attributes)
     return found + _metadata_errors(review.metadata, "must be empty")
 
 
 def local_review_errors(review: Any) -> list[FieldError]:
-    """Of a review about somebody in one namespace."""
+    """Return the field errors of a LocalSubjectAccessReview."""
     spec, meta = review.spec, review.metadata
     found = _subject_errors(spec)
     found += _metadata_errors(meta, "must be empty except for namespace", allowed_namespace=meta.namespace)
@@ -61,7 +61,7 @@ def _one_question(spec: Any) -> list[FieldError]:
 
 
 def _shown_path(spec: Any) -> dict[str, str] | None:
-    """Upstream shows its internal form, whose fields have other names than on the wire."""
+    """Return non-resource attributes under upstream's internal field names, as its messages show them."""
     asked = spec.non_resource_attributes
     return None if asked is None else {"Path": asked.path, "Verb": asked.verb}
 
@@ -73,7 +73,7 @@ def _metadata_errors(meta: ObjectMeta, told: str, allowed_namespace: str = "") -
 
 
 def _shown_metadata(meta: ObjectMeta) -> msgspec.Raw:
-    """In upstream's order: the name first, the managers last."""
+    """Return the metadata in upstream's order: name first, managedFields last."""
     plain: dict[str, Any] = codec.to_plain(meta)
     plain.pop("managedFields", None)
     shown = {name: plain.pop(name) for name in ("name", "generateName", "namespace") if name in plain} | plain
@@ -105,7 +105,7 @@ def _one_selector(selector: Any, path: Path, *, labels: bool) -> list[FieldError
 
 
 def _requirement_errors(requirement: Any, path: Path, labels: bool) -> list[FieldError]:
-    """Operators that we don't know are let through: a newer client may ask with them."""
+    """Return the errors of a requirement; unknown operators pass, as a newer client may send them."""
     found: list[FieldError] = []
     if requirement.operator in _WITH_VALUES and not requirement.values:
         found.append(field_path.required(path.child("values"), "must be specified when `operator` is 'In' or 'NotIn'"))

@@ -1,6 +1,6 @@
-"""scale: the number of replicas of a workload, without the workload.
+"""scale: reads and writes the replica count of a workload.
 
-stored object ─▶ its scale ─▶ replaced, patched or applied ─▶ replicas (and who owns them) back into the object
+stored object ─▶ its Scale ─▶ replaced, patched or applied ─▶ replicas and managedFields back into the object
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ if TYPE_CHECKING:
     from kubeloop.apiserver.app import ApiServer
 
 SCALE = Resource("autoscaling", "v1", "scales", "Scale")
-# From a scale as it is, and who owns it, to the scale that is wanted, and who owns that.
+# Maps the current Scale and its managedFields to the new ones.
 _Change = Callable[[dict[str, Any], list[Entry]], tuple[Scale, list[Entry]]]
 
 
 async def scale(ctx: Context, server: ApiServer) -> Response:
-    """GET, PUT or PATCH a workload's scale."""
+    """Handle GET, PUT or PATCH of a workload's scale."""
     storage = server.registry.of(ctx.resource)
     if ctx.target.verb == "get":
         record = storage.get(ctx.target.namespace, ctx.target.name)
@@ -70,7 +70,7 @@ async def scale(ctx: Context, server: ApiServer) -> Response:
 
 
 def scale_of(parent: Any) -> Scale:
-    """What a scale shows of a workload."""
+    """Return the Scale of a workload."""
     if isinstance(parent, Instance):
         return scale_of_instance(parent)
     selector = parent.spec.selector
@@ -91,7 +91,7 @@ def scale_of(parent: Any) -> Scale:
 
 def _produce(ctx: Context, storage: Storage, change: _Change) -> Callable[[Current | None], Any]:
     def produce(current: Current | None) -> Any:
-        assert current is not None  # a scale creates nothing
+        assert current is not None  # a scale write creates nothing
         parent = storage.view.decode_record(current.record)
         entries = current.entries
         replicas = replicas_path(parent) if isinstance(parent, Instance) else REPLICAS
@@ -173,7 +173,7 @@ def _applied(ctx: Context) -> _Change:
 
 
 def _tracked(ctx: Context, live: dict[str, Any], wanted: Scale, entries: list[Entry]) -> list[Entry]:
-    """The scale's managers after this request."""
+    """Return the scale's managedFields after this request."""
     return track_update(
         live,
         codec.to_plain(wanted),

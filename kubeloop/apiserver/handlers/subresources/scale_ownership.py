@@ -1,7 +1,7 @@
-"""Who owns the number of replicas, seen from the scaled object and from its scale.
+"""Field managers of the replica count, mapped between the scaled object and its Scale.
 
-A scale shows no other field than the replicas, so its managers are those of the scaled object that own them; after a
-write to the scale the scaled object's managers are brought up to date from the scale's.
+A Scale has no other managed field than the replicas, so its entries are those of the scaled object that own them; after
+a write to the scale, the scaled object's entries are updated from the scale's.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from typing import Any
 from kubeloop.api.apply.fields.fieldset import difference, of
 from kubeloop.api.apply.fields.managed_fields_entries import Entry, identifier, in_order, with_fields
 
-# Every built-in kind that scales keeps them at the same place as the scale does; custom resources say where.
+# Built-in kinds have the same path as the Scale; custom resources configure it.
 REPLICAS = ("spec", "replicas")
 
 
 def entries_for_scale(parent: Sequence[Entry], replicas: tuple[str, ...] = REPLICAS) -> list[Entry]:
-    """The scaled object's entries that own its replicas, cut down to them."""
+    """Return the scaled object's entries that own its replicas, reduced to that field."""
     return [with_fields(entry, of(REPLICAS)) for entry in parent if _owns(entry, replicas)]
 
 
 def entries_for_parent(
     parent: Sequence[Entry], scale: Sequence[Entry], api_version: str, replicas: tuple[str, ...] = REPLICAS
 ) -> list[Entry]:
-    """The scaled object's entries after its scale's have changed to `scale`.
+    """Return the scaled object's entries after its scale's have changed to `scale`.
 
     New entries have no time: upstream takes times from the scaled object's own entries alone.
     """

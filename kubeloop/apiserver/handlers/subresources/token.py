@@ -1,4 +1,4 @@
-"""serviceaccounts/token: a signed token for a service account, bound to a pod, a secret or a node if asked."""
+"""serviceaccounts/token: issues a signed service account token, optionally bound to a pod, secret or node."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 TOKEN_REQUEST = Resource("authentication.k8s.io", "v1", "tokenrequests", "TokenRequest", verbs=("create",))
 _SHORTEST_SECONDS = 600
 _LONGEST_SECONDS = 2**32
-# What kubelets ask for. Clients that never read the token again get a year, and are only told of in metrics.
+# Expiration that kubelets request: extended to a year for clients that never reread the token, counted in metrics.
 _PROJECTED_SECONDS = 3607
 _EXTENDED_SECONDS = 365 * 24 * 3600
 
 
 class _Bound(NamedTuple):
-    """The objects that a token is bound to."""
+    """Objects that a token is bound to."""
 
     pod: Reference | None = None
     secret: Reference | None = None
@@ -42,7 +42,7 @@ class _Bound(NamedTuple):
 
 
 async def request_token(ctx: Context, server: ApiServer) -> Response:
-    """POST a token request to a service account."""
+    """Handle POST of a TokenRequest to a service account."""
     if server.tokens is None:
         raise errors.generic(404)
     check_write_options(ctx.query, "CreateOptions")
@@ -50,7 +50,7 @@ async def request_token(ctx: Context, server: ApiServer) -> Response:
     given_uid = request.metadata.uid
     ensure_namespace(request.metadata, ctx.target.namespace)
     track(request, None, TOKEN_REQUEST, ctx, "token", None)
-    # Before anything is filled in: a node may ask for no audience, which means something else than asking for ours.
+    # Before defaulting: a node may request no audience, which differs from requesting the server's own.
     request = await server.mutations.admit_posted(ctx, request)
     account = _account(ctx, server.registry, request)
     if given_uid and given_uid != account.metadata.uid:
@@ -91,7 +91,7 @@ def _complete(ctx: Context, request: TokenRequest, account: Any, tokens: Service
 
 
 def request_errors(request: TokenRequest) -> list[FieldError]:
-    """What is wrong with a completed token request."""
+    """Return the field errors of a completed token request."""
     spec, path = request.spec, Path("spec")
     if spec.attestations:
         told = "attestations may only be specified with a webhook bound object reference"

@@ -1,10 +1,10 @@
-"""OpenAPI documents of what the server serves, for kubectl's explain, apply and validation, and for client makers.
+"""OpenAPI documents of the served resources, for kubectl (explain, apply, validation) and client generators.
 
-    resources ─ paths.py ──┬─ v2.py ─┬─ JSON                    /openapi/v2
-    facts ──── schemas.py ─┤         └─ protobuf.py             /openapi/v2
-                           └─ v3.py ─── JSON, one a version     /openapi/v3, /openapi/v3/…
+    resources ─── paths.py ──┬─ v2.py ─┬─ JSON                       /openapi/v2
+    definitions ─ schemas.py ┤         └─ protobuf.py                /openapi/v2
+                             └─ v3.py ─── JSON, one per version      /openapi/v3, /openapi/v3/…
 
-Documents are made when first asked for and kept encoded; a change of the served resources is a new `OpenAPI`.
+Documents are made on first use and cached encoded; a change of the served resources means a new `OpenAPI`.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from kubeloop.apiserver.request.negotiation import clauses
 
 JSON = "application/json"
 PROTOBUF_V2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-# No descriptions anywhere: what kinds are for is told by Kubernetes' own documentation.
+# Descriptions are left out: Kubernetes' own documentation has them.
 _INFO = {"title": "kubeloop", "version": kubeloop.__version__}
 _V3_DEPTHS = {"api": 2, "apis": 3}
 _PROTOBUF_V2_ASKED = (PROTOBUF_V2, "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
 
 
 def v2_media_type(accept: str) -> str | None:
-    """The media type to answer `/openapi/v2` with, or None where nothing that is asked for can be given."""
+    """Return the media type for `/openapi/v2`, or None if no accepted one is supported."""
     for media, _ in clauses(accept or "*/*"):
         if media in _PROTOBUF_V2_ASKED:
             return PROTOBUF_V2
@@ -43,7 +43,7 @@ def v2_media_type(accept: str) -> str | None:
 
 
 def v3_media_type(accept: str) -> str | None:
-    """The same for `/openapi/v3/…`, which is given in JSON alone."""
+    """Return the media type for `/openapi/v3/…`, which is JSON only, or None."""
     accepted = (media for media, _ in clauses(accept or "*/*"))
     return JSON if any(media in (JSON, "application/*", "*/*") for media in accepted) else None
 
@@ -54,9 +54,9 @@ class _Document(NamedTuple):
 
 
 class OpenAPI:
-    """The OpenAPI documents of a set of resources.
+    """OpenAPI documents of a set of resources.
 
-    `definitions` gives the facts about their types, in the words of version 2, when a document is first made.
+    `definitions` supplies the type definitions, in the form of version 2, when a document is first made.
     """
 
     def __init__(
@@ -65,42 +65,48 @@ class OpenAPI:
         definitions: Callable[[], Mapping[str, Schema]] = schema.definitions,
         before: OpenAPI | None = None,
     ) -> None:
-        """`before` are the documents until now, of which those of unchanged versions are kept."""
+        """Set up the documents; those of `before` are reused for unchanged versions."""
         self._resources = resources
         self._definitions = definitions
         self._versions = _by_version(resources)
         self._documents: dict[str, _Document] = before.unchanged(self._versions) if before is not None else {}
 
     def unchanged(self, versions: Mapping[str, Sequence[Resource]]) -> dict[str, _Document]:
-        """The documents of those versions that have the very same resources."""
+        """Return the documents of versions with exactly the same resources."""
         same = (name for name, resources in versions.items() if self._versions.get(name) == resources)
         documents = ((f"v3/{name}", self._documents.get(f"v3/{name}")) for name in same)
         return {name: document for name, document in documents if document is not None}
 
     def v2_json(self) -> bytes:
+        """Return the v2 document in JSON."""
         return self._v2(JSON, msgspec.json.encode).body
 
     def v2_json_etag(self) -> str:
+        """Return the ETag of the v2 document in JSON."""
         return f'"{self._v2(JSON, msgspec.json.encode).digest}"'
 
     def v2_protobuf(self) -> bytes:
+        """Return the v2 document in protobuf."""
         return self._v2(PROTOBUF_V2, protobuf.encode).body
 
     def v2_protobuf_etag(self) -> str:
+        """Return the ETag of the v2 document in protobuf."""
         return f'"{self._v2(PROTOBUF_V2, protobuf.encode).digest}"'
 
     def v3_index(self) -> bytes:
+        """Return the index of v3 documents."""
         return self._v3_index().body
 
     def v3_index_etag(self) -> str:
+        """Return the ETag of the v3 index."""
         return f'"{self._v3_index().digest}"'
 
     def v3_document(self, name: str) -> bytes | None:
-        """What `/openapi/v3/<name>` answers, as in `api/v1` or `apis/apps/v1`; None where there is nothing."""
+        """Return the document of `/openapi/v3/<name>`, as `api/v1` or `apis/apps/v1`; None if there is none."""
         return self._v3(name).body if name in self._v3_names else None
 
     def v3_digest(self, name: str) -> str | None:
-        """The fingerprint that links carry as `hash`, and ETags in quotes."""
+        """Return the digest that links carry as `hash`, and ETags in quotes; None if there is no document."""
         return self._v3(name).digest if name in self._v3_names else None
 
     def _v2(self, media_type: str, encode: Callable[[dict[str, Any]], bytes]) -> _Document:
@@ -131,7 +137,7 @@ class OpenAPI:
         return frozenset(self._v3_paths())
 
     def _v3_paths(self) -> dict[str, list[Path]]:
-        """The paths of each version 3 document."""
+        """Return the paths of each v3 document."""
         documents: dict[str, list[Path]] = {}
         for path in self._paths():
             documents.setdefault(_v3_name(path), []).append(path)
@@ -156,7 +162,7 @@ class OpenAPI:
 
 
 class _Facts(Mapping[str, Schema]):
-    """Definitions and those that only OpenAPI talks about; nothing is copied, for definitions may be made as needed."""
+    """Definitions of types plus those that only OpenAPI uses; not copied, as definitions may be computed lazily."""
 
     def __init__(self, definitions: Mapping[str, Schema]) -> None:
         self._definitions = definitions
@@ -173,7 +179,7 @@ class _Facts(Mapping[str, Schema]):
 
 
 def _by_version(resources: Sequence[Resource]) -> dict[str, list[Resource]]:
-    """The resources that each version 3 document of a group's version is about."""
+    """Return the resources of each v3 document of a group version."""
     versions: dict[str, list[Resource]] = {}
     for resource in resources:
         root = f"apis/{resource.group}" if resource.group else "api"
@@ -182,6 +188,6 @@ def _by_version(resources: Sequence[Resource]) -> dict[str, list[Resource]]:
 
 
 def _v3_name(path: Path) -> str:
-    """The document that a path is told in: one a group and version, and one for each step above these."""
+    """Return the v3 document of a path: one per group version, and one for each level above."""
     parts = path.path.strip("/").split("/")
     return "/".join(parts[: _V3_DEPTHS.get(parts[0])])

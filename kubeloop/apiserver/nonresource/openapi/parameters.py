@@ -1,4 +1,4 @@
-"""The parameters that requests may carry, by verb and by subresource."""
+"""Parameters of requests, by verb and by subresource."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Parameter(NamedTuple):
-    """A value in the query or, where `place` says so, in the path."""
+    """Parameter in the query or, if `place` says so, in the path."""
 
     name: str
     type: str = "string"

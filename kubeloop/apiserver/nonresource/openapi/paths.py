@@ -1,7 +1,7 @@
-"""What can be done at which path, in words that both OpenAPI versions are written from.
+"""Paths and operations, in a form from which both OpenAPI versions are written.
 
-Operation ids and actions are upstream's: generated clients and kubectl look for them. The deprecated `/watch/` paths
-are served but not told.
+Operation IDs and actions are upstream's: generated clients and kubectl depend on them. The deprecated `/watch/` paths
+are served but not described.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PATCH_TYPES = (
     "application/strategic-merge-patch+json",
 )
 _CONNECTED = {"attach", "exec", "portforward", "proxy"}
-# Elsewhere a deletion answers with a Status.
+# Other deletions return a Status.
 _DELETION_ANSWERS_OBJECT = {
     "": {
         "persistentvolumeclaims",
@@ -48,7 +48,7 @@ _DELETION_ANSWERS_OBJECT = {
 
 
 class Operation(NamedTuple):
-    """One method of a path; `takes` and `answers` name definitions, empty for no body and for plain text."""
+    """Method of a path; `takes` and `answers` name definitions, empty for no body and for plain text."""
 
     method: str
     id: str
@@ -64,13 +64,15 @@ class Operation(NamedTuple):
 
 
 class Path(NamedTuple):
+    """Path with its parameters and operations."""
+
     path: str
     parameters: tuple[Parameter, ...]
     operations: tuple[Operation, ...]
 
 
 class _Verb(NamedTuple):
-    """How a verb is called in HTTP, in operation ids and in x-kubernetes-action, and with what it succeeds."""
+    """HTTP method, operation ID prefix, x-kubernetes-action and success codes of a verb."""
 
     method: str
     id: str
@@ -90,7 +92,7 @@ _VERBS = {
 
 
 def paths_of(resource: Resource) -> Iterator[Path]:
-    """Everything that can be done with a resource."""
+    """Yield all paths of a resource."""
     scoped = "/namespaces/{namespace}" if resource.namespaced else ""
     collection = f"{_root(resource)}{scoped}/{resource.plural}"
     scope = (NAMESPACE if resource.namespaced else ()) + PRETTY
@@ -122,7 +124,7 @@ def _subresource_paths(resource: Resource, subresource: Subresource, path: str, 
 
 
 def discovery_paths(groups: Mapping[str, Iterable[str]]) -> Iterator[Path]:
-    """The paths that tell what there is; a group comes with its versions."""
+    """Yield the discovery paths of groups and their versions."""
     yield _reading("/version/", "getCodeVersion", "version", VERSION_INFO)
     yield _reading("/apis/", "getAPIVersions", "apis", _META + "APIGroupList")
     for group, versions in groups.items():
@@ -135,7 +137,7 @@ def discovery_paths(groups: Mapping[str, Iterable[str]]) -> Iterator[Path]:
 
 
 def definitions_named_in(paths: Iterable[Path]) -> set[str]:
-    """The types that requests and answers at these paths are made of."""
+    """Return the definitions that requests and responses of these paths use."""
     operations = (operation for path in paths for operation in path.operations)
     return {name for operation in operations for name in (operation.takes, operation.answers) if name}
 
@@ -167,7 +169,7 @@ def _operation(resource: Resource, verb: str, noun: str, subresource: Subresourc
     if verb in ("create", "update"):
         return operation._replace(takes=definition)
     if verb == "patch":
-        # By this kubectl knows how to patch; strategic merges need types that custom resources don't have.
+        # kubectl chooses its patch type by this; strategic merge needs types that custom resources lack.
         return operation._replace(takes=PATCH, takes_types=_PATCH_TYPES[:3] if resource.is_custom else _PATCH_TYPES)
     if verb in ("delete", "deletecollection"):
         return operation._replace(takes=_META + "DeleteOptions", must_take=False)
@@ -208,17 +210,17 @@ def _root(resource: Resource) -> str:
 
 
 def _tag(resource: Resource) -> str:
-    """`rbacAuthorization_v1`."""
+    """Return the tag of a resource's group version, such as `rbacAuthorization_v1`."""
     return f"{_words(resource.group) if resource.group else 'core'}_{resource.version}"
 
 
 def _title(resource: Resource) -> str:
-    """`RbacAuthorizationV1`, the part of an operation id that no other group and version has."""
+    """Return the unique part of operation IDs of a group version, such as `RbacAuthorizationV1`."""
     return "".join(_capital(part) for part in _tag(resource).split("_"))
 
 
 def _words(group: str) -> str:
-    """`rbac.authorization.k8s.io` is `rbacAuthorization`."""
+    """Return a group in camel case: `rbac.authorization.k8s.io` is `rbacAuthorization`."""
     first, *rest = re.split(r"[^a-zA-Z0-9]+", group.removesuffix(".k8s.io"))
     return first + "".join(map(_capital, rest))
 

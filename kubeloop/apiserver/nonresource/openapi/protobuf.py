@@ -1,7 +1,7 @@
-"""OpenAPI version 2 in protocol buffers: gnostic's `openapi.v2.Document`, which kubectl asks for.
+"""OpenAPI v2 in protobuf: gnostic's `openapi.v2.Document`, which kubectl requests.
 
-Only what kubectl reads is written: paths with their parameters and extensions, and definitions. Numbers beside the
-fields are the message's own; a function writes the message that its name says.
+Only what kubectl reads is written: paths with their parameters and extensions, and definitions. Literal numbers are
+the message's field numbers; each function writes the message that its name says.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LENGTH_DELIMITED = 2
 
 
 def encode(tree: Tree) -> bytes:
-    """A version 2 document."""
+    """Encode a v2 document."""
     info = _text(1, tree["info"]["title"]) + _text(2, tree["info"]["version"])
     paths = b"".join(_field(2, _named(path, _path_item(item))) for path, item in tree["paths"].items())
     return (
@@ -87,7 +87,7 @@ def _named_schemas(schemas: Tree) -> bytes:
 
 
 def _extensions(number: int, owner: Tree) -> bytes:
-    """Each as YAML text, of which JSON is a part."""
+    """Encode extensions, each as YAML text, of which JSON is a subset."""
     return b"".join(
         _field(number, _named(key, _field(2, msgspec.json.encode(value))))
         for key, value in owner.items()
@@ -100,7 +100,7 @@ def _named(name: str, value: bytes) -> bytes:
 
 
 def _text(number: int, text: str) -> bytes:
-    """Nothing at all for an empty text, which is the field's default."""
+    """Encode a string field; nothing for an empty text, which is the default."""
     return _field(number, text.encode()) if text else b""
 
 
@@ -117,7 +117,7 @@ def _field(number: int, content: bytes) -> bytes:
 
 
 def _varint(number: int) -> bytes:
-    """Seven bits a byte, lowest first; the top bit says that more follow."""
+    """Encode a varint: seven bits per byte, lowest first; the top bit marks continuation."""
     written = bytearray()
     while number > 0x7F:
         written.append(number & 0x7F | 0x80)

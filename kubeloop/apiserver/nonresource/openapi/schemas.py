@@ -1,7 +1,7 @@
-"""Schemas of objects as each OpenAPI version writes them, from the facts that the project keeps.
+"""Schemas of objects for each OpenAPI version, from the project's type definitions.
 
-The facts are already in the words of version 2. Version 3 differs in three ways: where definitions live, that nothing
-may stand beside a reference, and that it can say "one of these types".
+The definitions have the form of version 2. Version 3 differs in three ways: the location of definitions, no siblings
+beside a reference, and support for `oneOf`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ANYTHING: Schema = {"type": "object"}
 _VERSION_REQUIRED = ("major", "minor", "gitVersion", "gitCommit", "gitTreeState", "buildDate", "goVersion", "compiler")
 _VERSION_OPTIONAL = ("emulationMajor", "emulationMinor", "minCompatibilityMajor", "minCompatibilityMinor")
 
-# Types that only OpenAPI talks about.
+# Types that only OpenAPI uses.
 EXTRA_DEFINITIONS: Mapping[str, Schema] = {
     PATCH: _ANYTHING,
     VERSION_INFO: {
@@ -31,7 +31,7 @@ EXTRA_DEFINITIONS: Mapping[str, Schema] = {
 
 
 def reached_from(roots: Iterable[str], definitions: Mapping[str, Schema]) -> dict[str, Schema]:
-    """The definitions that these need, sorted by name; one without facts may hold anything."""
+    """Return the definitions that these reference, sorted by name; an unknown one allows any value."""
     found: dict[str, Schema] = {}
     waiting = list(roots)
     while waiting:
@@ -57,12 +57,12 @@ def _children(schema: Schema) -> Iterable[Schema]:
 
 
 def v2_schema(schema: Schema) -> dict[str, Any]:
-    """Defaults are left out, as upstream does: clients of version 2 would take them for ones to apply."""
+    """Return the v2 schema without defaults, as upstream: v2 clients would apply them."""
     return _with_children({key: value for key, value in schema.items() if key != "default"}, v2_schema)
 
 
 def v3_schema(schema: Schema, name: str = "") -> dict[str, Any]:
-    """`name` is given for a definition as a whole."""
+    """Return the v3 schema; `name` is passed for a complete definition."""
     if name == _QUANTITY:
         return {"oneOf": [{"type": "string"}, {"type": "number"}]}
     if "$ref" in schema:

@@ -1,4 +1,4 @@
-"""OpenAPI version 2: one document for everything that is served."""
+"""OpenAPI v2: one document for everything that is served."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PRODUCES = ["application/json", "application/yaml"]
 
 
 def document(paths: Iterable[Path], definitions: Mapping[str, Schema], info: Mapping[str, str]) -> dict[str, Any]:
-    """The whole document as a tree, ready for either encoding."""
+    """Return the document as a tree, ready for either encoding."""
     return {
         "swagger": "2.0",
         "info": info,

@@ -1,4 +1,4 @@
-"""OpenAPI version 3: one document a group and version, and an index of them."""
+"""OpenAPI v3: one document per group version, and an index of them."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ _PRODUCES = ("application/json", "application/yaml")
 
 
 def index(digests: Mapping[str, str]) -> dict[str, Any]:
-    """Where each document is found; the fingerprint in its link lets clients keep it for good."""
+    """Return the index of documents; the digest in each link lets clients cache a document forever."""
     return {"paths": {name: {"serverRelativeURL": link_to(name, digest)} for name, digest in digests.items()}}
 
 
 def link_to(name: str, digest: str) -> str:
+    """Return the link of a document."""
     return f"/openapi/v3/{name}?hash={digest}"
 
 
 def document(paths: Iterable[Path], definitions: Mapping[str, Schema], info: Mapping[str, str]) -> dict[str, Any]:
-    """The document of some paths, as a tree ready to be encoded."""
+    """Return the document of these paths as a tree, ready to be encoded."""
     return {
         "openapi": "3.0.0",
         "info": info,

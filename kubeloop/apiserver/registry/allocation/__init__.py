@@ -1,9 +1,9 @@
-"""Addresses and node ports of services: never the same twice, never lost, however many write at once.
+"""Allocation of cluster IPs and node ports of Services: unique and not leaked under concurrent writes.
 
-service ─ families ─ addresses, ports (promised) ─ checks ─ IPAddress + Service written in one turn ─ durable
+Service ─ families ─ addresses, ports (reserved) ─ validation ─ IPAddress + Service written in one turn ─ durable
 
-Taken is what stored services hold, what an IPAddress records, and what is promised to a write that is on its way. Only
-the promises are ours to forget; a write that fails leaves nothing else behind.
+Allocated is what stored Services hold, what an IPAddress records, and what is reserved for a write in progress. Only
+the reservations have to be released; a failed write leaves nothing else behind.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NETWORKS = "/registry/servicecidrs/"
 
 @dataclass(frozen=True)
 class ServiceRanges:
-    """What services may get: one network of each family of the cluster, the default one first; ports of nodes."""
+    """Ranges of cluster IPs, one network per IP family with the default first, and of node ports."""
 
     networks: tuple[str, ...] = ("10.0.0.0/24",)
     node_ports: range = range(30000, 32768)
@@ -40,14 +40,14 @@ DEFAULT_RANGES = ServiceRanges()
 
 
 class ServiceAllocator:
-    """What a server's writes of services go through. Reads the store when it is first needed, not at start-up."""
+    """Allocator for a server's writes of Services. Reads the store on first use, not at start-up."""
 
     def __init__(self, store: Store, ranges: ServiceRanges) -> None:
         self._store = store
         self._ranges = ranges
 
     def claim(self, clock: Clock, dry_run: bool) -> Claim:
-        """A context for one write of a service."""
+        """Return the context manager for one write of a Service."""
         from kubeloop.apiserver.registry.allocation.range_allocator import Desk, DryDesk
         from kubeloop.apiserver.registry.allocation.service_allocation import Claim
 
@@ -59,11 +59,11 @@ class ServiceAllocator:
         return Claim(self._recorder(clock), desk, self._families)
 
     def remove(self, record: Record, clock: Clock) -> Awaitable[Event]:
-        """Delete a service and give back what it has. Raises `Conflict`."""
+        """Delete a Service and release what it holds. Raises `Conflict`."""
         return self._recorder(clock).remove(record)
 
     def repair(self, clock: Clock) -> Repair:
-        """What looks after the records of a store that is shared."""
+        """Return the repair job for the allocation records of a shared store."""
         from kubeloop.apiserver.registry.allocation.repair import Repair
 
         return Repair(self._store, _SERVICES, _ADDRESSES, clock)

@@ -1,6 +1,7 @@
-"""What stored services hold, kept true by the store's own events: nothing to release, nothing to leak.
+"""Index of the addresses and node ports that stored Services hold, updated by the store's events.
 
-An event is published before its writer goes on, so whatever a finished write holds is already counted here.
+An event is published before its writer continues, so what a finished write holds is already counted here. There is
+nothing to release, and nothing can leak.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ _DECODER = msgspec.json.Decoder(_Service)
 
 
 class Holdings:
-    """Addresses and node ports of all services under a prefix of the store."""
+    """Addresses and node ports of all Services under a prefix of the store."""
 
     def __init__(self, store: Store, prefix: str) -> None:
         self._by_service: dict[str, frozenset[str | int]] = {}
-        # How many services hold it. More than one only if somebody wrote to the store behind our back.
+        # Number of Services that hold it. More than one only if the store was changed behind the server's back.
         self._holders: Counter[str | int] = Counter()
         present = store.range(prefix)
         for record in present.records:
@@ -46,7 +47,7 @@ class Holdings:
         store.subscribe(prefix, present.revision, self._follow)
 
     def __contains__(self, item: str | int) -> bool:
-        """Whether a service holds a canonical address, or a port."""
+        """Return True if a Service holds a canonical address, or a port."""
         return item in self._holders
 
     def __len__(self) -> int:

@@ -1,6 +1,6 @@
-"""Choosing a free member of a range: at random from the upper band, from the lower one only when that is full.
+"""Choice of a free member of a range: at random from the upper band, or from the lower one if that is full.
 
-People who want a certain member take it from the lower band, so what is chosen for others stays out of it.
+Users who request a certain member take it from the lower band, so dynamic allocation avoids that.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ _SMALLEST_BAND: Final = 16
 
 
 def lower_band(size: int, share: int, largest: int) -> int:
-    """How many members of a range the lower band has: one in `share`, within bounds; none in a tiny range."""
+    """Return the size of the lower band: one in `share` members, within bounds; 0 in a tiny range."""
     if size <= _SMALLEST_BAND:
         return 0
     return min(max(size // share, _SMALLEST_BAND), largest)
 
 
 def choose(size: int, lower: int, is_taken: Callable[[int], bool], random: Random) -> int | None:
-    """The offset of a free member, or None when there is none."""
+    """Return the offset of a free member, or None if there is none."""
     for start, length in ((lower, size - lower), (0, lower)):
         if length <= 0:
             continue

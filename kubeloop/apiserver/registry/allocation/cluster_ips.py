@@ -1,4 +1,4 @@
-"""Which cluster addresses a service gets: those it asks for, or any free one of each of its families."""
+"""Allocation of a Service's cluster IPs: the requested ones, or any free one of each of its families."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _IPS: Final = Path("spec").child("clusterIPs")
 
 
 class AddressDesk(Protocol):
-    """Where addresses are handed out."""
+    """Allocator of addresses."""
 
     def take_address(self, address: str) -> None:
-        """This address. Raises `Refused`."""
+        """Allocate this address. Raises `Refused`."""
 
     def take_any_address(self, family: str) -> str:
-        """A free address. Raises `Refused`."""
+        """Allocate a free address. Raises `Refused`."""
 
 
 def take_addresses(new: Service, old: Service | None, desk: AddressDesk) -> None:
-    """Complete a service's addresses; its families are settled."""
+    """Allocate the missing addresses of a Service whose families are set."""
     spec = new.spec
     for index in _missing(spec, old.spec if old is not None else None):
         padding = ("",) * (index + 1 - len(spec.cluster_ips))
@@ -42,7 +42,7 @@ def take_addresses(new: Service, old: Service | None, desk: AddressDesk) -> None
 
 
 def set_address(spec: ServiceSpec, index: int, address: str) -> None:
-    """Put an address in its place in the list; the first stands beside the list too."""
+    """Set an address in the list; the first one also in `clusterIP`."""
     addresses = list(spec.cluster_ips)
     addresses[index] = address
     force_setattr(spec, "cluster_ips", tuple(addresses))
@@ -51,11 +51,12 @@ def set_address(spec: ServiceSpec, index: int, address: str) -> None:
 
 
 def addresses_of(spec: ServiceSpec) -> tuple[str, ...]:
-    """The addresses that a service holds; a headless one holds none."""
+    """Return the addresses that a Service holds; a headless one holds none."""
     return tuple(address for address in spec.cluster_ips if address != NONE)
 
 
 def take_any(service: Service, family: str, desk: AddressDesk) -> str:
+    """Allocate a free address of a family; raises InternalError."""
     try:
         return desk.take_any_address(family)
     except Refused as refusal:
@@ -64,6 +65,7 @@ def take_any(service: Service, family: str, desk: AddressDesk) -> str:
 
 
 def refuse_address(service: Service, asked: str, why: str) -> errors.ApiError:
+    """Return the Invalid error for a requested address."""
     error = invalid(_IPS, service.spec.cluster_ips, f"failed to allocate IP {asked}: {why}")
     return errors.invalid("", "Service", service.metadata.name, [error])
 
@@ -76,7 +78,7 @@ def _take_asked(service: Service, asked: str, desk: AddressDesk) -> None:
 
 
 def _missing(spec: ServiceSpec, before: ServiceSpec | None) -> Iterable[int]:
-    """The places in the list of addresses that are to be allocated."""
+    """Return the indices of the addresses that are to be allocated."""
     if not needs_cluster_ip(spec):
         return ()
     if before is None or not needs_cluster_ip(before):

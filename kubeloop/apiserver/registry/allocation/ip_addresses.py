@@ -1,4 +1,4 @@
-"""IPAddress objects: the record of who has an address, and between servers the judge of who gets it."""
+"""IPAddress objects: they record the Service of an address, and arbitrate between servers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OWNED: Final = msgspec.Raw(
 
 
 def ip_object(address: str, service: ObjectMeta, uid: str, now: datetime) -> bytes:
-    """What the store keeps while a service has an address."""
+    """Return the encoded IPAddress of a Service's address."""
     time = object_meta.time_of(now)
     meta = ObjectMeta(
         name=address,
@@ -51,7 +51,7 @@ def ip_object(address: str, service: ObjectMeta, uid: str, now: datetime) -> byt
 
 
 def without_parent(value: bytes, service: ObjectMeta, now: datetime) -> bytes | None:
-    """What is left of an object when its service lets go of the address: nothing, unless a finalizer holds it."""
+    """Return what is left of an IPAddress when its Service releases it: None, unless a finalizer holds it."""
     held = codec.decode(value, IPAddress)
     parent = held.spec.parent_ref
     if parent is None or (parent.namespace, parent.name) != (service.namespace, service.name):

@@ -1,4 +1,4 @@
-"""Which address families a service gets: what it says, what it said before, what the cluster has. Pure."""
+"""IP families and policy of a Service: from its spec, its previous spec and the cluster. Pure functions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _POLICY: Final = _SPEC.child("ipFamilyPolicy")
 
 
 def settle_families(new: Service, old: Service | None, configured: Sequence[str]) -> None:
-    """Fill in policy and families; `configured` are the cluster's, the default one first. Raises `Invalid`."""
+    """Set policy and families; `configured` are the cluster's, the default first. Raises `Invalid`."""
     if not needs_cluster_ip(new.spec) or (old is not None and stays_as_preferred(new.spec, old.spec)):
         return
     _default_policy(new.spec, old.spec if old is not None else None)
@@ -32,14 +32,14 @@ def settle_families(new: Service, old: Service | None, configured: Sequence[str]
     found += _infer_from_addresses(new.spec, configured)
     _refuse(new, found)
     if new.spec.cluster_ip == NONE and not new.spec.selector:
-        _complete(new.spec, configured[0], both=True)  # its endpoints are not ours: any family may be among them
+        _complete(new.spec, configured[0], both=True)  # headless without selector: endpoints of any family are possible
         return
     _refuse(new, _check_configured(new.spec, configured))
     _complete(new.spec, configured[0], both=len(configured) == 2)
 
 
 def stays_as_preferred(spec: ServiceSpec, before: ServiceSpec) -> bool:
-    """A preference is looked at once: later changes of the cluster give and take no addresses."""
+    """Return True if PreferDualStack is unchanged: later changes of the cluster don't change its addresses."""
     return (
         spec.ip_family_policy == PREFER
         and before.ip_family_policy in (None, PREFER)
@@ -68,7 +68,7 @@ def _default_policy(spec: ServiceSpec, before: ServiceSpec | None) -> None:
 
 
 def _follow_policy(spec: ServiceSpec, before: ServiceSpec) -> FieldErrors:
-    """Going back to one family drops the second of what was not touched; nothing else may drop it."""
+    """Drop the second of the unchanged lists on a change to SingleStack; return errors if it can't be dropped."""
     if spec.ip_family_policy == SINGLE:
         if spec.cluster_ips == before.cluster_ips:
             force_setattr(spec, "cluster_ips", spec.cluster_ips[:1])

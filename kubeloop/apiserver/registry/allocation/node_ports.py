@@ -1,6 +1,6 @@
-"""Which node ports a service gets: what it asks for, what it had, or any that is free.
+"""Allocation of a Service's node ports: requested, previous, or any free one.
 
-Ports of one service with the same number and different protocols share their node port; different services never do.
+Ports of one Service with the same number and different protocols share their node port; different Services never do.
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ from kubeloop.api.meta.field_path import Path, invalid
 from kubeloop.api.strategy.services import allocates_node_ports, needs_health_check_port
 
 _PORTS = Path("spec").child("ports")
-ON_NODES = ("NodePort", "LoadBalancer")  # types whose node ports mean something
+ON_NODES = ("NodePort", "LoadBalancer")  # Service types with node ports
 
 
 def ports_of(spec: ServiceSpec) -> set[int]:
-    """The node ports that a service holds."""
+    """Return the node ports that a Service holds."""
     if spec.type not in ON_NODES:
         return set()
     return {*(port.node_port for port in spec.ports), spec.health_check_node_port} - {0}
 
 
 class Refused(Exception):
-    """A port or an address can't be had; the message says why."""
+    """Error for a port or an address that cannot be allocated."""
 
 
 class Desk(Protocol):
-    """Where ports are handed out."""
+    """Allocator of node ports."""
 
     def take(self, port: int) -> None:
-        """This port. Raises `Refused`."""
+        """Allocate this port. Raises `Refused`."""
 
     def take_any(self) -> int:
-        """A free port. Raises `Refused`."""
+        """Allocate a free port. Raises `Refused`."""
 
 
 def take_ports(service: Service, desk: Desk) -> None:
-    """The ports of a new service."""
+    """Allocate the node ports of a new Service."""
     if service.spec.type in ON_NODES:
         _take_node_ports(service, desk)
     if needs_health_check_port(service.spec):
@@ -47,7 +47,7 @@ def take_ports(service: Service, desk: Desk) -> None:
 
 
 def change_ports(new: Service, old: Service, desk: Desk) -> None:
-    """The ports that a changed service needs beyond those it has."""
+    """Allocate the node ports that a changed Service needs in addition."""
     if new.spec.type in ON_NODES:
         _change_node_ports(new, old, desk)
     if needs_health_check_port(new.spec) and not needs_health_check_port(old.spec):
@@ -71,7 +71,7 @@ def _take_node_ports(service: Service, desk: Desk) -> None:
 
 
 def _change_node_ports(new: Service, old: Service, desk: Desk) -> None:
-    # A service of another type can carry numbers that were never given to it.
+    # A Service of another type can carry port numbers that were never allocated.
     known = {port.node_port for port in old.spec.ports if old.spec.type in ON_NODES}
     used: set[tuple[str, int]] = set()
     for index, port in enumerate(new.spec.ports):

@@ -1,4 +1,4 @@
-"""Where addresses and ports are handed out: in earnest, as promises to a write on its way, or for show."""
+"""Range allocators of addresses and ports: reserving for a write in progress, or simulating for a dry run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BEFORE_MADE_UP_PORTS: Final = 32768
 
 
 class Taken:
-    """What nobody else may have: held by services, recorded as IPAddress, or promised to a write on its way."""
+    """Set of unavailable items: held by Services, recorded as IPAddress, or reserved for a write in progress."""
 
     def __init__(self, store: Store, holdings: Holdings, ip_prefix: str) -> None:
         self._store = store
@@ -37,7 +37,7 @@ class Taken:
 
 
 class Desk:
-    """Hands out in earnest; remembers what was promised to one write."""
+    """Range allocator; remembers the reservations of one write."""
 
     def __init__(self, taken: Taken, networks: Networks, ports: range, random: Random) -> None:
         self._taken = taken
@@ -47,6 +47,7 @@ class Desk:
         self.promised: set[str | int] = set()
 
     def take(self, port: int) -> None:
+        """Reserve this port. Raises `Refused`."""
         if port not in self._ports:
             valid = f"{self._ports[0]}-{self._ports[-1]}"
             raise Refused(f"provided port is not in the valid range. The range of valid ports is {valid}")
@@ -55,6 +56,7 @@ class Desk:
         self._promise(port)
 
     def take_any(self) -> int:
+        """Reserve a free port. Raises `Refused`."""
         size, first = len(self._ports), self._ports[0]
         lower = lower_band(size, _PORT_SHARE, _LARGEST_PORT_BAND)
         offset = choose(size, lower, lambda offset: first + offset in self._taken, self._random)
@@ -64,6 +66,7 @@ class Desk:
         return first + offset
 
     def take_address(self, address: str) -> None:
+        """Reserve this address. Raises `Refused`."""
         wanted = parse_ip(address)
         if wanted is None or not any(wanted in network for network in self._networks.of(f"IPv{wanted.version}")):
             raise Refused("the provided network does not match the current range")
@@ -72,6 +75,7 @@ class Desk:
         self._promise(canonical(address))
 
     def take_any_address(self, family: str) -> str:
+        """Reserve a free address of a family. Raises `Refused`."""
         for network in self._networks.of(family):
             address = network.choose(self._taken.__contains__, self._random)
             if address is not None:
@@ -84,12 +88,12 @@ class Desk:
         self._taken.promised.add(item)
 
     def hand_back(self, promised: set[str | int]) -> None:
-        """These promises are kept, or no longer needed."""
+        """Release these reservations: they have been written, or are no longer needed."""
         self._taken.promised -= promised
 
 
 class DryDesk:
-    """Hands out for show, as upstream does: made-up values, and fewer checks."""
+    """Dry-run allocator: placeholder values and fewer checks, as upstream."""
 
     def __init__(self, taken: Taken, networks: Networks) -> None:
         self._taken = taken
@@ -97,16 +101,19 @@ class DryDesk:
         self._shown: set[int] = set()
 
     def take(self, port: int) -> None:
+        """Accept this port unless it is taken. Raises `Refused`."""
         if port in self._taken or port in self._shown:
             raise Refused(_PORT_ALLOCATED)
         self._shown.add(port)
 
     def take_any(self) -> int:
+        """Return a placeholder port."""
         port = max(self._shown, default=_BEFORE_MADE_UP_PORTS) + 1
         self._shown.add(port)
         return port
 
     def take_address(self, address: str) -> None:
+        """Accept this address if it is in range, even if it is taken, as upstream's dry run. Raises `Refused`."""
         wanted = parse_ip(address)
         network = self._network(f"IPv{wanted.version}" if wanted is not None else "")
         if wanted is None or wanted not in network:
@@ -114,6 +121,7 @@ class DryDesk:
             raise Refused(f"the provided IP ({canonical(address)}) is not in the valid range. {valid}")
 
     def take_any_address(self, family: str) -> str:
+        """Return the placeholder address of a family's network."""
         return self._network(family).placeholder
 
     def _network(self, family: str) -> Network:

@@ -1,8 +1,8 @@
-"""Keeps records of addresses and node ports beside services, written in the same turn of the loop.
+"""Records of allocated addresses and node ports, written beside their Service in the same turn of the loop.
 
-In a store of one server's own both last, or neither. In a shared one a record comes first, and its service not without
-it: of two servers that give out the same, one is refused. What a server leaves behind that dies between the two,
-`registry.allocation.repair` finds. Nobody else gives out ports of a store that is not shared: no records.
+In a store of a single server, both become durable or neither. In a shared store the record is written first, and the
+Service only with it: if two servers allocate the same item, one is rejected. `registry.allocation.repair` removes what
+a server leaves behind that dies in between. Without a shared store, there are no records of ports.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ PORTS: Final = "/registry/ranges/servicenodeports/"
 
 
 class PortRecord(msgspec.Struct, frozen=True):
-    """Who has a node port."""
+    """Record of the Service that holds a node port."""
 
     namespace: str
     name: str
 
 
 class Recorder:
-    """Writes who has which address and port."""
+    """Writes the records of addresses and ports."""
 
     def __init__(self, store: Store, prefix: str, clock: Clock) -> None:
         self.store = store
@@ -43,15 +43,17 @@ class Recorder:
         self._clock = clock
 
     def holder(self, address: str) -> Record | None:
+        """Return the IPAddress record of an address, or None."""
         return self.store.peek(self._prefix + canonical(address))
 
     def record(self, address: str, service: ObjectMeta) -> None:
+        """Write the IPAddress of a Service's address."""
         name = canonical(address)
         value = ip_object(name, service, new_uid(self._clock), self._clock.now())
         self._write(self._prefix + name, value, 0)
 
     def erase(self, addresses: Iterable[str], ports: Iterable[int], service: ObjectMeta) -> Writes:
-        """Give back what a service no longer has."""
+        """Delete the records of what a Service no longer holds."""
         return [*self._erase_addresses(addresses, service), *self._erase_ports(ports, service)]
 
     def _erase_addresses(self, addresses: Iterable[str], service: ObjectMeta) -> Iterator[asyncio.Future[Event]]:
@@ -64,6 +66,7 @@ class Recorder:
                 yield self._write(held.key, left, held.mod_revision)
 
     def record_ports(self, ports: Iterable[int], service: ObjectMeta) -> None:
+        """Write the records of a Service's ports, in a shared store; raises `Overtaken` if one exists."""
         if self.store.shared:
             value = msgspec.json.encode(PortRecord(service.namespace, service.name))
             for port in ports:
@@ -80,21 +83,21 @@ class Recorder:
                 yield self._write(held.key, None, held.mod_revision)
 
     def remove(self, record: Record) -> Coroutine[Any, Any, Event]:
-        """Take a service out of the store, with all that it holds."""
+        """Delete a Service with the records of all that it holds."""
         written = self.store.write(record.key, None, record.mod_revision)
         service = decode(record.value, Service)
         erased = self.erase(addresses_of(service.spec), ports_of(service.spec), service.metadata)
         return with_all(written, erased)
 
     def _write(self, key: str, value: bytes | None, expected: int) -> asyncio.Future[Event]:
-        # The service's own write fails with it, and tells its writer.
+        # The Service's own write fails with it, and reports the error.
         write = self.store.write(key, value, expected)
         write.add_done_callback(_look_at)
         return write
 
 
 async def with_all(written: asyncio.Future[Event], erased: Writes) -> Event:
-    """A service's write, done when what it gave back can be had by others. It goes on if its writer stops waiting."""
+    """Wait for a Service's write and for the deletion of records. The write continues if its waiter is cancelled."""
     event = await asyncio.shield(written)
     if erased:
         await asyncio.wait(erased)

@@ -1,7 +1,7 @@
-"""Makes records of addresses and ports agree with services, where a server may have died between the two.
+"""Repairs the records of addresses and ports after a server died between writing a record and its Service.
 
-Needed only where stores are shared: elsewhere both are one flush. As upstream, what seems to be left over is removed
-only if it still is at the next look, for a record comes a moment before its service.
+Needed only for shared stores: otherwise both are one flush. As upstream, a record that seems orphaned is removed only
+if it still is at the next run, because a record is written shortly before its Service.
 """
 
 from __future__ import annotations
@@ -32,16 +32,17 @@ REPAIR_SECONDS: Final = 180.0
 
 
 class Repair:
-    """`look` is called once in a while, by each server: of several, one is faster."""
+    """Periodic repair of allocation records; several servers may run it concurrently."""
 
     def __init__(self, store: Store, services: str, addresses: str, clock: Clock) -> None:
         self._store = store
         self._services = services
         self._addresses = addresses
         self._recorder = Recorder(store, addresses, clock)
-        self._suspects: dict[str, int] = {}  # left over at the last look, at which revision
+        self._suspects: dict[str, int] = {}  # orphaned at the last run, with their revisions
 
     def look(self) -> None:
+        """Compare records and Services once: add missing records, remove orphaned ones."""
         held: dict[str, ObjectMeta] = {}
         for record in self._store.range(self._services).records:
             service = decode(record.value, Service)
@@ -80,7 +81,7 @@ class Repair:
         return owner is not None and (holder is None or (holder.namespace, holder.name) != owner)
 
     def _owner(self, record: Record) -> tuple[str, str] | None:
-        """The service that a record of ours names; None for what people have made."""
+        """Return the Service that a record names; None for objects that users created."""
         if record.key.startswith(PORTS):
             port = msgspec.json.decode(record.value, type=PortRecord)
             return port.namespace, port.name

@@ -1,4 +1,4 @@
-"""What one write of a service takes and gives back: promised while it is checked, recorded when it is written."""
+"""Allocations of one Service write: reserved during validation, recorded on write, released on failure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from kubeloop.store import Conflict, Event
 
 
 class Claim:
-    """Use it as a context: whatever is not written when it ends is free again."""
+    """Context manager of one write's allocations: what is not written when it exits is released."""
 
     def __init__(self, recorder: Recorder, desk: Desk | DryDesk, families: tuple[str, ...]) -> None:
         self._recorder = recorder
@@ -46,7 +46,7 @@ class Claim:
             self._desk.hand_back(self._desk.promised)
 
     def allocate(self, new: Service, old: Service | None) -> None:
-        """Complete a service that is about to be checked. Raises what the client is to be told."""
+        """Allocate what a Service lacks, before validation. Raises the API error for the client."""
         self._new = new
         if old is not None:
             self._held = addresses_of(old.spec)
@@ -62,8 +62,10 @@ class Claim:
             change_ports(new, old, self._desk)
 
     def write(self, key: str, value: bytes, expected: int) -> Awaitable[Event]:
-        """The service's write, and its addresses' before it. What is stored differs from `value` in addresses that
-        somebody recorded meanwhile: they are drawn again.
+        """Write the records and the Service.
+
+        The stored Service differs from `value` in addresses that were recorded by another server meanwhile: these are
+        allocated again.
         """
         store, new, desk = self._recorder.store, self._new, self._desk
         assert new is not None, "allocate comes first"
@@ -81,7 +83,7 @@ class Claim:
         written = store.write(key, value, expected)
         lost, lost_ports = set(self._held) - set(addresses_of(new.spec)), self._held_ports - ports_of(new.spec)
         erased = self._recorder.erase(lost, lost_ports, new.metadata)
-        # A writer that stops waiting ends the claim, but not the write: the promises stay until that is done.
+        # A cancelled waiter ends the claim, but not the write: the reservations stay until that is done.
         promised, desk.promised = desk.promised, set()
         written.add_done_callback(lambda _: desk.hand_back(promised))
         return with_all(written, erased)

@@ -1,4 +1,4 @@
-"""The networks that service addresses come from: what ServiceCIDR objects say, else how the server was started."""
+"""Networks of Service addresses: from ServiceCIDR objects, else from the server's configuration."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kubeloop.store import Record, Store
 if TYPE_CHECKING:
     from kubeloop.api.generated.networking_v1 import ServiceCIDR
 
-NONE: Final = "None"  # stands where a headless service's address would
+NONE: Final = "None"  # value of clusterIP in a headless Service
 _SHARE: Final = 16
 _LARGEST_BAND: Final = 256
 _SHORTEST_IPV6_PREFIX: Final = 64
@@ -25,7 +25,7 @@ _SHORTEST_IPV6_PREFIX: Final = 64
 
 @dataclass(frozen=True)
 class Network:
-    """One range of addresses. Its first address, and in IPv4 its last, belong to nobody."""
+    """Range of Service addresses. Its first address, and in IPv4 its last, are never allocated."""
 
     cidr: str
 
@@ -35,15 +35,17 @@ class Network:
 
     @property
     def family(self) -> str:
+        """IP family of the network, IPv4 or IPv6."""
         return f"IPv{self._range.version}"
 
     @property
     def usable(self) -> bool:
+        """True if the network is small enough to allocate from."""
         return self._range.version == 4 or self._range.prefixlen >= _SHORTEST_IPV6_PREFIX
 
     @property
     def placeholder(self) -> str:
-        """What a dry run gets: an address of the network that nobody can have."""
+        """Address returned by dry runs: the network address, which is never allocated."""
         return str(self._range.network_address)
 
     @cached_property
@@ -55,7 +57,7 @@ class Network:
         return address.version == self._range.version and 0 <= offset < self._size
 
     def choose(self, is_taken: Callable[[str], bool], random: Random) -> str | None:
-        """A free address, as text; None when there is none."""
+        """Return a free address, or None if there is none."""
         first = self._range.network_address + 1
         lower = lower_band(self._range.num_addresses, _SHARE, _LARGEST_BAND)
         offset = choose(self._size, lower, lambda offset: is_taken(str(first + offset)), random)
@@ -63,7 +65,7 @@ class Network:
 
 
 class Networks:
-    """The networks in use, read again only when a ServiceCIDR changed."""
+    """Networks in use, read again only when a ServiceCIDR has changed."""
 
     def __init__(self, store: Store, prefix: str, configured: Iterable[Network]) -> None:
         self._store = store
@@ -73,6 +75,7 @@ class Networks:
         self._current = self._configured
 
     def of(self, family: str) -> list[Network]:
+        """Return the networks of an IP family."""
         records = self._store.range(self._prefix).records
         seen = tuple(record.mod_revision for record in records)
         if seen != self._seen:
@@ -92,18 +95,18 @@ class Networks:
 
 
 def _is_ready(network: ServiceCIDR) -> bool:
-    """Nobody may have looked at it yet: only who looked and said no keeps it from being used."""
+    """Return True unless the ServiceCIDR is being deleted or its Ready condition is set and not True."""
     refused = any(one.type == "Ready" and one.status != "True" for one in network.status.conditions)
     return not refused and network.metadata.deletion_timestamp is None
 
 
 def canonical(address: str) -> str:
-    """The one spelling by which an address is told; text that is no address stays as it is."""
+    """Return the canonical spelling of an address; text that is no address is returned unchanged."""
     parsed = parse_ip(address)
     return address if parsed is None else str(parsed)
 
 
 def family_of(address: str) -> str:
-    """IPv4 or IPv6; empty for text that is no address."""
+    """Return IPv4 or IPv6; empty for text that is no address."""
     parsed = parse_ip(address)
     return "" if parsed is None else f"IPv{parsed.version}"

@@ -1,9 +1,9 @@
-"""Objects as the tables that kubectl shows: the server's answer to `as=Table`.
+"""Server-side printing: objects as the Tables that kubectl shows (`as=Table`).
 
     resource ── registry ──▶ Printer (columns, cells, conditions)
-    objects ── cells_of ──▶ rows ── render_table ──▶ the Table document, encoded
+    objects ── cells_of ──▶ rows ── render_table ──▶ encoded Table document
 
-Import it where a table is asked for, not at start-up: many runs never show one.
+Import it on use, not at start-up: many runs never render a Table.
 """
 
 from __future__ import annotations
@@ -36,20 +36,22 @@ __all__ = [
 
 
 def columns_of(resource: Resource | None) -> tuple[Column, ...]:
+    """Return the columns of a resource."""
     return printer_of(resource).columns
 
 
 def cells_of(resource: Resource | None, obj: Any, now: datetime) -> Cells:
-    """The row of one object that is shown alone."""
+    """Return the cells of a single object."""
     return printer_of(resource).cells(obj, now)
 
 
 def conditions_of(resource: Resource | None, obj: Any) -> tuple[RowCondition, ...]:
+    """Return the row conditions of an object."""
     return printer_of(resource).conditions(obj)
 
 
 def table_rows(resource: Resource | None, objects: Iterable[Any], now: datetime) -> list[tuple[Any, Cells]]:
-    """The rows of a list, in the order in which they are shown."""
+    """Return the rows of a list, in display order."""
     return list_rows(printer_of(resource), objects, now)
 
 
@@ -64,7 +66,7 @@ def render_table(
     with_columns: bool = True,
     version: str = "v1",
 ) -> bytes:
-    """The Table document of a list, or of one object; see `document.render`."""
+    """Return the encoded Table of a list or of one object; see `document.render`."""
     return render(
         printer_of(resource), entries, meta, include, now, is_list=is_list, with_columns=with_columns, version=version
     )

@@ -1,4 +1,4 @@
-"""Printers of autoscalers, whose targets column puts what is measured beside what is aimed at, and of scales."""
+"""Printers of autoscalers, whose targets column shows current and target values, and of scales."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         MetricValueStatus,
     )
 
-# Where version 1 keeps what its fields can't hold.
+# Annotations in which version 1 keeps what its fields can't hold.
 _METRICS_ANNOTATION = "autoscaling.alpha.kubernetes.io/metrics"
 _CURRENT_ANNOTATION = "autoscaling.alpha.kubernetes.io/current-metrics"
 _DEFAULT_CPU_PERCENT = 80
@@ -37,7 +37,7 @@ _FIELDS = {
 
 
 def _whole_target(target: MetricTarget, current: MetricValueStatus | None) -> str:
-    """Of an object or an external metric: its value, or its average over the pods."""
+    """Return the target text of an object or external metric: its value, or its average over the pods."""
     if target.average_value is not None:
         measured = UNKNOWN if current is None or current.average_value is None else current.average_value
         return f"{measured}/{target.average_value} (avg)"
@@ -86,7 +86,7 @@ def _annotated(annotations: Mapping[str, str], key: str) -> list[Any] | None:
 
 
 def _source_of_v1(source: Mapping[str, Any], values: str) -> dict[str, Any]:
-    """A metric of an annotation in the shape of version 2; `values` is the field for its numbers."""
+    """Return an annotation's metric in the form of version 2; `values` is the field of its numbers."""
     prefix = "target" if values == "target" else "current"
     numbers = {
         "value": source.get(f"{prefix}Value"),
@@ -109,7 +109,7 @@ def _cpu(values: str, percent: int) -> dict[str, Any]:
 
 
 def _v1_targets(hpa: HorizontalPodAutoscalerV1) -> str:
-    # The types are needed here only, so that printing anything else does not load them.
+    # The types are needed here only; printing other kinds does not import them.
     from kubeloop.api.codec import from_plain
     from kubeloop.api.generated.autoscaling_v2 import MetricSpec, MetricStatus
 

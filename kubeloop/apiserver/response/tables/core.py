@@ -1,4 +1,4 @@
-"""Printers of namespaces, nodes, configuration, quotas, component statuses, and the small kinds beside them."""
+"""Printers of namespaces, nodes, configuration, quotas, component statuses, and other small core kinds."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ _ROLE_LABEL = "kubernetes.io/role"
 
 
 def name_and_age(obj: Any, now: datetime) -> Cells:
+    """Return the cells of a kind that shows only name and age."""
     return [obj.metadata.name, age(obj, now)]
 
 
@@ -27,7 +28,7 @@ def _namespace_cells(namespace: Namespace, now: datetime) -> Cells:
 
 
 def _node_status(node: Node) -> str:
-    # A condition type that is there twice counts with its last state.
+    # Of a condition type that occurs twice, the last one counts.
     ready = {condition.type: condition.status for condition in node.status.conditions}.get("Ready")
     status = "Unknown" if ready is None else "Ready" if ready == "True" else "NotReady"
     return f"{status},SchedulingDisabled" if node.spec.unschedulable else status

@@ -1,4 +1,4 @@
-"""The Table document: rows of cells, each with the object it stands for, and the columns above them."""
+"""Table document: column definitions, and rows of cells with their objects."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kubeloop.apiserver.response.tables.model import Cells, Column, Printer, Row
 
 _NULL = msgspec.Raw(b"null")
 
-# An object, and its metadata and itself as JSON; what the rows don't include may be missing.
+# An object, its encoded metadata and itself encoded; what the rows don't include may be missing.
 Entry = tuple[Any, bytes | None, bytes | None]
 
 
@@ -44,7 +44,7 @@ def _column_definitions(columns: tuple[Column, ...]) -> msgspec.Raw:
 
 
 def list_rows(printer: Printer, objects: Iterable[Any], now: datetime) -> list[tuple[Any, Cells]]:
-    """The objects of a list with their cells, in the order in which they are shown."""
+    """Return the objects of a list with their cells, in display order."""
     shown = list(objects)
     if printer.sort_key:
         shown.sort(key=printer.sort_key)
@@ -76,7 +76,7 @@ def render(
     with_columns: bool = True,
     version: str = "v1",
 ) -> bytes:
-    """The whole document, encoded. `include` is the request's includeObject: Metadata (or nothing), Object, None."""
+    """Return the encoded Table. `include` is the request's includeObject: Metadata (or empty), Object, None."""
     api_version = f"meta.k8s.io/{version}"
     by_identity = {id(entry[0]): entry for entry in entries}
     objects = [entry[0] for entry in by_identity.values()]

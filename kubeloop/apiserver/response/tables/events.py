@@ -1,4 +1,4 @@
-"""The printer of events, in the core group's shape and in the events group's."""
+"""Printer of Events, of the core group and of events.k8s.io."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class _Facts(msgspec.Struct, frozen=True):
-    """What the two shapes name differently."""
+    """Fields that the two versions name differently."""
 
     about: ObjectReference
     message: str

@@ -1,4 +1,4 @@
-"""Printers of what extends or steers the API server: admission, custom resources, API services, flow control."""
+"""Printers of API server extensions: admission, custom resources, API services, flow control."""
 
 from __future__ import annotations
 
@@ -34,12 +34,13 @@ if TYPE_CHECKING:
     from kubeloop.api.generated.flowcontrol_v1 import FlowSchema, PriorityLevelConfiguration
     from kubeloop.api.generated.storagemigration_v1 import StorageVersionMigration
 
-# How Go writes a moment that was never set.
+# Go's text for a zero time.
 _NO_MOMENT = "0001-01-01T00:00:00Z"
 _MIGRATION_STATES = ("Running", "Failed", "Succeeded")
 
 
 def created_at(obj: Any) -> str:
+    """Return the creation timestamp as Go prints it."""
     return obj.metadata.creation_timestamp or _NO_MOMENT
 
 
@@ -121,7 +122,7 @@ def _flow_schema_cells(schema: FlowSchema, now: datetime) -> Cells:
 
 
 def _flow_schema_order(schema: FlowSchema) -> tuple[int, str]:
-    """The one that is matched first comes first."""
+    """Return the sort key of a FlowSchema: matching precedence, then name."""
     return schema.spec.matching_precedence, schema.metadata.name
 
 
@@ -149,7 +150,7 @@ def _migration_cells(migration: StorageVersionMigration, _now: datetime) -> Cell
 
 _PARAM_KIND = column("ParamKind", "The kind of its parameters.")
 
-# Of every kind that has no printer of its own.
+# Default printer of kinds that have none of their own.
 DEFAULT = Printer(columns=(NAME, CREATED_AT), cells=_name_and_creation, null_without_rows=True)
 WEBHOOK_CONFIGURATION = Printer(
     columns=(NAME, integer("Webhooks", "How many webhooks it has."), AGE), cells=_webhook_cells

@@ -1,4 +1,4 @@
-"""Printers of services and their endpoints, of ingresses, network policies and addresses."""
+"""Printers of services, endpoints, ingresses, network policies and addresses."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _endpoint_slice_cells(endpoint_slice: EndpointSlice, now: datetime) -> Cells
 
 
 def _hosts(ingress: Ingress) -> str:
-    """Rules without a host aren't shown, yet they count among those that are left out."""
+    """Return the hosts cell; rules without a host aren't shown, yet count among the omitted ones."""
     rules = ingress.spec.rules
     shown: list[str] = []
     for rule in rules:
@@ -138,7 +138,7 @@ def _service_cidr_cells(service_cidr: ServiceCIDR, now: datetime) -> Cells:
 
 
 def _ip_address_cells(address: IPAddress, now: datetime) -> Cells:
-    """Upstream's rows end with an age, although its columns do not."""
+    """Return the cells of an IPAddress; as upstream, rows end with an age that has no column."""
     parent = address.spec.parent_ref
     reference = NONE
     if parent:

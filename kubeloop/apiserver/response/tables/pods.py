@@ -1,7 +1,7 @@
 """Printers of pods and pod templates.
 
-A pod's status is one word for the state of all its containers: what keeps it from starting comes first, then what
-ended it, then its phase.
+The status column summarizes all containers: the reason that keeps the pod from starting, else the reason of its end,
+else its phase.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FAILED = (RowCondition("Completed", "True", "Failed", "The pod failed."),)
 
 
 class _Restarts:
-    """How often containers were restarted, and when the last of them ended."""
+    """Restart count of containers, and the last termination time."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -45,7 +45,7 @@ def _end_reason(ended: ContainerStateTerminated) -> str:
 
 
 class _Summary:
-    """What the containers' statuses add up to: readiness, a reason, restarts."""
+    """Summary of the container statuses: readiness, reason and restarts."""
 
     def __init__(self, pod: Pod) -> None:
         self.pod = pod
@@ -64,7 +64,7 @@ class _Summary:
         self._read_deletion()
 
     def _read_init_containers(self) -> bool:
-        """Stops at the first that is not done; tells whether there is one."""
+        """Read init containers up to the first unfinished one; return True if there is one."""
         for index, status in enumerate(self.pod.status.init_container_statuses):
             is_sidecar = status.name in self.sidecars
             self.restarts.add(status)
@@ -118,6 +118,7 @@ class _Summary:
 
 
 def has_ready_condition(pod: Pod) -> bool:
+    """Return True if the pod's Ready condition is True."""
     return any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions)
 
 

@@ -1,4 +1,4 @@
-"""The literal table of printers, by group and kind; a kind that is not in it shows its name and creation time."""
+"""Table of printers by group and kind; kinds without a printer show name and creation time."""
 
 from __future__ import annotations
 
@@ -99,6 +99,7 @@ PRINTERS: dict[tuple[str, str], Printer] = {
 
 
 def printer_of(resource: Resource | None) -> Printer:
+    """Return the printer of a resource, or the default one."""
     if resource is not None and resource.is_custom:
         return _printer_of_custom(resource)
     return PRINTERS.get((resource.group, resource.kind), extensions.DEFAULT) if resource else extensions.DEFAULT
@@ -106,7 +107,7 @@ def printer_of(resource: Resource | None) -> Printer:
 
 def _printer_of_custom(resource: Any) -> Printer:
     from kubeloop.apiserver.apiextensions.printer_columns import (
-        printer_of_columns,  # only where there are custom resources
+        printer_of_columns,  # imported only if there are custom resources
     )
 
     return printer_of_columns(resource.columns)

@@ -1,4 +1,4 @@
-"""Printers of pod groups, and of what else is served only when asked for."""
+"""Printers of pod groups, and of other resources that are disabled by default."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _answer_state(status: ResourcePoolStatusRequestStatus) -> tuple[str, str | N
 
 
 def _counts(status: ResourcePoolStatusRequestStatus) -> list[str]:
-    """Devices in all, free, taken and out of order; pools with something wrong."""
+    """Return total, available, allocated and unavailable devices, and the number of invalid pools."""
     names = ("total_devices", "available_devices", "allocated_devices", "unavailable_devices")
     sums = [sum(getattr(pool, name) or 0 for pool in status.pools) for name in names]
     wrong = sum(pool.validation_error is not None for pool in status.pools)

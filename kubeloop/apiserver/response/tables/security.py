@@ -1,4 +1,4 @@
-"""Printers of role bindings and of certificates: requests, trust bundles, pods' own requests."""
+"""Printers of role bindings, and of certificate requests and trust bundles."""
 
 from __future__ import annotations
 

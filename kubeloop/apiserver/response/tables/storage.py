@@ -92,7 +92,7 @@ def _storage_class_cells(storage_class: StorageClass, now: datetime) -> Cells:
 
 
 def _default_storage_class(classes: Sequence[StorageClass]) -> StorageClass | None:
-    """The youngest of those that say they are the default; the first by name among equals."""
+    """Return the newest class that is marked as default; the first by name among equals."""
     by_name = sorted(classes, key=lambda found: found.metadata.name)
     marked = [found for found in by_name if any(found.metadata.annotations.get(k) == "true" for k in _DEFAULT_CLASS)]
     return max(marked, key=lambda found: found.metadata.creation_timestamp or "", default=None)

@@ -1,4 +1,4 @@
-"""How values are written in cells: ages, labels, selectors, shortened lists, and the words for what is missing."""
+"""Text of table cells: ages, labels, selectors, shortened lists, and placeholders for missing values."""
 
 from __future__ import annotations
 
@@ -19,42 +19,49 @@ INVALID = "<invalid>"
 
 
 class Condition(Protocol):
-    """What every kind's conditions have."""
+    """Common fields of all kinds' conditions."""
 
     @property
-    def type(self) -> str: ...
+    def type(self) -> str:
+        """Type of the condition."""
+
     @property
-    def status(self) -> str: ...
+    def status(self) -> str:
+        """Status of the condition: True, False or Unknown."""
 
 
 def _read(moment: str) -> datetime:
-    """Moments in decoded objects are in canonical form already, which the standard library reads fastest."""
+    """Parse a timestamp; decoded objects have the canonical form, which the standard library parses fastest."""
     return datetime.fromisoformat(moment)
 
 
 def since(moment: str | None, now: datetime) -> str:
-    """`5m` for a moment five minutes ago."""
+    """Return the time since a timestamp, such as `5m`; `<unknown>` without one."""
     return human_duration((now - _read(moment)).total_seconds()) if moment else UNKNOWN
 
 
 def age(obj: Any, now: datetime) -> str:
+    """Return the time since the object's creation."""
     return since(obj.metadata.creation_timestamp, now)
 
 
 def between(start: str, end: str) -> str:
+    """Return the duration between two timestamps."""
     return human_duration((_read(end) - _read(start)).total_seconds())
 
 
 def quantity(amount: str | None) -> str:
-    """Go's way of writing a quantity that may be absent."""
+    """Return a quantity as Go prints it, `<nil>` if absent."""
     return "<nil>" if amount is None else str(amount)
 
 
 def labels(pairs: Mapping[str, str]) -> str:
+    """Return labels as sorted `key=value` pairs, or `<none>`."""
     return ",".join(f"{key}={value}" for key, value in sorted(pairs.items())) or NONE
 
 
 def selector(value: meta_v1.LabelSelector | None) -> str:
+    """Return a label selector as text, or `<none>`; `<error>` if it is invalid."""
     try:
         return str(from_label_selector(value)) or NONE
     except SelectorError:
@@ -62,18 +69,18 @@ def selector(value: meta_v1.LabelSelector | None) -> str:
 
 
 def containers(template: core_v1.PodTemplateSpec | None) -> Iterable[str]:
-    """Two cells: the names and the images of a template's containers."""
+    """Yield two cells: the names and the images of a template's containers."""
     found = template.spec.containers or () if template else ()
     yield ",".join(container.name for container in found)
     yield ",".join(container.image for container in found)
 
 
 def shortened(items: list[str], limit: int = 3, separator: str = ",") -> str:
-    """The first few items, and how many more there are."""
+    """Return the first items, and the number of further ones."""
     shown = separator.join(items[:limit])
     return f"{shown} + {len(items) - limit} more..." if len(items) > limit else shown
 
 
 def has_condition(conditions: Iterable[Condition] | None, type: str) -> bool:
-    """Whether the first condition of a type is true."""
+    """Return True if the first condition of a type is True."""
     return next((condition.status == "True" for condition in conditions or () if condition.type == type), False)

@@ -1,4 +1,4 @@
-"""Printers of what runs pods: replication controllers, the apps and batch groups, and disruption budgets."""
+"""Printers of workloads: replication controllers, the apps and batch groups, and disruption budgets."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from kubeloop.api.generated.meta_v1 import LabelSelector
     from kubeloop.api.generated.policy_v1 import PodDisruptionBudget
 
-# A job's status is the first of these conditions that is true; deletion comes after the final two.
+# A Job's status is the first of these conditions that is true; deletion comes after the final two.
 _FINAL_JOB_CONDITIONS = ("Complete", "Failed")
 _OTHER_JOB_CONDITIONS = ("Suspended", "FailureTarget", "SuccessCriteriaMet")
 
@@ -68,7 +68,7 @@ def _replica_set_cells(rs: ReplicaSet, now: datetime) -> Cells:
 
 
 def _deployment_selector(value: LabelSelector | None) -> str:
-    """Unlike the other kinds, deployments show an empty selector as nothing at all."""
+    """Return a Deployment's selector; unlike for other kinds, an empty one is shown as an empty text."""
     try:
         return str(from_label_selector(value))
     except SelectorError:

@@ -1,5 +1,5 @@
-"""What the loops of certificate signing requests share.
+"""Code that the CertificateSigningRequest controllers share.
 
-request (PEM) ─▶ Requested: who, and for which names ─▶ rules of the signer that is asked ─▶ Authority: certificate
-conditions ─▶ is it approved?  ─┘
+CSR (PEM) ─▶ requested: subject and names ─▶ rules of the requested signer ─▶ authority: signed certificate
+conditions ─▶ decisions: approved?  ─────────┘
 """

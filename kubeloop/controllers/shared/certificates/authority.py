@@ -1,6 +1,6 @@
-"""A certificate authority: two files, read again when they change, that sign what is asked of them.
+"""Certificate authority: signs with a certificate and a key that are read again when their files change.
 
-Imports the library that signs, which takes its time: imported when there is something to sign.
+Imports the cryptography library, which is slow to load: import this module only when there is something to sign.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, ExtensionOID
 
 from kubeloop.controllers.shared.certificates.requested import Requested
 
-BACKDATE: Final = timedelta(minutes=5)  # clocks that are a little behind see the certificate as valid
-SHORT: Final = timedelta(hours=8)  # what is shorter ends as late as was asked for, in spite of that
+BACKDATE: Final = timedelta(minutes=5)  # so that hosts whose clocks lag accept the certificate
+SHORT: Final = timedelta(hours=8)  # shorter certificates end exactly when requested, despite the backdating
 
 # Bits of a certificate's key usage.
 _KEY_USAGES = {
@@ -45,11 +45,11 @@ _PURPOSES = {
 
 
 class CannotSign(Exception):
-    """The authority is unusable, or must not sign this."""
+    """Raised if the authority is unusable or must not sign the request."""
 
 
 class KeyPair(NamedTuple):
-    """What the files hold."""
+    """Certificate and key read from the two files."""
 
     certificate: x509.Certificate
     key: Any
@@ -57,14 +57,14 @@ class KeyPair(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """From when to when a certificate is valid."""
+    """Validity period of a certificate."""
 
     begin: datetime
     end: datetime
 
 
 class Authority:
-    """Signs with what the files hold at the moment."""
+    """Signs with the current content of the two files."""
 
     def __init__(self, certificate: str, key: str) -> None:
         self._files = (Path(certificate), Path(key))
@@ -72,7 +72,7 @@ class Authority:
         self._pair: KeyPair | None = None
 
     def sign(self, asked: Requested, usages: Sequence[str], life: timedelta, now: datetime) -> bytes:
-        """A certificate as PEM; raises CannotSign."""
+        """Sign a certificate and return it as PEM; raises CannotSign."""
         authority = self._current()
         term = term_of(life, now, authority.certificate.not_valid_after_utc)
         builder = x509.CertificateBuilder(
@@ -99,7 +99,7 @@ class Authority:
 
 
 def term_of(life: timedelta, now: datetime, authority_ends: datetime) -> Term:
-    """How long a certificate is valid: never longer than whoever signs it."""
+    """Compute the validity period of a certificate, which never exceeds that of its signer."""
     if now - BACKDATE >= authority_ends:
         raise CannotSign(f"the signer has expired: NotAfter={authority_ends}")
     if now >= authority_ends:
@@ -117,7 +117,7 @@ def _read(certificate: Path, key: Path) -> KeyPair:
     if len(found) != 1:
         raise CannotSign(f"{certificate} holds {len(found)} certificates, and should hold one")
     if pair.certificate.public_key() != pair.key.public_key():
-        raise CannotSign(f"{key} is not the key of {certificate}")  # one of two files may have been replaced so far
+        raise CannotSign(f"{key} is not the key of {certificate}")  # maybe only one file has been replaced so far
     return pair
 
 
@@ -157,7 +157,7 @@ def _identifier_of(authority: x509.Certificate) -> bytes | None:
 
 
 def _bit_string(bits: Iterable[int]) -> bytes:
-    """DER. The library would refuse combinations that upstream signs."""
+    """Encode bits as a DER bit string, since the library refuses combinations that upstream signs."""
     bits = set(bits)
     octets = bytearray(max(bits) // 8 + 1)
     for bit in bits:
@@ -167,7 +167,7 @@ def _bit_string(bits: Iterable[int]) -> bytes:
 
 
 def _digest_of(key: Any) -> Any:
-    """As strong as the key's curve; other keys are signed with SHA-256, or need none."""
+    """Choose the digest: matching the curve of an EC key, none for Ed25519 and Ed448, otherwise SHA-256."""
     if isinstance(key, ed25519.Ed25519PrivateKey | ed448.Ed448PrivateKey):
         return None
     if isinstance(key, ec.EllipticCurvePrivateKey):

@@ -1,4 +1,4 @@
-"""What has been decided about a certificate signing request, as its conditions tell."""
+"""Reads the approval state of a certificate signing request from its conditions."""
 
 from __future__ import annotations
 
@@ -9,26 +9,28 @@ from kubeloop.api.generated.certificates_v1 import CertificateSigningRequest
 
 
 def is_decided(request: CertificateSigningRequest) -> bool:
+    """Return True if the request is approved or denied."""
     return bool(_types(request) & {"Approved", "Denied"})
 
 
 def is_approved(request: CertificateSigningRequest) -> bool:
-    """Whether somebody has approved it and nobody denied it; the status of these conditions says nothing."""
+    """Return True if the request has the condition Approved and not Denied, whatever their status."""
     types = _types(request)
     return "Approved" in types and "Denied" not in types
 
 
 def has_failed(request: CertificateSigningRequest) -> bool:
+    """Return True if the request has the condition Failed."""
     return any(one.type == "Failed" and one.status in ("", "True") for one in request.status.conditions)
 
 
 def with_condition(request: CertificateSigningRequest, **condition: str) -> list[Any]:
-    """All conditions and one more, as they are written."""
+    """Return the plain form of all conditions and one more."""
     return [*map(codec.to_plain, request.status.conditions), condition]
 
 
 def this_very(request: CertificateSigningRequest) -> dict[str, str]:
-    """What a write demands so that it is about the request that was judged, and no other state of it."""
+    """Return the uid and resourceVersion with which a write applies only to the evaluated state of the request."""
     return {"uid": request.metadata.uid, "resourceVersion": request.metadata.resource_version}
 
 

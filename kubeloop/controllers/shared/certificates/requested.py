@@ -1,6 +1,6 @@
-"""What a certificate is requested for: the part of a PKCS #10 request that signers judge and certify.
+"""Parses the part of a PKCS #10 request that signers evaluate and certify.
 
-Imports the library that reads requests, which takes its time: imported when there is a request.
+Imports the cryptography library, which is slow to load: import this module only when there is a request.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from cryptography.x509.oid import NameOID
 
 from kubeloop.api.validation.certificates.pem import pem_blocks
 
-# The parts of a subject that go into a certificate, in upstream's order; any others are dropped.
+# The attributes of a subject that go into a certificate, in upstream's order; others are dropped.
 _SUBJECT = (
     NameOID.COUNTRY_NAME,
     NameOID.ORGANIZATION_NAME,
@@ -23,16 +23,16 @@ _SUBJECT = (
     NameOID.STREET_ADDRESS,
     NameOID.POSTAL_CODE,
 )
-_SINGLE = (NameOID.COMMON_NAME, NameOID.SERIAL_NUMBER)  # of several the last counts
+_SINGLE = (NameOID.COMMON_NAME, NameOID.SERIAL_NUMBER)  # the last of several values wins
 
 
 class UnreadableRequest(ValueError):
-    """Not a request, or one that its own key has not signed."""
+    """Raised for data that is not a request, or that lacks a valid signature of its key."""
 
 
 @dataclass(frozen=True)
 class Requested:
-    """A request whose signature is right."""
+    """Content of a request with a valid signature."""
 
     subject: x509.Name
     common_name: str
@@ -45,7 +45,7 @@ class Requested:
 
 
 def requested_in(pem: bytes) -> Requested:
-    """What a request asks for; raises UnreadableRequest."""
+    """Parse a PEM request; raises UnreadableRequest."""
     block = next(pem_blocks(pem), None)
     if block is None or block.type != "CERTIFICATE REQUEST":
         raise UnreadableRequest("PEM block type must be CERTIFICATE REQUEST")
@@ -62,7 +62,7 @@ def requested_in(pem: bytes) -> Requested:
             uris=_of(names, x509.UniformResourceIdentifier),
             public_key=request.public_key(),
         )
-    except Exception as error:  # the library raises many kinds for content it can't read
+    except Exception as error:  # the library raises many kinds of errors for unreadable content
         raise UnreadableRequest(f"unable to parse certificate request: {error}") from None
     if not signed:
         raise UnreadableRequest("unable to verify certificate request signature")
@@ -81,7 +81,7 @@ def _of(names: x509.SubjectAlternativeName | None, kind: Any) -> tuple[Any, ...]
 
 
 def _subject(asked: x509.Name) -> x509.Name:
-    """The subject as upstream writes it: several values of an attribute are one set."""
+    """Build the subject as upstream writes it: several values of an attribute form one set."""
     parts = [(oid, _values(asked, oid)) for oid in _SUBJECT]
     parts += [(oid, _values(asked, oid)[-1:]) for oid in _SINGLE]
     return x509.Name(

@@ -1,4 +1,4 @@
-"""What each of Kubernetes' own signers demands of a request; the answers are upstream's words, for a condition."""
+"""Rules of Kubernetes' own signers; the returned problems are upstream's texts for a condition."""
 
 from __future__ import annotations
 
@@ -16,27 +16,39 @@ _SIGNATURE, _ENCIPHERMENT = "digital signature", "key encipherment"
 
 
 class Asked(Protocol):
-    """What rules look at in a request."""
+    """Fields of a request that the rules evaluate."""
 
     @property
-    def common_name(self) -> str: ...
+    def common_name(self) -> str:
+        """Common name of the subject."""
+
     @property
-    def organizations(self) -> tuple[str, ...]: ...
+    def organizations(self) -> tuple[str, ...]:
+        """Organizations of the subject."""
+
     @property
-    def dns_names(self) -> Collection[object]: ...
+    def dns_names(self) -> Collection[object]:
+        """DNS names in subjectAltName."""
+
     @property
-    def emails(self) -> Collection[object]: ...
+    def emails(self) -> Collection[object]:
+        """Email addresses in subjectAltName."""
+
     @property
-    def addresses(self) -> Collection[object]: ...
+    def addresses(self) -> Collection[object]:
+        """IP addresses in subjectAltName."""
+
     @property
-    def uris(self) -> Collection[object]: ...
+    def uris(self) -> Collection[object]:
+        """URIs in subjectAltName."""
 
 
-# Why a request is not to be signed, given its usages; nothing if it is.
+# Returns the reason to refuse a request with these usages, or an empty string.
 Rule = Callable[[Asked, Sequence[str]], str]
 
 
 def kubelet_serving_problem(asked: Asked, usages: Sequence[str]) -> str:
+    """Return the reason to refuse a kubelet serving certificate, or an empty string."""
     if asked.organizations != _NODES:
         return "subject organization is not system:nodes"
     if not asked.dns_names and not asked.addresses:
@@ -49,6 +61,7 @@ def kubelet_serving_problem(asked: Asked, usages: Sequence[str]) -> str:
 
 
 def kubelet_client_problem(asked: Asked, usages: Sequence[str]) -> str:
+    """Return the reason to refuse a kubelet client certificate, or an empty string."""
     if asked.organizations != _NODES:
         return "subject organization is not system:nodes"
     for kind, names in (
@@ -63,6 +76,7 @@ def kubelet_client_problem(asked: Asked, usages: Sequence[str]) -> str:
 
 
 def api_client_problem(_: Asked, usages: Sequence[str]) -> str:
+    """Return the reason to refuse an API server client certificate, or an empty string."""
     for usage in usages:
         if usage not in (_SIGNATURE, _ENCIPHERMENT, "client auth"):
             return f"invalid usage for client certificate: {usage}"
@@ -70,7 +84,7 @@ def api_client_problem(_: Asked, usages: Sequence[str]) -> str:
 
 
 def no_problem(_: Asked, __: Sequence[str]) -> str:
-    """The signer of old demands nothing."""
+    """Accept every request, as the legacy-unknown signer does."""
     return ""
 
 
@@ -89,7 +103,7 @@ def _name_problem(asked: Asked) -> str:
 
 
 def _usage_problem(usages: Sequence[str], purpose: str) -> str:
-    """Keys that are no RSA keys encipher nothing, so that this usage may be missing."""
+    """Check the usages; key encipherment is optional because only RSA keys can encipher."""
     if set(usages) in ({_SIGNATURE, purpose}, {_SIGNATURE, _ENCIPHERMENT, purpose}):
         return ""
     return f"usages did not match [{' '.join(sorted((_SIGNATURE, _ENCIPHERMENT, purpose)))}]"

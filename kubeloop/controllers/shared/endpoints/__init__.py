@@ -1,6 +1,5 @@
-"""What the loops that say where a service is served share: which pods it has, what they offer, what was written.
+"""Code that the Endpoints and EndpointSlice controllers share: pod selection, addresses and ports, written slices.
 
-pod ── selection: which services select it? ── pace: not too often ──▶ queue ──▶ a loop
-                                                                                  │ offers: addresses and ports
-              slice_memory: what the caches have to show first ◀── writer ◀───────┘
+pod event ─▶ selection: Services that select it ─▶ pace: delay ─▶ work queue ─▶ controller
+controller ─▶ offers: addresses and ports of pods ─▶ writer ─▶ slice_memory: versions that the cache must reach
 """

@@ -1,6 +1,6 @@
-"""The order in which upstream lists ports and subsets: by a hash of how Go prints them. Pure.
+"""Order of ports and subsets as upstream lists them, by a hash of Go's printed form. Pure.
 
-Lists in another order would be equal to readers, but every change of the program that writes them would rewrite all.
+Another order would be equivalent for readers, but every switch between the two programs would rewrite all objects.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MASK: Final = (1 << 128) - 1
 
 
 def fnv128a(content: bytes) -> int:
-    """FNV-1a of 128 bits."""
+    """Compute the 128-bit FNV-1a hash."""
     value = _OFFSET
     for byte in content:
         value = (value ^ byte) * _PRIME & _MASK
@@ -30,12 +30,12 @@ def _hash(text: str) -> int:
 
 
 def order_of_port(port: core_v1.EndpointPort) -> int:
-    """Sorts the ports of a subset."""
+    """Return the sort key of a port in a subset."""
     return _hash("(v1.EndpointPort)" + _core_port(port))
 
 
 def order_of_subset(subset: core_v1.EndpointSubset) -> int:
-    """Sorts the subsets of endpoints. Worth its price only where there are several."""
+    """Return the sort key of a subset; costly, so call it only if there are several."""
     ready, not_ready = map(_addresses, (subset.addresses, subset.not_ready_addresses))
     ports = _list("v1.EndpointPort", map(_core_port, subset.ports), empty=not subset.ports)
     text = f"(v1.EndpointSubset){{Addresses:{ready} NotReadyAddresses:{not_ready} Ports:{ports}}}"
@@ -43,7 +43,7 @@ def order_of_subset(subset: core_v1.EndpointSubset) -> int:
 
 
 def order_of_slice_port(port: discovery_v1.EndpointPort) -> int:
-    """Sorts the ports of a slice."""
+    """Return the sort key of a port in an EndpointSlice."""
     name, protocol, app = map(_optional, (port.name, port.protocol, port.app_protocol))
     number = _optional(None if port.port is None else str(port.port))
     fields = f"Name:(*string){name} Protocol:(*v1.Protocol){protocol} Port:(*int32){number} AppProtocol:(*string){app}"

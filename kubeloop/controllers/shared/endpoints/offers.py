@@ -1,4 +1,4 @@
-"""What a pod offers to a service: whether it takes part, under which addresses, and at which port. Pure."""
+"""Derives the addresses and ports by which a pod serves a Service. Pure."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from kubeloop.api.generated.core_v1 import Container, Pod, Service, ServicePort
 from kubeloop.api.pods.pod import is_ready, is_terminal
 
 Family = Literal["IPv4", "IPv6"]
-HEADLESS: Final = "None"  # the address of a service that has none
+HEADLESS: Final = "None"  # the cluster IP of a headless Service
 
 
 def takes_part(pod: Pod, terminating_too: bool = True) -> bool:
-    """Whether a pod is among those that a service is served by: it has an address, and has not ended."""
+    """Return True if the pod can be an endpoint: it has an IP and is not terminal."""
     if is_terminal(pod) or not (pod.status.pod_ip or pod.status.pod_ips):
         return False
     return terminating_too or pod.metadata.deletion_timestamp is None
 
 
 def offer_of(pod: Pod) -> tuple[object, ...] | None:
-    """All of a pod that can make a difference to a service that selects it; None if it doesn't take part."""
+    """Return everything of a pod that affects its endpoints; None if it is no endpoint."""
     if not takes_part(pod):
         return None
     spec, status = pod.spec, pod.status
@@ -31,7 +31,7 @@ def offer_of(pod: Pod) -> tuple[object, ...] | None:
 
 
 def port_of(pod: Pod, wanted: ServicePort) -> int | None:
-    """The number behind a service's port; a name is looked up in the pod's containers that keep running."""
+    """Resolve a Service port to a number; a named port is looked up in the pod's containers that keep running."""
     target = wanted.target_port
     if not isinstance(target, str):
         return target
@@ -48,29 +48,29 @@ def _serving_containers(pod: Pod) -> Iterable[Container]:
 
 
 def hostname_of(pod: Pod, service: Service) -> str:
-    """The name that the pod has within the service's domain; empty if it has none."""
+    """Return the pod's hostname within the Service's domain, or an empty string."""
     return pod.spec.hostname if pod.spec.subdomain == service.metadata.name else ""
 
 
 def addresses_of(pod: Pod, family: str) -> tuple[str, ...]:
-    """The pod's addresses of one family, spelled as they should be."""
+    """Return the pod's addresses of one IP family in canonical form."""
     read = (_read(one.ip) for one in pod.status.pod_ips)
     return tuple(found[1] for found in read if found is not None and found[0] == family)
 
 
 def family_of(address: str) -> Family | None:
-    """None for what is no address."""
+    """Return the IP family, or None for an invalid address."""
     found = _read(address)
     return None if found is None else found[0]
 
 
 def canonical(address: str) -> str:
-    """An address that may be spelled in an odd way as it should be; as it is if it is none."""
+    """Return the address in canonical form, or unchanged if it is invalid."""
     found = _read(address)
     return address if found is None else found[1]
 
 
-@lru_cache(maxsize=1 << 16)  # the same addresses are read on every look at a service
+@lru_cache(maxsize=1 << 16)  # the same addresses are parsed in every sync of a Service
 def _read(address: str) -> tuple[Family, str] | None:
     parsed = parse_ip(address)
     if parsed is None:
@@ -79,10 +79,10 @@ def _read(address: str) -> tuple[Family, str] | None:
 
 
 def has_cluster_ip(service: Service) -> bool:
-    """Whether the service has an address of its own."""
+    """Return True if the Service has a cluster IP."""
     return service.spec.cluster_ip not in ("", HEADLESS)
 
 
 def is_served_by_pods(service: Service) -> bool:
-    """Whether endpoints are looked for; a service without a selector has them from elsewhere."""
+    """Return True if the Service has a selector and is not of type ExternalName, so that its endpoints are pods."""
     return service.spec.type != "ExternalName" and bool(service.spec.selector)

@@ -1,7 +1,7 @@
-"""How often a service is looked at because of its pods.
+"""Limits how often pod changes trigger a sync of a Service.
 
-The first change is answered at once. The larger the service, the longer the rest before the next answer, in which
-further changes gather: a thousand pods that come up one after the other cost some dozens of writes.
+The first change is handled at once. The larger the Service, the longer the pause before the next sync, in which
+further changes are batched: a thousand pods that start one after the other cost some dozens of writes.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ from typing import Final
 from kubeloop.clock import Clock
 from kubeloop.runtime.objects.keys import ObjectKey
 
-REST_FOR_EACH: Final = 0.0005  # seconds, for each endpoint of the service
-SHORTEST_REST: Final = 0.005  # below which resting saves nothing
+REST_FOR_EACH: Final = 0.0005  # seconds per endpoint of the Service
+SHORTEST_REST: Final = 0.005  # shorter pauses save nothing
 LONGEST_REST: Final = 1.0
 
 
 class Pace:
-    """When each service was last written, and how long it rests."""
+    """Records when each Service was last written and until when it pauses."""
 
     def __init__(self, clock: Clock, batch_period: float) -> None:
         self._clock = clock
         self._batch_period = batch_period
-        self._rested: dict[ObjectKey, float] = {}  # until when, of those that have to rest at all
+        self._rested: dict[ObjectKey, float] = {}  # end of the pause by Service, only for those that pause
 
     def wait(self, key: ObjectKey) -> float:
-        """Seconds until the service may be looked at."""
+        """Return the seconds until the Service may be synced."""
         rested = self._rested.get(key)
         if rested is None:
             return self._batch_period
         return max(self._batch_period, rested - self._clock.monotonic())
 
     def wrote(self, key: ObjectKey, endpoints: int) -> None:
-        """A service with so many endpoints was written just now."""
+        """Record that a Service with this number of endpoints was written just now."""
         rest = rest_after(endpoints)
         if rest:
             self._rested[key] = self._clock.monotonic() + rest
@@ -40,10 +40,11 @@ class Pace:
             self._rested.pop(key, None)
 
     def forget(self, key: ObjectKey) -> None:
+        """Drop the state of a deleted Service."""
         self._rested.pop(key, None)
 
 
 def rest_after(endpoints: int) -> float:
-    """How long a service of that size rests after a write."""
+    """Return the pause in seconds after a write of a Service of this size."""
     rest = min(LONGEST_REST, endpoints * REST_FOR_EACH)
     return rest if rest >= SHORTEST_REST else 0.0

@@ -1,4 +1,4 @@
-"""Subsets of endpoints in their canonical layout: one for all addresses with the same ports. Pure."""
+"""Repacks subsets of endpoints into their canonical layout: one subset for all addresses with the same ports. Pure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from kubeloop.controllers.shared.endpoints.go_order import order_of_port, order_
 
 _NO_PORT: Final = EndpointPort(port=-1)  # stands for subsets without ports
 
-_AddressKey = tuple[str, str]  # the address, and the UID of what it belongs to
+_AddressKey = tuple[str, str]  # the address and the UID of its target
 
 
 def repacked(subsets: Iterable[EndpointSubset]) -> tuple[EndpointSubset, ...]:
-    """Each address once with each of its ports; one that is said to be ready and not ready is not."""
+    """List each address once with each of its ports; an address that is both ready and not ready becomes not ready."""
     addresses: dict[_AddressKey, EndpointAddress] = {}
     by_port: dict[EndpointPort, dict[_AddressKey, bool]] = {}
     for subset in subsets:

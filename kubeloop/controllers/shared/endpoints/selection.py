@@ -1,4 +1,4 @@
-"""Which pods a service has, and which services a pod: found by indexes of labels, without looking at all of them."""
+"""Finds the pods of a Service and the Services of a pod through label indexes, without full scans."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ SELECTOR: Final = "selector"
 
 @reads(lambda pod: pod.metadata.labels)
 def label_values_of(pod: Pod) -> list[str]:
-    """Index by each label, within the namespace."""
+    """Index a pod by each of its labels within the namespace."""
     return [_value(pod.metadata.namespace, *one) for one in pod.metadata.labels.items()]
 
 
 def selector_value_of(service: Service) -> tuple[str, ...]:
-    """Index by one label that every pod of the service must have."""
+    """Index a Service by one label that its selector requires."""
     selector = service.spec.selector
     return (_value(service.metadata.namespace, *min(selector.items())),) if selector else ()
 
@@ -35,7 +35,7 @@ def _value(namespace: str, key: str, value: str) -> str:
 
 
 class Selection:
-    """Pods and services, seen from each other."""
+    """Maps Services to pods and pods to Services."""
 
     def __init__(self, services: Informer, pods: Informer) -> None:
         services.add_indexer(SELECTOR, selector_value_of)
@@ -44,7 +44,7 @@ class Selection:
         self._pods = pods
 
     def pods_of(self, service: Service) -> list[Pod]:
-        """The pods that a service with a selector selects."""
+        """Return the pods that a Service with a selector selects."""
         selector, namespace = service.spec.selector, service.metadata.namespace
         buckets = [self._pods.by_index(LABELS, _value(namespace, *one)) for one in selector.items()]
         fewest: Sequence[Pod] = min(buckets, key=len)
@@ -53,7 +53,7 @@ class Selection:
         return [one for one in fewest if selects(selector, one.metadata.labels)]
 
     def services_of(self, namespace: str, labels: Mapping[str, str]) -> set[ObjectKey]:
-        """The services that select pods with these labels."""
+        """Return the keys of the Services that select pods with these labels."""
         found: set[ObjectKey] = set()
         for one in labels.items():
             for service in self._services.by_index(SELECTOR, _value(namespace, *one)):
@@ -63,11 +63,12 @@ class Selection:
 
 
 def selects(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:
+    """Return True if the selector matches the labels."""
     return selector.items() <= labels.items()
 
 
 class PodWakeups:
-    """A handler of pod events: what a service can see of a change wakes the services that it concerns."""
+    """Pod event handler that enqueues the Services whose endpoints the change affects."""
 
     def __init__(self, queue: WorkQueue[ObjectKey], selection: Selection, pace: Pace) -> None:
         self._queue = queue
@@ -75,10 +76,12 @@ class PodWakeups:
         self._pace = pace
 
     def on_add(self, pod: Pod) -> None:
+        """Enqueue the Services of a pod that can be an endpoint."""
         if offer_of(pod) is not None:
             self._wake(self._services_of(pod), pod, "ADDED")
 
     def on_update(self, old: Pod, new: Pod) -> None:
+        """Enqueue the Services whose endpoints change; with changed labels also those that the pod leaves or joins."""
         before, after = offer_of(old), offer_of(new)
         if before is None and after is None:
             return
@@ -90,7 +93,8 @@ class PodWakeups:
         self._wake(left ^ joined if before == after else left | joined, new, "MODIFIED")
 
     def on_delete(self, pod: Pod) -> None:
-        # What was seen last may not tell: it may have ended unseen, while the services still name it.
+        # The last known state may be stale: the pod may have ended unseen while Services still list it.
+        """Enqueue the Services of a deleted pod."""
         self._wake(self._services_of(pod), pod, "DELETED")
 
     def _services_of(self, pod: Pod) -> set[ObjectKey]:

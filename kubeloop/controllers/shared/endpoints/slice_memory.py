@@ -1,4 +1,4 @@
-"""What a loop remembers of the slices that it wrote, until the cache shows them; and who is woken by others' writes."""
+"""Records the EndpointSlices that a controller wrote until the cache shows them, and handles changes by others."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from kubeloop.runtime.queue.workqueue import WorkQueue
 
 @dataclass(slots=True)
 class _Written:
-    """For one service."""
+    """Writes for one Service that the cache may not show yet."""
 
-    version: int = 0  # which the cache has to reach before the next look
-    generations: dict[str, int] = field(default_factory=dict)  # by the slice's UID, as the loop last wrote or saw it
-    deleted: set[str] = field(default_factory=set)  # UIDs of slices that the loop deleted and the cache may still show
+    version: int = 0  # the resourceVersion that the cache must reach before the next sync
+    generations: dict[str, int] = field(default_factory=dict)  # by the slice's UID, as last written or seen
+    deleted: set[str] = field(default_factory=set)  # UIDs of slices that were deleted and the cache may still show
 
 
 class SliceMemory:
-    """One manager's slices: those in the cache, as far as its own writes don't tell otherwise."""
+    """EndpointSlices of one manager: those in the cache, corrected by recorded writes."""
 
     def __init__(self, slices: Informer, manager: str) -> None:
         slices.add_indexer(INDEX, index_value_of)
@@ -39,17 +39,20 @@ class SliceMemory:
     # Writing
 
     def wrote(self, key: ObjectKey, answer: EndpointSlice) -> None:
+        """Record the slice that a write returned."""
         meta, written = answer.metadata, self._of(key)
         written.generations[meta.uid] = meta.generation
         if meta.resource_version.isdigit():
             written.version = max(written.version, int(meta.resource_version))
 
     def deleted(self, key: ObjectKey, one: EndpointSlice) -> None:
+        """Record that the controller deleted a slice."""
         written = self._of(key)
         written.generations.pop(one.metadata.uid, None)
         written.deleted.add(one.metadata.uid)
 
     def forget(self, key: ObjectKey) -> None:
+        """Drop the state of a deleted Service."""
         self._written.pop(key, None)
 
     def _of(self, key: ObjectKey) -> _Written:
@@ -58,9 +61,9 @@ class SliceMemory:
     # Reading
 
     async def caught_up(self, key: ObjectKey) -> None:
-        """Return once the cache shows what was written; a `TimeoutError` when it doesn't for too long.
+        """Wait until the cache shows what was written; raises `TimeoutError` if that takes too long.
 
-        That is not waited for again: a server may have been set back to an older state.
+        A version is waited for only once, because a server may have been restored to an older state.
         """
         written = self._written.get(key)
         if written is not None and written.version:
@@ -68,7 +71,7 @@ class SliceMemory:
             await self._slices.seen(str(version))
 
     def slices_of(self, key: ObjectKey) -> list[EndpointSlice]:
-        """The slices of a service that are not on their way out."""
+        """Return the Service's slices that are not being deleted."""
         written = self._written.get(key)
         deleted = set() if written is None else written.deleted
         found = self._slices.by_index(INDEX, index_value(self.manager, key))
@@ -76,20 +79,21 @@ class SliceMemory:
             one for one in found if one.metadata.deletion_timestamp is None and one.metadata.uid not in deleted
         ]  # fmt: skip
 
-    # What the cache tells
+    # Cache events
 
     def manages(self, one: EndpointSlice) -> bool:
+        """Return True if the slice carries this manager's label."""
         return one.metadata.labels.get(MANAGED_BY) == self.manager
 
     def is_news(self, one: EndpointSlice) -> bool:
-        """Whether a slice says something that the loop didn't write."""
+        """Return True if the slice has a generation that the controller did not write."""
         key = service_key_of(one)
         written = None if key is None else self._written.get(key)
         known = -1 if written is None else written.generations.get(one.metadata.uid, -1)
         return one.metadata.generation > known
 
     def is_loss(self, one: EndpointSlice) -> bool:
-        """Whether a slice that is gone was not the loop's to go. It is forgotten with this."""
+        """Return True if a removed slice was not deleted by the controller; also drops its record."""
         key = service_key_of(one)
         written = None if key is None else self._written.get(key)
         if key is None or written is None:
@@ -104,7 +108,7 @@ class SliceMemory:
 
 
 class SliceWakeups:
-    """A handler of slice events: what others do to the loop's slices wakes the service, after a while."""
+    """EndpointSlice event handler that enqueues the Service, after a delay, when others change the slices."""
 
     def __init__(self, queue: WorkQueue[ObjectKey], memory: SliceMemory, delay: float) -> None:
         self._queue = queue
@@ -112,10 +116,12 @@ class SliceWakeups:
         self._delay = delay
 
     def on_add(self, one: EndpointSlice) -> None:
+        """Enqueue the Service of a slice that another client created."""
         if self._memory.manages(one) and self._memory.is_news(one):
             self._wake(one, "ADDED")
 
     def on_update(self, old: EndpointSlice, new: EndpointSlice) -> None:
+        """Enqueue the Services of a slice that another client changed."""
         memory = self._memory
         if service_key_of(old) != service_key_of(new):
             self._wake(new, "MODIFIED")
@@ -124,6 +130,7 @@ class SliceWakeups:
             self._wake(new, "MODIFIED")
 
     def on_delete(self, one: EndpointSlice) -> None:
+        """Enqueue the Service of a slice that another client deleted."""
         if self._memory.manages(one) and self._memory.is_loss(one):
             self._wake(one, "DELETED")
 

@@ -1,4 +1,4 @@
-"""Endpoint slices as both loops that keep them see them: whose they are, and what makes them the same. Pure."""
+"""Identity and ownership of EndpointSlices, shared by both controllers that write them. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Ports = tuple[EndpointPort, ...]
 
 
 class EndpointKey(NamedTuple):
-    """What makes two endpoints the same one; all else of it may change in place."""
+    """Identity of an endpoint; all its other fields may change in place."""
 
     addresses: tuple[str, ...]
     hostname: str
@@ -30,6 +30,7 @@ class EndpointKey(NamedTuple):
 
 
 def key_of_endpoint(endpoint: Endpoint) -> EndpointKey:
+    """Return the identity of an endpoint."""
     target = endpoint.target_ref
     addresses = tuple(sorted(endpoint.addresses or ()))
     if target is None:
@@ -38,7 +39,7 @@ def key_of_endpoint(endpoint: Endpoint) -> EndpointKey:
 
 
 def says_the_same(one: Endpoint, other: Endpoint) -> bool:
-    """Whether two endpoints with the same key differ in nothing but their hints and versions of what they refer to."""
+    """Return True if two endpoints with the same key differ at most in hints and in the version of their target."""
     return (
         one.node_name == other.node_name
         and one.zone == other.zone
@@ -54,28 +55,29 @@ def _unversioned(target: ObjectReference | None) -> ObjectReference | None:
 
 
 def in_order(ports: Iterable[EndpointPort]) -> Ports:
-    """Ports as they are listed, and as they tell groups of slices apart."""
+    """Sort ports as they are listed; the result also identifies a group of slices."""
     listed = tuple(ports)
     return listed if len(listed) < 2 else tuple(sorted(listed, key=order_of_slice_port))
 
 
 def name_prefix(service: str) -> str:
-    """What the names of slices begin with."""
+    """Return the prefix of the names of a Service's slices."""
     prefix = f"{service}-"
     return service if for_prefix(check_dns1123_subdomain, prefix) else prefix
 
 
 def service_key_of(one: EndpointSlice) -> ObjectKey | None:
-    """The service that a slice belongs to; None if it doesn't say."""
+    """Return the key of the Service that a slice belongs to, or None without the label."""
     name = one.metadata.labels.get(SERVICE_NAME)
     return ObjectKey(one.metadata.namespace, name) if name else None
 
 
 def index_value_of(one: EndpointSlice) -> tuple[str, ...]:
-    """Index by who manages a slice, and for which service."""
+    """Index a slice by its manager and its Service."""
     key, manager = service_key_of(one), one.metadata.labels.get(MANAGED_BY)
     return (index_value(manager, key),) if key is not None and manager else ()
 
 
 def index_value(manager: str, key: ObjectKey) -> str:
+    """Build the index value for a manager and a Service."""
     return f"{manager} {key.namespace}/{key.name}"

@@ -1,4 +1,4 @@
-"""Since when endpoints should say what they say now: the moment of the earliest change that brought a write about."""
+"""Computes the last-change trigger time: the earliest change that led to a write of endpoints."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class _Seen(NamedTuple):
 
 
 class TriggerTimes:
-    """What was seen of each service and its pods when it was last looked at."""
+    """Trigger times of each Service and its pods as of the last sync."""
 
     def __init__(self) -> None:
         self._seen: dict[ObjectKey, _Seen] = {}
 
     def look(self, key: ObjectKey, service: Service, pods: Iterable[Pod]) -> str:
-        """When the earliest of the changes since the last look happened; empty if that isn't known.
+        """Return the time of the earliest change since the last sync, or an empty string if it is unknown.
 
-        Moments are texts in UTC, which are in the order of time.
+        Times are texts in UTC, so that they sort chronologically.
         """
         before = self._seen.get(key)
         made = service.metadata.creation_timestamp or ""
@@ -40,10 +40,11 @@ class TriggerTimes:
         return min(fresh, default="")
 
     def knows(self, key: ObjectKey) -> bool:
-        """Whether the service was looked at before."""
+        """Return True if the Service was synced before."""
         return key in self._seen
 
     def forget(self, key: ObjectKey) -> None:
+        """Drop the state of a deleted Service."""
         self._seen.pop(key, None)
 
 

@@ -1,7 +1,7 @@
-"""Objects changed by whoever may: by a patch, or where an account may only update, by replacing what the cache shows.
+"""Changes objects by a merge patch, or by replacing the cached object if the account may only update.
 
-Upstream's roles let the loops of endpoints update them but not patch them. Only the loop writes these objects, so what
-a replacement could lose is little: fields of a newer server that our types don't know.
+Upstream's roles let the endpoints controllers update these objects but not patch them. Only the controller writes
+them, so a replacement loses at most fields of a newer server that our types don't know.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kubeloop.client import Client
 
 
 class Writer:
-    """Changes objects of one kind. Learns from the first refusal that patches are not allowed."""
+    """Changes objects of one kind; after the first Forbidden it no longer tries to patch."""
 
     def __init__(self, client: Client, resource: Resource) -> None:
         self._client = client
@@ -25,7 +25,7 @@ class Writer:
         self._may_patch = True
 
     async def change(self, obj: Any, patch: dict[str, Any]) -> Any:
-        """The object after a merge patch of the very state that is given; `Conflict` if there is a newer one."""
+        """Apply a merge patch to exactly this state and return the new object; raises `Conflict` if it is outdated."""
         meta = obj.metadata
         wanted = {"uid": meta.uid, "resourceVersion": meta.resource_version, **patch.get("metadata", {})}
         patch = {**patch, "metadata": wanted}
@@ -39,6 +39,6 @@ class Writer:
 
 
 def map_patch(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str | None]:
-    """What a merge patch says to make one map of the other."""
+    """Return the merge patch that turns one map into the other."""
     changed: dict[str, str | None] = {key: value for key, value in after.items() if before.get(key) != value}
     return changed | {key: None for key in before if key not in after}

@@ -1,7 +1,7 @@
-"""The history of a workload's pod template: one ControllerRevision a template that it has had, numbered as they came.
+"""History of a workload's pod template: one ControllerRevision per distinct template, numbered in order.
 
-A revision's data is a patch that puts its template back, as `kubectl rollout undo` applies it. Two revisions are equal
-if their templates are, whatever their bytes: servers and managers of other versions write other ones.
+A revision's data is a patch that restores its template, as `kubectl rollout undo` applies it. Two revisions are equal
+if their templates are equal, even if the bytes differ: servers and managers of other versions write other bytes.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from kubeloop.controllers.shared.ownership.template_hash import safe_text
 
 HASH_LABEL: Final = "controller.kubernetes.io/hash"
 POD_REVISION_LABEL: Final = "controller-revision-hash"
-LONGEST_PREFIX: Final = 223  # so that a hash fits behind it into a name
-REMEMBERED: Final = 4096  # revisions whose data need not be read again
+LONGEST_PREFIX: Final = 223  # so that a hash fits behind it in a name
+REMEMBERED: Final = 4096  # number of revisions whose decoded data are cached
 
 _FNV_OFFSET: Final = 0x811C9DC5
 _FNV_PRIME: Final = 0x01000193
 _SORTED: Final = msgspec.json.Encoder(enc_hook=str, order="sorted")
 _DIRECTIVE: Final = "$patch"
-# What Go's encoder writes otherwise: hashes are made of these bytes.
+# Go's JSON encoder escapes these; hashes are computed over the escaped bytes.
 _GO_ESCAPES: Final = (
     (b"<", b"\\u003c"),
     (b">", b"\\u003e"),
@@ -41,14 +41,14 @@ _GO_ESCAPES: Final = (
 
 
 class UnreadableRevision(ValueError):
-    """A revision's data is no patch of a pod template."""
+    """Raised if a revision's data is not a patch of a pod template."""
 
 
-# What a revision says.
+# Content of revisions.
 
 
 def data_of(template: PodTemplateSpec) -> bytes:
-    """The patch that puts a template back: the same bytes for the same template."""
+    """Encode the patch that restores a template; equal templates give equal bytes."""
     body = _SORTED.encode(template)
     for plain, escaped in _GO_ESCAPES:
         body = body.replace(plain, escaped)
@@ -57,7 +57,7 @@ def data_of(template: PodTemplateSpec) -> bytes:
 
 
 def hash_of(data: bytes, collision_count: int | None = None) -> str:
-    """A short name for a patch; a collision count makes another one of the same patch."""
+    """Compute the hash of a patch; a collision count yields a different hash for the same patch."""
     probe = b"" if collision_count is None else str(collision_count).encode()
     value = _FNV_OFFSET
     for byte in data + probe:
@@ -66,11 +66,12 @@ def hash_of(data: bytes, collision_count: int | None = None) -> str:
 
 
 def name_of(owner: str, hash: str) -> str:
+    """Build a revision's name from the owner's name and the hash."""
     return f"{owner[:LONGEST_PREFIX]}-{hash}"
 
 
 def template_in(revision: ControllerRevision) -> PodTemplateSpec:
-    """The template that a revision puts back, completed as servers of today complete one."""
+    """Decode the template of a revision and apply current defaults; raises UnreadableRevision."""
     try:
         said = msgspec.json.decode(revision.data)["spec"]["template"]
         template = codec.from_plain({key: one for key, one in said.items() if key != _DIRECTIVE}, PodTemplateSpec)
@@ -81,16 +82,17 @@ def template_in(revision: ControllerRevision) -> PodTemplateSpec:
 
 
 class Templates:
-    """What revisions say, read once for each version of them."""
+    """Cache of decoded revisions by their version."""
 
     def __init__(self) -> None:
         self._read: OrderedDict[tuple[str, str], tuple[PodTemplateSpec, bytes]] = OrderedDict()
 
     def of(self, revision: ControllerRevision) -> PodTemplateSpec:
+        """Return the template of a revision."""
         return self._remembered(revision)[0]
 
     def holds(self, revision: ControllerRevision, data: bytes) -> bool:
-        """Whether a revision means the same as this patch, which is made by `data_of`."""
+        """Return True if the revision is equivalent to this patch, which `data_of` made."""
         if bytes(revision.data) == data:
             return True
         try:
@@ -109,24 +111,25 @@ class Templates:
         return known
 
 
-# Their order.
+# Order of revisions.
 
 
 def in_order(revisions: Iterable[ControllerRevision]) -> list[ControllerRevision]:
-    """By number; then by age, then by name."""
+    """Sort revisions by number, then by age, then by name."""
     return sorted(
         revisions, key=lambda one: (one.revision, str(one.metadata.creation_timestamp or ""), one.metadata.name)
     )
 
 
 def next_number(ordered: Sequence[ControllerRevision]) -> int:
+    """Return the number of the next revision."""
     return ordered[-1].revision + 1 if ordered else 1
 
 
 def beyond_limit(
     ordered: Sequence[ControllerRevision], live: Iterable[str], limit: int | None
 ) -> Sequence[ControllerRevision]:
-    """The oldest ones that no pod and no rollout needs, as far as there are more of those than the limit."""
+    """Return the oldest revisions above the history limit that no pod and no rollout uses."""
     if limit is None or limit < 0:
         return ()
     kept = frozenset(live)
@@ -138,13 +141,13 @@ def beyond_limit(
 
 
 class Revisions:
-    """Writes revisions; each change names the version that it was decided upon."""
+    """Writes ControllerRevisions; each patch requires the resourceVersion that was evaluated."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
     async def create(self, wanted: ControllerRevision) -> ControllerRevision | None:
-        """The revision as it was made, or as it already was; None if the name stands for another template."""
+        """Create the revision or return the equal existing one; None if the name is taken by another template."""
         try:
             made: ControllerRevision = await self._client.create(wanted)
         except AlreadyExists:
@@ -154,13 +157,15 @@ class Revisions:
         return made
 
     async def renumber(self, revision: ControllerRevision, number: int) -> ControllerRevision:
-        """The same template is the newest one again."""
+        """Make the revision the newest one again by raising its number."""
         return await self._patch(revision, {"revision": number})
 
     async def label(self, revision: ControllerRevision, key: str, value: str) -> ControllerRevision:
+        """Set a label of the revision."""
         return await self._patch(revision, {}, {"labels": {key: value}})
 
     async def delete(self, revision: ControllerRevision) -> None:
+        """Delete the revision, if it still exists with this UID."""
         meta = revision.metadata
         try:
             this_one = Preconditions(uid=meta.uid)
@@ -179,7 +184,7 @@ class Revisions:
 
 
 def new_metadata(owner: Any, reference: OwnerReference, name: str, labels: Mapping[str, str]) -> ObjectMeta:
-    """What a new revision of an owner is called and labelled: as the template's pods, and annotated as the owner."""
+    """Build the metadata of a new revision: the labels of the template and the annotations of the owner."""
     return ObjectMeta(
         name=name,
         namespace=owner.metadata.namespace,

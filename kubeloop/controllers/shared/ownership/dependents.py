@@ -1,4 +1,4 @@
-"""Which objects an owner has to look at, and which owners an object concerns: its own, or all that might adopt it."""
+"""Maps owners to the objects that they manage or may adopt, and objects to the keys of these owners."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kubeloop.runtime.queue.workqueue import WorkQueue
 
 
 class Dependents:
-    """Objects of one kind, seen by owners of one kind that select them by labels."""
+    """Objects of one kind as seen by owners of one kind that select them by labels."""
 
     def __init__(self, objects: Informer, owners: Informer) -> None:
         objects.add_indexer(CONTROLLER, controller_uid_of)
@@ -29,17 +29,19 @@ class Dependents:
 
     @property
     def resource(self) -> Resource:
+        """Resource of the objects."""
         return self._objects.resource
 
     def owned_by(self, owner: Any) -> Iterable[Any]:
+        """Return the objects whose controller is the owner."""
         return self._objects.by_index(CONTROLLER, owner.metadata.uid)
 
     def claimable_by(self, owner: Any) -> Iterable[Any]:
-        """What the owner manages, and what nobody does."""
+        """Return the objects that the owner controls, and the orphans in its namespace."""
         return (*self.owned_by(owner), *self._objects.by_index(ORPHANS, owner.metadata.namespace))
 
     def keys_of(self, obj: Any) -> Iterable[ObjectKey]:
-        """The owner's key; for an orphan those of all that select it."""
+        """Return the key of the object's controller; for an orphan the keys of all owners that select it."""
         if controller_of(obj.metadata.owner_references) is not None:
             return self._controller_key(obj)
         labels = obj.metadata.labels
@@ -50,7 +52,7 @@ class Dependents:
 
 
 def selector_of(owner: Any) -> LabelSelector:
-    """What an owner selects; one that can't be understood selects nothing."""
+    """Return the owner's selector; an invalid one selects nothing."""
     try:
         return from_label_selector(owner.spec.selector)
     except SelectorError:
@@ -58,7 +60,7 @@ def selector_of(owner: Any) -> LabelSelector:
 
 
 def concerns_owner(old: Any, new: Any) -> bool:
-    """Predicate: an orphan matters when it appears or is labelled otherwise, not when it goes."""
+    """Return True if the change matters to an owner: an orphan matters if it is new or relabelled, not if deleted."""
     current = old if new is None else new
     if controller_of(current.metadata.owner_references) is not None:
         return True
@@ -68,13 +70,13 @@ def concerns_owner(old: Any, new: Any) -> bool:
 
 
 def _has_moved(old: Any, new: Any) -> bool:
-    """Whether others may be concerned than before."""
+    """Return True if the owner references or labels differ."""
     before, after = old.metadata, new.metadata
     return bool(before.owner_references != after.owner_references or before.labels != after.labels)
 
 
 class Wakeups:
-    """A handler that wakes the owners of what changes; an owner of many gathers changes instead of seeing each."""
+    """Event handler that enqueues the owners of a changed object; large owners batch changes over a delay."""
 
     def __init__(
         self, queue: WorkQueue[ObjectKey], dependents: Dependents, owners: Informer, size_of: Callable[[Any], int]
@@ -85,13 +87,16 @@ class Wakeups:
         self._size_of = size_of
 
     def on_add(self, obj: Any) -> None:
+        """Enqueue the owners of a new object."""
         self._wake(None, obj, "ADDED")
 
     def on_update(self, old: Any, new: Any) -> None:
+        """Enqueue the owners of a changed object; a resync is ignored."""
         if old.metadata.resource_version != new.metadata.resource_version:
             self._wake(old, new, "MODIFIED")
 
     def on_delete(self, obj: Any) -> None:
+        """Enqueue the owners of a deleted object."""
         self._wake(obj, None, "DELETED")
 
     def _wake(self, old: Any, new: Any, event: Event) -> None:
@@ -100,7 +105,7 @@ class Wakeups:
         current = old if new is None else new
         keys = dict.fromkeys(self._dependents.keys_of(current))
         if old is not None and new is not None and _has_moved(old, new):
-            keys |= dict.fromkeys(self._dependents.keys_of(old))  # has to see that it is concerned no longer
+            keys |= dict.fromkeys(self._dependents.keys_of(old))  # the former owner must notice the loss
         if not keys:
             return
         meta = current.metadata

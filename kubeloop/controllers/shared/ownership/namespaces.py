@@ -1,4 +1,4 @@
-"""What loops that furnish namespaces have to know of them."""
+"""Namespace checks for controllers that create objects in every namespace."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from kubeloop.api.generated.core_v1 import Namespace
 
 
 def is_active(namespace: Namespace | None) -> bool:
-    """Whether there is a namespace in which something can be made."""
+    """Return True if the namespace exists and is Active."""
     return namespace is not None and namespace.status.phase == "Active"
 
 
 def is_terminating(error: ApiError) -> bool:
-    """Whether the server refused because the namespace is being deleted: nothing to try again."""
+    """Return True if the server refused because the namespace is being deleted, so that a retry is useless."""
     return error.is_for_namespace_that_goes

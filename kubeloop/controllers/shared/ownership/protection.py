@@ -1,4 +1,4 @@
-"""What is in use is not deleted: a finalizer goes on everything new, and comes off when a deleted thing is unused."""
+"""Protects objects in use by a finalizer, added to new objects and removed from deleted ones when unused."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ InUse = Callable[[Any], Awaitable[bool]]
 
 
 class Protection:
-    """One kind's finalizer."""
+    """Finalizer of one kind."""
 
     def __init__(self, client: Client, resource: Resource, finalizer: str, in_use: InUse) -> None:
         self._client = PatchOrUpdate(client)
@@ -23,19 +23,22 @@ class Protection:
         self._in_use = in_use
 
     async def protect(self, obj: Any) -> None:
+        """Add the finalizer if it is missing; remove it from a deleted object that is not in use."""
         if lacks_finalizer(obj, self._finalizer):
             await ensure_finalizer(self._client, self._resource, obj, self._finalizer)
         elif awaits_release(obj, self._finalizer) and not await self._in_use(obj):
             await remove_finalizer(self._client, self._resource, obj, self._finalizer)
 
     def concerns(self, _: Any, new: Any) -> bool:
-        """Predicate: whether there is anything to do about an object."""
+        """Return True if the finalizer of the object must be added or may have to be removed."""
         return new is not None and (lacks_finalizer(new, self._finalizer) or awaits_release(new, self._finalizer))
 
 
 def lacks_finalizer(obj: Any, finalizer: str) -> bool:
+    """Return True if the object is not being deleted and has no such finalizer."""
     return obj.metadata.deletion_timestamp is None and finalizer not in obj.metadata.finalizers
 
 
 def awaits_release(obj: Any, finalizer: str) -> bool:
+    """Return True if the object is being deleted and still has the finalizer."""
     return obj.metadata.deletion_timestamp is not None and finalizer in obj.metadata.finalizers

@@ -1,7 +1,7 @@
-"""A short name for what a pod template says, to tell the children of one template from those of another. Pure.
+"""Hash of a pod template, used to tell the children of different templates apart. Pure.
 
-Differs from upstream: the same template has another hash, since upstream's is made of Go's way to print a struct.
-Neither compares hashes to find out whether two templates are equal.
+Differs from upstream: the same template has another hash, since upstream hashes Go's printed form of the struct.
+Neither implementation compares hashes to find out if two templates are equal.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _FNV_PRIME: Final = 0x01000193
 
 
 def template_hash(template: PodTemplateSpec, collision_count: int | None = None) -> str:
-    """The hash of a template; a collision count makes another one of the same template."""
+    """Compute the hash of a template; a collision count yields a different hash for the same template."""
     content = codec.encode(template)
     if collision_count is not None:
         content += collision_count.to_bytes(8, "little")
@@ -25,7 +25,7 @@ def template_hash(template: PodTemplateSpec, collision_count: int | None = None)
 
 
 def fnv32a(content: bytes) -> int:
-    """FNV-1a of 32 bits: small, and what upstream's names are made with."""
+    """Compute the 32-bit FNV-1a hash, which upstream uses for names."""
     value = _FNV_OFFSET
     for byte in content:
         value = (value ^ byte) * _FNV_PRIME & 0xFFFFFFFF
@@ -33,5 +33,5 @@ def fnv32a(content: bytes) -> int:
 
 
 def safe_text(number: int) -> str:
-    """A number as letters and digits that make no words."""
+    """Encode a number in letters and digits that cannot form words."""
     return "".join(_ALPHABET[ord(digit) % len(_ALPHABET)] for digit in str(number))

@@ -1,18 +1,18 @@
-"""For how long a loop gathers changes before it looks at a large group of pods as a whole. Pure.
+"""Computes the delay over which a controller batches changes of a large group of pods. Pure.
 
-A look costs time for each pod of the group. Were there one look for each change, a thousand pods that become ready
-would cost a million; so the larger the group, the more changes a look waits for.
+A sync costs time for each pod of the group. With one sync per change, a thousand pods that become ready would cost
+a million steps; so the larger the group, the longer the batch.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-PACE: Final = 20e-6  # seconds of waiting for each pod: several times what it costs to look at one
-SHORTEST_WAIT: Final = 0.001  # below which waiting saves nothing
+PACE: Final = 20e-6  # seconds of delay per pod: several times the cost of evaluating one
+SHORTEST_WAIT: Final = 0.001  # shorter delays save nothing
 
 
 def patience(pods: int) -> float:
-    """The seconds to wait before a group of so many pods is looked at; 0 for not at all."""
+    """Return the seconds to wait before a sync of this many pods; 0 for no delay."""
     wait = pods * PACE
     return wait if wait >= SHORTEST_WAIT else 0.0

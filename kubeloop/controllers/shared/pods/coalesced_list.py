@@ -1,4 +1,4 @@
-"""The pods of a namespace as the server has them now, listed once for all who ask at the same time."""
+"""Lists the pods of a namespace from the server, with one request for concurrent callers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class _Listed(NamedTuple):
 
 
 class _Turn:
-    """Who waits for a namespace's pods, and what the last one was told."""
+    """Waiting callers and last result of one namespace."""
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
@@ -26,13 +26,15 @@ class _Turn:
 
 
 class LivePods:
+    """Live pod lists that concurrent callers share."""
+
     def __init__(self, client: Client) -> None:
         self._client = client
         self._moments = count()
         self._turns: dict[str, _Turn] = {}
 
     async def of(self, namespace: str) -> Sequence[Pod]:
-        """A list that was begun after this was called."""
+        """Return a list of the namespace's pods whose request began after this call."""
         asked = next(self._moments)
         turn = self._turns.setdefault(namespace, _Turn())
         turn.askers += 1

@@ -1,9 +1,8 @@
-"""Which of an owner's active pods goes first when there are too many. Pure.
+"""Ranks an owner's active pods for deletion during a scale-down. Pure.
 
-In this order the first difference decides: unassigned before assigned, pending before unknown before running, unready
-before ready, cheap before dear (by the pods' own word), crowded nodes before lonely ones, recently ready before long
-ready, often restarted before steady, young before old. Times are compared by magnitude, so that of pods of about the
-same age chance decides.
+The first difference decides: unassigned before assigned, pending before unknown before running, unready before ready,
+low before high deletion cost, crowded nodes before others, recently ready before long ready, more restarts before
+fewer, young before old. Ages are compared by magnitude, so that among pods of similar age the choice is random.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from kubeloop.api.pods.pod import ready_condition
 from kubeloop.api.scalars.times import parse_time
 
 DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
-_COST: Final = re.compile("0|-?[1-9][0-9]*|-0+[0-9]*")  # as upstream reads one: no plus sign, no leading zeros
+_COST: Final = re.compile("0|-?[1-9][0-9]*|-0+[0-9]*")  # upstream's syntax: no plus sign, no leading zeros
 _PHASES: Final = {"Pending": 0, "Unknown": 1, "Running": 2}
 _NEVER: Final = -2  # a rank below that of any time
 
@@ -30,7 +29,7 @@ Rank = tuple[bool, int, bool, int, int, int, int, int, int]
 
 
 class Standing(msgspec.Struct, frozen=True, gc=False):
-    """All that a pod itself has to say about its rank. Pods of equal standing go in the order of their uids."""
+    """Properties of a pod that determine its rank; pods with equal properties are ordered by UID."""
 
     node: str
     phase: int
@@ -43,6 +42,7 @@ class Standing(msgspec.Struct, frozen=True, gc=False):
 
 
 def standing_of(pod: Pod) -> Standing:
+    """Return the ranking properties of a pod."""
     regular, sidecars = _restarts(pod)
     condition = ready_condition(pod)
     ready = condition is not None and condition.status == "True"
@@ -61,9 +61,9 @@ def standing_of(pod: Pod) -> Standing:
 def first_to_go(
     pods: Mapping[Standing, Collection[Pod]], crowding: Mapping[str, int], count: int, now: datetime
 ) -> list[Pod]:
-    """So many pods, in the order in which they are to be deleted; `crowding` tells how many share each node.
+    """Return `count` pods in deletion order; `crowding` is the number of related pods on each node.
 
-    A rank is found once for all of the same standing, and only those of the last rank are compared one by one.
+    The rank is computed once for all pods with equal properties; only those of the last rank are compared one by one.
     """
     ranked: dict[Rank, list[Collection[Pod]]] = {}
     for standing, alike in pods.items():
@@ -92,7 +92,7 @@ def _rank(standing: Standing, crowding: int, now: datetime) -> Rank:
 
 
 def deletion_cost(pod: Pod) -> int:
-    """What the pod says its end would cost; nothing if it says nothing that can be understood."""
+    """Return the pod's deletion cost; 0 if the annotation is missing or invalid."""
     text = (pod.metadata.annotations or {}).get(DELETION_COST, "")
     if not text or not _COST.fullmatch(text):
         return 0
@@ -101,7 +101,7 @@ def deletion_cost(pod: Pod) -> int:
 
 
 def _restarts(pod: Pod) -> tuple[int, int]:
-    """The most restarts of a container, and of a sidecar."""
+    """Return the highest restart count of the containers, and of the sidecars."""
     regular = max([one.restart_count for one in pod.status.container_statuses], default=0)
     if not pod.status.init_container_statuses:
         return regular, 0
@@ -112,7 +112,7 @@ def _restarts(pod: Pod) -> tuple[int, int]:
 
 
 def _magnitude(moment: str, now: datetime) -> int:
-    """How long ago, as a power of two of nanoseconds."""
+    """Return the age as a power of two of nanoseconds."""
     if not moment:
         return _NEVER
     nanoseconds = (now - parse_time(moment)) // timedelta(microseconds=1) * 1000

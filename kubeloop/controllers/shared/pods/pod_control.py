@@ -1,4 +1,4 @@
-"""Pods as workload loops make and remove them: from a template, with an event that tells of it on the owner."""
+"""Creates pods from a template and deletes them, with events on the owner."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from kubeloop.runtime.objects.owner_references import controller_reference
 def pod_from_template(
     template: PodTemplateSpec, owner: Any, resource: Resource, *, name: str = "", generate_name: str = ""
 ) -> Pod:
-    """The pod that a template describes, managed by the owner, which is of this resource.
+    """Build the pod of a template, controlled by the owner, which is of this resource.
 
-    Without a name the server makes one up, behind the owner's unless another beginning is given.
+    Without a name the server generates one, from `generate_name` or else from the owner's name.
     """
     said, owned = template.metadata or ObjectMeta(), owner.metadata
     metadata = ObjectMeta(
@@ -36,20 +36,20 @@ def pod_from_template(
 
 
 def _prefix_of(name: str) -> str:
-    """A dash behind the name makes it prettier, where there is room for one."""
+    """Return the name with a trailing dash, if the result is still a valid prefix."""
     prefix = f"{name}-"
     return name if for_prefix(check_dns1123_subdomain, prefix) else prefix
 
 
 class PodControl:
-    """Creates and deletes pods for owners, and tells of it in the name of the recorder's component."""
+    """Creates and deletes pods for owners, and records events under the recorder's component."""
 
     def __init__(self, client: Client, recorder: EventRecorder) -> None:
         self._client = client
         self._recorder = recorder
 
     async def create(self, pod: Pod, owner: Any) -> Pod:
-        """The pod as it was created. A refusal is told on the owner, unless the namespace is on its way out."""
+        """Create the pod and return it. A failure is recorded on the owner, unless the namespace is terminating."""
         if not pod.metadata.labels:
             raise ValueError("unable to create pods, no labels")
         try:
@@ -62,7 +62,7 @@ class PodControl:
         return made
 
     async def delete(self, pod: Pod, owner: Any) -> None:
-        """Raises `NotFound` for a pod that is gone already, which is nothing to tell of."""
+        """Delete the pod. Raises `NotFound`, without an event, if it is already gone."""
         name = pod.metadata.name
         try:
             await self._client.delete(Pod, name, pod.metadata.namespace)

@@ -1,4 +1,4 @@
-"""What a pod's status says before a loop deletes it for a reason that isn't the pod's own. Pure."""
+"""Builds the DisruptionTarget condition that a pod gets before a controller deletes it. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kubeloop.api.meta.conditions import find_condition, set_condition
 
 
 def disruption_patch(pod: Pod, reason: str, message: str, now: Any, generation: int = 0) -> dict[str, Any] | None:
-    """A strategic patch of the status that says why the pod is deleted; None if it says so already."""
+    """Build a strategic merge patch that sets DisruptionTarget; None if the pod already has the condition."""
     told = PodCondition(
         type="DisruptionTarget", status="True", reason=reason, message=message, observed_generation=generation
     )

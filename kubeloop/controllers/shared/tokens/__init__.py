@@ -1,1 +1,1 @@
-"""TODO: tokens."""
+"""Bootstrap tokens of kube-system: read by bootstrap_signer and token_cleaner."""

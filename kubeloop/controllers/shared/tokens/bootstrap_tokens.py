@@ -1,4 +1,4 @@
-"""Bootstrap tokens: secrets of kube-system by which new nodes and the cluster come to know each other."""
+"""Bootstrap tokens: Secrets of kube-system by which new nodes and the cluster authenticate each other."""
 
 from __future__ import annotations
 
@@ -18,17 +18,19 @@ _NAME = re.compile("bootstrap-token-([a-z0-9]{6})")
 
 
 class Token(NamedTuple):
+    """ID and secret of a bootstrap token."""
+
     identifier: str
     secret: str
 
 
 def bootstrap_secrets(context: Context) -> Informer:
-    """The secrets that are such tokens."""
+    """Return the informer for Secrets that are bootstrap tokens."""
     return context.informers.of(resource_of_class(Secret), namespace=NAMESPACE, fields=f"type={TYPE}")
 
 
 def seconds_left(secret: Secret, now: datetime) -> float | None:
-    """How long a token still holds: nothing for one that never ends, zero for one whose end can't be read."""
+    """Return the seconds until the token expires: None if it never does, 0 if the time is unreadable."""
     told = secret.data.get("expiration", b"")
     if not told:
         return None
@@ -39,7 +41,7 @@ def seconds_left(secret: Secret, now: datetime) -> float | None:
 
 
 def signing_token(secret: Secret, now: datetime) -> Token | None:
-    """The token in a secret, if it is one to sign with at this moment."""
+    """Return the token of a Secret if it may sign at this time, else None."""
     named = _NAME.fullmatch(secret.metadata.name)
     identifier, password = _text(secret, "token-id"), _text(secret, "token-secret")
     if named is None or named[1] != identifier or not password:

@@ -1,1 +1,4 @@
-"""TODO: nodes."""
+"""Plugins that depend only on the node object or the pods' ports: affinity, taints, name, ports, features.
+
+framework.registry ──▶ these plugins ──▶ cache (labels, node_terms, taint_sets, port_use)
+"""

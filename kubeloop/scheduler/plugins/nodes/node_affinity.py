@@ -1,4 +1,4 @@
-"""NodeAffinity: only nodes that the pod's node selector and required affinity mean; rather those that it prefers."""
+"""NodeAffinity: filters by node selector and required node affinity, and scores by preferred terms."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from kubeloop.scheduler.queue.cluster_event import NODE, Action
 
 
 class _State(NamedTuple):
-    """What the pod demands, and what the profile adds."""
+    """Required affinity of the pod, and the one added by the profile."""
 
     own: RequiredAffinity
     added: AnyTerm | None
 
 
 class NodeAffinity(Plugin):
-    """Refuses nodes that are not meant; the profile may add an affinity of its own."""
+    """Rejects nodes that do not match; the profile may add an affinity."""
 
     name = "NodeAffinity"
     follows_pods = False
@@ -48,9 +48,11 @@ class NodeAffinity(Plugin):
         self._added_preferences = added.preferred_during_scheduling_ignored_during_execution
 
     def interests(self) -> Sequence[Interest]:
+        """Return the node events that may help."""
         return (Interest(NODE, Action.ADD | Action.NODE_LABEL, self._became_meant),)
 
     def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _State | Narrowed | Skip | Refusal:
+        """Return the compiled affinity, restricted to nodes that it selects by name; SKIP without any."""
         required = pod.template.node_affinity.required_during_scheduling_ignored_during_execution
         if required is None and self._added is None and not pod.pod.spec.node_selector:
             return SKIP
@@ -61,23 +63,27 @@ class NodeAffinity(Plugin):
         return Narrowed(names, state) if names else unresolvable(self.name, "pod affinity terms conflict")
 
     def filter(self, state: _State, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
+        """Return 1 for nodes that violate the added affinity, 2 for those that violate the pod's."""
         answers = np.where(state.own.of(rows), 0, 2).astype(np.int16)
         if state.added is not None:
             answers[~state.added.of(rows)] = 1
         return answers
 
     def prescore(self, pod: PodInfo, cluster: ClusterState) -> list[tuple[int, TermTest]] | Skip:
+        """Return the preferred terms with their weights; SKIP without any."""
         own = pod.template.node_affinity.preferred_during_scheduling_ignored_during_execution
         preferences = (*self._added_preferences, *own)
         return [_weighed(one, cluster) for one in preferences] if preferences else SKIP
 
     def score(self, state: list[tuple[int, TermTest]], cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+        """Return the sum of the weights of the matching terms."""
         total = np.zeros(len(cluster.alive[rows]), np.int64)
         for weight, test in state:
             total += weight * test.of(rows)
         return total
 
     def normalize(self, state: Any, scores: NDArray[np.int64], cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+        """Scale the scores to 0…100."""
         return spread_out(scores)
 
     def _became_meant(self, pod: PodInfo, old: Any, new: Any) -> bool:

@@ -1,4 +1,4 @@
-"""NodeDeclaredFeatures: a pod that needs something only newer nodes can do goes to nodes that say they can."""
+"""NodeDeclaredFeatures: filters nodes that declare the features the pod requires."""
 
 from __future__ import annotations
 
@@ -17,22 +17,25 @@ from kubeloop.scheduler.queue.cluster_event import NODE, TARGET_POD, Action
 
 
 class NodeDeclaredFeatures(Plugin):
-    """Compares what a pod uses with what nodes declare in their status."""
+    """Compares the features a pod uses with those in the node status."""
 
     name = "NodeDeclaredFeatures"
     follows_pods = False
     refusals = (unresolvable(name, "node(s) didn't match Pod's required features"),)
 
     def interests(self) -> Sequence[Interest]:
+        """Return the events of nodes and of the pod that may help."""
         return (
             Interest(NODE, Action.ADD | Action.NODE_FEATURES, _declares_others),
             Interest(TARGET_POD, Action.ANY_UPDATE, _needs_others),
         )
 
     def prefilter(self, pod: PodInfo, cluster: ClusterState) -> frozenset[str] | Skip:
+        """Return the required features; SKIP without any."""
         return features_of(pod.pod.spec) or SKIP
 
     def filter(self, state: frozenset[str], cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
+        """Return 1 for nodes that do not declare all required features."""
         numbers = np.arange(cluster.size)[rows]
         nodes = (cluster.nodes.get(int(row)) for row in numbers)
         return np.array(

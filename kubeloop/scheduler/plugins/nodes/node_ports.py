@@ -1,4 +1,4 @@
-"""NodePorts: no node where somebody has a port that the pod wants of the node itself."""
+"""NodePorts: rejects nodes on which a host port of the pod is in use."""
 
 from __future__ import annotations
 
@@ -15,18 +15,21 @@ from kubeloop.scheduler.queue.cluster_event import ASSIGNED_POD, NODE, Action
 
 
 class NodePorts(Plugin):
-    """Refuses nodes whose ports are taken."""
+    """Rejects nodes with conflicting host ports."""
 
     name = "NodePorts"
     refusals = (unschedulable(name, "node(s) didn't have free ports for the requested pod ports"),)
 
     def interests(self) -> Sequence[Interest]:
+        """Return the events that may help."""
         return (Interest(ASSIGNED_POD, Action.DELETE, self._freed_a_port), Interest(NODE, Action.ADD))
 
     def prefilter(self, pod: PodInfo, cluster: ClusterState) -> tuple[HostPort, ...] | Skip:
+        """Return the host ports of the pod; SKIP without any."""
         return pod.template.host_ports or SKIP
 
     def filter(self, state: tuple[HostPort, ...], cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
+        """Return 1 for nodes with a conflict."""
         answers = np.zeros(len(cluster.alive[rows]), np.int16)
         for port in state:
             taken = cluster.ports.taken(port, rows)
@@ -42,5 +45,5 @@ class NodePorts(Plugin):
 
 
 def conflict(one: HostPort, other: HostPort) -> bool:
-    """Whether two pods on a node can't have both."""
+    """Return True if two host ports conflict."""
     return one[1:] == other[1:] and (ANY_ADDRESS in (one[0], other[0]) or one[0] == other[0])

@@ -1,4 +1,4 @@
-"""NodeUnschedulable: cordoned nodes take only pods that tolerate it."""
+"""NodeUnschedulable: rejects cordoned nodes for pods that do not tolerate it."""
 
 from __future__ import annotations
 
@@ -19,22 +19,25 @@ _TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
 class NodeUnschedulable(Plugin):
-    """Refuses cordoned nodes."""
+    """Rejects cordoned nodes."""
 
     name = "NodeUnschedulable"
     follows_pods = False
     refusals = (unresolvable(name, "node(s) were unschedulable"),)
 
     def interests(self) -> Sequence[Interest]:
+        """Return the events of nodes and of the pod that may help."""
         return (
             Interest(NODE, Action.ADD | Action.NODE_TAINT, _was_opened),
             Interest(TARGET_POD, Action.POD_TOLERATION, lambda _, __, new: _is_tolerant(new)),
         )
 
     def prefilter(self, pod: PodInfo, cluster: ClusterState) -> Skip | None:
+        """Return SKIP for pods that tolerate the taint."""
         return SKIP if _is_tolerant(pod.pod) else None
 
     def filter(self, state: Any, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
+        """Return 1 for cordoned nodes."""
         return cluster.unschedulable[rows].astype(np.int16)
 
 

@@ -1,4 +1,4 @@
-"""TaintToleration: no node with a taint that the pod does not tolerate; rather one with fewer soft ones."""
+"""TaintToleration: rejects nodes with untolerated taints; prefers fewer untolerated PreferNoSchedule taints."""
 
 from __future__ import annotations
 
@@ -21,42 +21,49 @@ _SOFT = "PreferNoSchedule"
 
 
 class TaintToleration(Plugin):
-    """Keeps pods away from tainted nodes."""
+    """Filters and scores nodes by their taints."""
 
     name = "TaintToleration"
     follows_pods = False
     refusals = (unresolvable(name, "node(s) had untolerated taint(s)"),)
 
     def interests(self) -> Sequence[Interest]:
+        """Return the events of nodes and of the pod that may help."""
         return (
             Interest(NODE, Action.ADD | Action.NODE_TAINT, _became_tolerable),
             Interest(TARGET_POD, Action.POD_TOLERATION),
         )
 
     def prefilter(self, pod: PodInfo, cluster: ClusterState) -> ByTaints:
+        """Return the test for untolerated taints."""
         return untolerated(pod.pod.spec.tolerations)
 
     def filter(self, state: ByTaints, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
+        """Return 1 for nodes with an untolerated NoSchedule or NoExecute taint."""
         return state.of(cluster, rows).astype(np.int16)
 
     def stamp(self, cluster: ClusterState) -> int:
+        """Return the number of known sets of taints."""
         return len(cluster.taint_sets)
 
     def prescore(self, pod: PodInfo, cluster: ClusterState) -> ByTaints | Skip:
+        """Return the count of untolerated PreferNoSchedule taints; SKIP if no node has any."""
         if not any(taint.effect == _SOFT for taints in cluster.taint_sets for taint in taints):
             return SKIP
         soft = [one for one in pod.pod.spec.tolerations if one.effect in ("", _SOFT)]
         return ByTaints(lambda taints: disliked(taints, soft))
 
     def score(self, state: ByTaints, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+        """Return the count by node."""
         return state.of(cluster, rows)
 
     def normalize(self, state: Any, scores: NDArray[np.int64], cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+        """Scale the counts to 0…100, fewer being better."""
         return spread_out(scores, reverse=True)
 
 
 def disliked(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> int:
-    """How many soft taints are not tolerated."""
+    """Return the number of PreferNoSchedule taints that are not tolerated."""
     return sum(taint.effect == _SOFT and not any(tolerates(one, taint) for one in tolerations) for taint in taints)
 
 

@@ -1,4 +1,4 @@
-"""What a pod needs that not every node can do: features that nodes declare in their status. Pure."""
+"""Node features that a pod requires, by the names that nodes declare in their status. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _NONE: frozenset[str] = frozenset()
 
 
 def features_of(spec: PodSpec) -> frozenset[str]:
-    """What a node has to be able to do for a pod, by the names that nodes declare."""
+    """Return the features that a node must declare for a pod."""
     found: set[str] = set()
     containers: tuple[Container | EphemeralContainer, ...] = (
         *(spec.containers or ()), *spec.init_containers, *spec.ephemeral_containers,
@@ -24,6 +24,6 @@ def features_of(spec: PodSpec) -> frozenset[str]:
 
 
 def _restarts_all(container: Container | EphemeralContainer) -> bool:
-    """An ephemeral container never does."""
+    """Return True if a restart rule restarts all containers; never for an ephemeral container."""
     rules = container.restart_policy_rules if isinstance(container, Container) else ()
     return any(rule.action == "RestartAllContainers" for rule in rules)

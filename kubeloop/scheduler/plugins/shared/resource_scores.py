@@ -1,4 +1,4 @@
-"""How much of a node's resources would be in use, and how that is liked: the strategies of NodeResourcesFit."""
+"""Resource utilization of nodes with a pod, and the scoring strategies of NodeResourcesFit."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from kubeloop.scheduler.cache.cluster import ClusterState, Numbers, Rows
 from kubeloop.scheduler.framework.plugin import MAX_SCORE
 
 _FULL = 100  # percent
-_CUSTOM_MAX = 10  # the best score that a shape can give
+_CUSTOM_MAX = 10  # maximum score of a shape point
 
 
 class Resource(NamedTuple):
-    """One resource of the rows in question."""
+    """Utilization of one resource on the rows in question."""
 
     weight: int
     capacity: Numbers
-    before: Numbers  # in use
-    after: Numbers  # in use with the pod
+    before: Numbers  # requested before
+    after: Numbers  # requested with the pod
 
 
 class Use:
-    """Which resources count for a pod, and how much of each it takes; with the columns, which last until rows grow."""
+    """Resources that count for a pod, with its requests and the columns, which are valid until the arrays grow."""
 
     def __init__(
         self, weights: Sequence[tuple[str, int]], requests: Mapping[str, int], cluster: ClusterState, *, presumed: bool
     ) -> None:
         self._counted: list[tuple[int, int, Numbers, Numbers]] = []
         for name, weight in weights:
-            # A resource that only some nodes have counts only for pods that ask for it.
+            # Scalar resources count only for pods that request them.
             if requests.get(name) or not amounts.is_scalar(name):
                 basic = presumed and name in (amounts.CPU, amounts.MEMORY)
                 used = cluster.amount(cluster.presumed if basic else cluster.requested, name)
@@ -42,16 +42,18 @@ class Use:
 
     @property
     def asks_for_nothing(self) -> bool:
+        """True if the pod requests none of the resources."""
         return not any(amount for _, amount, _, _ in self._counted)
 
     def at(self, rows: Rows) -> list[Resource]:
+        """Return the utilization by resource for rows."""
         return [
             Resource(weight, have[rows], before := used[rows], before + amount)
             for weight, amount, have, used in self._counted
         ]
 
     def at_row(self, row: int) -> list[tuple[int, int, int, int]]:
-        """Weight, capacity, use before and after, of one node."""
+        """Return weight, capacity, use before and use after by resource for one node."""
         return [
             (weight, have.item(row), before := used.item(row), before + amount)
             for weight, amount, have, used in self._counted
@@ -62,13 +64,14 @@ Scorer = Callable[[Sequence[Resource], int], NDArray[np.int64]]
 
 
 def weights_of(resources: Sequence[Mapping[str, Any]] | None) -> list[tuple[str, int]]:
-    """Processors and memory alike, unless something else is said."""
+    """Return the resources with their weights; cpu and memory with equal weights by default."""
     if not resources:
         return [(amounts.CPU, 1), (amounts.MEMORY, 1)]
     return [(one["name"], one.get("weight") or 1) for one in resources]
 
 
 def scorer_of(strategy: Mapping[str, Any]) -> Scorer:
+    """Return the function of a scoring strategy."""
     match strategy.get("type") or "LeastAllocated":
         case "LeastAllocated":
             return least_allocated
@@ -82,15 +85,17 @@ def scorer_of(strategy: Mapping[str, Any]) -> Scorer:
 
 
 def least_allocated(resources: Sequence[Resource], count: int) -> NDArray[np.int64]:
+    """Score by the free share of the resources."""
     return _average(resources, count, lambda one: np.maximum(one.capacity - one.after, 0) * MAX_SCORE)
 
 
 def most_allocated(resources: Sequence[Resource], count: int) -> NDArray[np.int64]:
+    """Score by the used share of the resources."""
     return _average(resources, count, lambda one: np.minimum(one.after, one.capacity) * MAX_SCORE)
 
 
 def _average(resources: Sequence[Resource], count: int, part: Callable[[Resource], Numbers]) -> NDArray[np.int64]:
-    """The weighed mean of a part of each capacity; resources that a node has none of do not count."""
+    """Return the weighted mean over the resources; those a node does not have do not count."""
     total, weights = np.zeros(count, np.int64), np.zeros(count, np.int64)
     for one in resources:
         there = one.capacity > 0
@@ -100,7 +105,7 @@ def _average(resources: Sequence[Resource], count: int, part: Callable[[Resource
 
 
 def _ratio(shape: Sequence[tuple[int, int]]) -> Scorer:
-    """A broken line over the percentage in use."""
+    """Return the scorer of RequestedToCapacityRatio: a broken line over the utilization percentage."""
     table = np.array([on_line(shape, percent) for percent in range(_FULL + 1)], np.int64)
 
     def score(resources: Sequence[Resource], count: int) -> NDArray[np.int64]:
@@ -118,12 +123,12 @@ def _ratio(shape: Sequence[tuple[int, int]]) -> Scorer:
 
 
 def on_line(shape: Sequence[tuple[int, int]], percent: int) -> int:
-    """The score of a percentage, on a broken line."""
+    """Return the score of a percentage on a broken line."""
     for index, (use, score) in enumerate(shape):
         if percent <= use:
             if index == 0:
                 return score
             last_use, last_score = shape[index - 1]
             part = (score - last_score) * (percent - last_use)
-            return last_score + int(part / (use - last_use))  # towards zero, as Go divides
+            return last_score + int(part / (use - last_use))  # truncates towards zero, as Go does
     return shape[-1][1]

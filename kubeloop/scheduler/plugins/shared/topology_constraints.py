@@ -1,4 +1,4 @@
-"""Which constraints a pod's spreading has: its own, or those that the profile gives to pods of services and sets."""
+"""Topology spread constraints of a pod: its own, or the profile's defaults for pods of services and sets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SYSTEM: Final = (
 
 
 class Constraint(NamedTuple):
-    """One constraint, ready to be counted."""
+    """Topology spread constraint, compiled."""
 
     max_skew: int
     topology_key: str
@@ -35,7 +35,7 @@ class Constraint(NamedTuple):
 
 
 class Spreading:
-    """The constraints of pods; remembered for each template."""
+    """Constraints of pods, cached by pod signature."""
 
     def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
         self._is_system = (args.get("defaultingType") or "System") == "System"
@@ -48,12 +48,15 @@ class Spreading:
         self._informers = {kind.__name__: handle.informers.of(resource_of_class(kind)) for kind in kinds}
 
     def hard(self, pod: PodInfo) -> Sequence[Constraint]:
+        """Return the DoNotSchedule constraints of a pod."""
         return self._of(pod, _HARD)
 
     def soft(self, pod: PodInfo) -> Sequence[Constraint]:
+        """Return the ScheduleAnyway constraints of a pod."""
         return self._of(pod, _SOFT)
 
     def demands_all_labels(self, pod: PodInfo) -> bool:
+        """Return True if only nodes with all topology keys are scored: not for system defaults."""
         return bool(pod.pod.spec.topology_spread_constraints) or not self._is_system
 
     def _of(self, pod: PodInfo, action: str) -> Sequence[Constraint]:
@@ -73,7 +76,7 @@ class Spreading:
         return [one._replace(selector=selector) for one in found]
 
     def _default_selector(self, pod: PodInfo) -> LabelSelector:
-        """What the services and the set that a pod belongs to select together; nothing if it belongs to none."""
+        """Return the combined selector of the pod's services and controller; empty without any."""
         services = self._informers["Service"]
         states, key, stamp = pod.template.states, self, services.version
         known = states.get(key)
@@ -100,7 +103,7 @@ class Spreading:
 
 
 def _joined(labels: Mapping[str, str], selector: Any) -> LabelSelector:
-    if selector is None or isinstance(selector, Mapping):  # a replication controller's is a plain map
+    if selector is None or isinstance(selector, Mapping):  # a ReplicationController's selector is a plain map
         return from_labels({**labels, **(selector or {})})
     try:
         more = from_label_selector(selector)
@@ -132,7 +135,7 @@ def _constraint(one: TopologySpreadConstraint, labels: Mapping[str, str]) -> Con
 
 
 class Hints(NamedTuple):
-    """Which changes may help a pod that was refused for its spreading."""
+    """Queueing hints of PodTopologySpread."""
 
     pod: Hint
     itself: Hint
@@ -140,6 +143,8 @@ class Hints(NamedTuple):
 
 
 def spreading_hints(spreading: Spreading) -> Hints:
+    """Return the queueing hints for constraints."""
+
     def matter(pod: PodInfo, old: Pod | None, new: Pod | None) -> bool:
         present = [one for one in (old, new) if one is not None]
         if any(one.metadata.namespace != pod.key.namespace or not _has_place(one) for one in present):

@@ -1,1 +1,4 @@
-"""TODO: volumes."""
+"""Plugins about storage: binding, zones, restrictions and attach limits.
+
+framework.registry ──▶ these plugins ──▶ scheduler.volumes (chooser, binder, csi_translation, hints)
+"""

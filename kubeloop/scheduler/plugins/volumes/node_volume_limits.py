@@ -1,4 +1,4 @@
-"""NodeVolumeLimits: no more volumes on a node than its CSI drivers can attach."""
+"""NodeVolumeLimits: rejects nodes where the volumes of a CSI driver would exceed its attach limit."""
 
 from __future__ import annotations
 
@@ -24,24 +24,25 @@ from kubeloop.scheduler.volumes.hints import allows_more_volumes, freed_an_attac
 
 _NODE_INDEX = "attached node"
 
-# Volumes by a name of their own, with their drivers.
+# Volumes by a unique name, with their drivers.
 _Volumes = dict[str, str]
-_TOO_MANY, _MISSING = 1, 2  # from there on: which driver is missing
+_TOO_MANY, _MISSING = 1, 2  # larger numbers select the missing driver
 
 
 class _State(NamedTuple):
-    """A pod's volumes, and the drivers that have to be on its node."""
+    """Volumes of the pod, and the drivers that must be installed on its node."""
 
     volumes: _Volumes
     demanded: Sequence[str]
 
 
 def attached_node(attachment: VolumeAttachment) -> tuple[str, ...]:
+    """Return the node of a VolumeAttachment; index function."""
     return (attachment.spec.node_name,)
 
 
 class NodeVolumeLimits(Plugin):
-    """Counts volumes by driver; disks that were part of Kubernetes are their drivers'."""
+    """Counts volumes by driver; in-tree volumes count for the drivers that replaced them."""
 
     name = "NodeVolumeLimits"
     local = False
@@ -57,6 +58,7 @@ class NodeVolumeLimits(Plugin):
         self._attachments.add_indexer(_NODE_INDEX, attached_node)
 
     def interests(self) -> Sequence[Interest]:
+        """Return the events of storage objects and pods that may help."""
         return (
             Interest(self._nodes.resource.qualified, Action.ADD),
             Interest(self._nodes.resource.qualified, Action.UPDATE, allows_more_volumes),
@@ -66,9 +68,11 @@ class NodeVolumeLimits(Plugin):
         )
 
     def concerns(self, template: Template) -> bool:
+        """Return True for pods with claims or in-tree disks."""
         return _may_attach(template.pod)
 
     def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _State | Skip | Refusal:
+        """Return the volumes of the pod; SKIP without any."""
         if not _may_attach(pod.pod):
             return SKIP
         names = [one.name for one in claim_uses(pod.pod)]
@@ -81,16 +85,18 @@ class NodeVolumeLimits(Plugin):
         return _State(volumes, demanded) if volumes else SKIP
 
     def refusal(self, state: _State, number: int) -> Refusal:
+        """Return the status for a number of `filter`."""
         if number == _TOO_MANY:
             return unschedulable(self.name, "node(s) exceed max volume count")
         return unschedulable(self.name, f"{state.demanded[number - _MISSING]} CSI driver is not installed on the node")
 
     def _is_demanded(self, driver: str) -> bool:
-        """Whether a driver wants its pods on no node that it is not on."""
+        """Return True if the driver prevents scheduling to nodes on which it is not installed."""
         found = self._drivers.get("", driver)
         return found is not None and bool(found.spec.prevent_pod_scheduling_if_missing)
 
     def filter(self, state: _State, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
+        """Return the reason number of each node."""
         numbers = np.arange(cluster.size)[rows]
         answers = np.zeros(len(numbers), np.int16)
         for position, row in enumerate(numbers):
@@ -132,7 +138,7 @@ class NodeVolumeLimits(Plugin):
         return found
 
     def _volume_of(self, claim: PersistentVolumeClaim) -> _Volumes:
-        """A claim that has no volume yet will have one of its class' provisioner."""
+        """Return the volume of a claim; an unbound claim counts for the provisioner of its class."""
         volume = self._volumes.get("", claim.spec.volume_name) if claim.spec.volume_name else None
         if volume is not None:
             csi = volume.spec.csi

@@ -1,7 +1,7 @@
-"""VolumeBinding: only nodes from which the pod's volumes can be reached; volumes that wait for a pod are bound with it.
+"""VolumeBinding: filters nodes from which the pod's volumes are reachable, and binds delayed claims with the pod.
 
-The contract with provisioners: the scheduler writes the chosen node to the claim's annotation
-`volume.kubernetes.io/selected-node`, they make the volume, and the pod is bound when its claims are.
+Contract with provisioners: the scheduler writes the selected node to the claim's annotation
+`volume.kubernetes.io/selected-node`, they provision the volume, and the pod is bound when its claims are.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ _LATER = "WaitForFirstConsumer"
 
 
 class _Claims(NamedTuple):
-    """A pod's claims: those that have a volume, and those that wait for the pod."""
+    """Claims of a pod: bound ones, and delayed ones that wait for the pod."""
 
     bound: Sequence[PersistentVolumeClaim]
     waiting: Sequence[PersistentVolumeClaim]
 
 
 class VolumeBinding(Plugin):
-    """Finds volumes for claims, or provisioners that will make some."""
+    """Finds volumes for claims, or provisioners that can create them."""
 
     name = "VolumeBinding"
     local = False
@@ -85,6 +85,7 @@ class VolumeBinding(Plugin):
             informer.add_handler(_Waker(self._changed))
 
     def interests(self) -> Sequence[Interest]:
+        """Return the events of storage objects and nodes that may help."""
         both = Action.ADD | Action.UPDATE
         return (
             Interest(self._classes.resource.qualified, both, allows_other_places),
@@ -99,9 +100,11 @@ class VolumeBinding(Plugin):
     # Filtering.
 
     def concerns(self, template: Template) -> bool:
+        """Return True for pods with claims."""
         return any(claim_uses(template.pod))
 
     def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _Claims | Skip | Refusal:
+        """Return the claims of the pod; a rejection if one is unusable; SKIP without any."""
         uses = tuple(claim_uses(pod.pod))
         if not uses:
             return SKIP
@@ -123,6 +126,7 @@ class VolumeBinding(Plugin):
         return _Claims(bound, waiting)
 
     def filter(self, state: _Claims, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
+        """Return the reason bits of each node."""
         numbers = np.arange(cluster.size)[rows]
         answers = np.zeros(len(numbers), np.int16)
         for position, row in enumerate(numbers):
@@ -132,6 +136,7 @@ class VolumeBinding(Plugin):
         return answers
 
     def refusal(self, state: Any, number: int) -> Refusal:
+        """Return the status for reason bits."""
         return Refusal(Code.UNRESOLVABLE, tuple(told for bit, told in _REASONS.items() if number & bit), self.name)
 
     def _bound_answer(self, claims: Sequence[PersistentVolumeClaim], node: Node) -> int:
@@ -154,18 +159,20 @@ class VolumeBinding(Plugin):
     # Scoring.
 
     def prescore(self, pod: PodInfo, cluster: ClusterState) -> Sequence[PersistentVolumeClaim] | Skip:
-        """Only claims that wait have a choice; the others' volumes are where they are."""
+        """Return the delayed claims; SKIP without any, as volumes of bound claims leave no choice."""
         claims = [self._claims.get(pod.key.namespace, use.name) for use in claim_uses(pod.pod)]
         waiting = [one for one in claims if one is not None and not is_bound(one) and self._is_delayed(one)]
         return waiting or SKIP
 
     def score(self, state: Sequence[PersistentVolumeClaim], cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+        """Return the score of each node by storage utilization."""
         choices = (self._chooser.choice(state, cluster.nodes[int(row)]) for row in np.arange(cluster.size)[rows])
         return np.array([0 if isinstance(one, int) else liking(one, self._shape) for one in choices], np.int64)
 
     # Binding.
 
     def reserve(self, cycle: Cycle, node: str) -> Refusal | None:
+        """Assume the volumes for the delayed claims."""
         claims = cycle.states.get(self.name)
         row = cycle.cluster.row_of(node)
         if not isinstance(claims, _Claims) or not claims.waiting or row is None:
@@ -178,14 +185,17 @@ class VolumeBinding(Plugin):
         return None
 
     def unreserve(self, cycle: Cycle, node: str) -> None:
+        """Revert the assumed volumes."""
         choice = cycle.states.pop(Choice, None)
         if choice is not None:
             self._chooser.release(choice)
 
     def will_pre_bind(self, cycle: Cycle, node: str) -> bool:
+        """Return True if volumes must be bound."""
         return Choice in cycle.states
 
     async def pre_bind(self, cycle: Cycle, node: str) -> Refusal | None:
+        """Write the bindings and wait until all claims are bound."""
         choice: Choice | None = cycle.states.get(Choice)
         if choice is None:
             return None
@@ -202,6 +212,7 @@ class VolumeBinding(Plugin):
         return None
 
     def post_bind(self, cycle: Cycle, node: str) -> None:
+        """Drop the assumed volumes, which are written by now."""
         self.unreserve(cycle, node)
 
     async def _write(self, choice: Choice, node: str) -> None:
@@ -224,7 +235,7 @@ class VolumeBinding(Plugin):
             await client.patch("persistentvolumeclaims", meta.name, {"metadata": change}, meta.namespace)
 
     def _is_done(self, choice: Choice, node: str, pod: PodInfo) -> bool:
-        """Whether all claims are bound; raises if that will not happen any more."""
+        """Return True if all claims are bound. Raises `SchedulingError` if they will not be any more."""
         if self.handle.pods.get(*pod.key) is None:
             raise SchedulingError("pod does not exist any more")
         present = [(one, self._claims.get(*key_of(one))) for one in choice.claims]
@@ -240,23 +251,26 @@ class VolumeBinding(Plugin):
 
 
 class _Waker:
-    """Wakes those who wait for claims and volumes."""
+    """Informer handler that sets an event on each change."""
 
     def __init__(self, event: asyncio.Event) -> None:
         self._event = event
 
     def on_add(self, _: Any) -> None:
+        """Set the event."""
         self._event.set()
 
     def on_update(self, _: Any, __: Any) -> None:
+        """Set the event."""
         self._event.set()
 
     def on_delete(self, _: Any) -> None:
+        """Set the event."""
         self._event.set()
 
 
 def _unusable(claim: PersistentVolumeClaim | None, name: str, ephemeral: bool, pod: PodInfo) -> str:
-    """Why a pod can't use a claim; empty if it can."""
+    """Return the reason why a pod cannot use a claim; empty if it can."""
     if claim is None:
         wait = "waiting for ephemeral volume controller to create the "
         return f'{wait}persistentvolumeclaim "{name}"' if ephemeral else f'persistentvolumeclaim "{name}" not found'

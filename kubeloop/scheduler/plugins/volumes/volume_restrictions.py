@@ -1,4 +1,4 @@
-"""VolumeRestrictions: no disk in two pods of a node if it can't be shared; no second pod for some claims."""
+"""VolumeRestrictions: rejects nodes where a disk would be used twice, and ReadWriteOncePod claims that are in use."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _DISK, _IN_USE = 1, 2
 
 
 class _State(NamedTuple):
-    """Disks of the pod that can't be shared, and whether a claim of its own is in use elsewhere."""
+    """Exclusive disks of the pod, and whether one of its ReadWriteOncePod claims is in use."""
 
     disks: Sequence[Volume]
     in_use: bool
 
 
 class VolumeRestrictions(Plugin):
-    """Keeps apart what must not be attached twice."""
+    """Prevents conflicting uses of volumes."""
 
     name = "VolumeRestrictions"
     local = False
@@ -46,6 +46,7 @@ class VolumeRestrictions(Plugin):
         self._claims = handle.follow(resource_of_class(PersistentVolumeClaim))
 
     def interests(self) -> Sequence[Interest]:
+        """Return the events that may help."""
         return (
             Interest(ASSIGNED_POD, Action.DELETE, _freed_a_volume),
             Interest(NODE, Action.ADD),
@@ -53,9 +54,11 @@ class VolumeRestrictions(Plugin):
         )
 
     def concerns(self, template: Template) -> bool:
+        """Return True for pods with claims or disks."""
         return bool(template.claims) or any(_is_disk(one) for one in template.pod.spec.volumes)
 
     def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _State | Skip | Refusal:
+        """Return the disks and the use of claims; SKIP if neither can conflict."""
         volumes = pod.pod.spec.volumes
         disks = [one for one in volumes if _is_disk(one)]
         in_use = False
@@ -68,6 +71,7 @@ class VolumeRestrictions(Plugin):
         return _State(disks, in_use) if disks or in_use else SKIP
 
     def filter(self, state: _State, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
+        """Return the reason number of each node."""
         numbers = np.arange(cluster.size)[rows]
         answers = np.full(len(numbers), _IN_USE if state.in_use else 0, np.int16)
         if state.disks:
@@ -79,7 +83,7 @@ class VolumeRestrictions(Plugin):
 
 
 def conflict(volume: Volume, pod: Pod) -> bool:
-    """Whether a volume can't be used beside a pod on the same node."""
+    """Return True if a volume conflicts with those of a pod on the same node."""
     return any(_same_disk(volume, other) for other in pod.spec.volumes if _is_disk(other))
 
 

@@ -1,4 +1,4 @@
-"""VolumeZone: only nodes in the zone and region that the labels of the pod's volumes name."""
+"""VolumeZone: filters nodes in the zone and region of the pod's volumes."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from kubeloop.scheduler.framework.plugin import SKIP, Interest, Plugin, Skip, un
 from kubeloop.scheduler.framework.status import Refusal
 from kubeloop.scheduler.queue.cluster_event import NODE, Action
 
-# Labels, and what each is called today.
+# Topology labels, with their current names.
 _LABELS: Final = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
     "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region": "topology.kubernetes.io/region",
 }
-_BETWEEN: Final = "__"  # values of a volume in several zones
+_BETWEEN: Final = "__"  # separator of the values of a volume in several zones
 
 
 class VolumeZone(Plugin):
-    """Compares labels of volumes and nodes; a node without any such label has no zone to be wrong."""
+    """Compares labels of volumes and nodes; a node without any zone or region label is not rejected."""
 
     name = "VolumeZone"
     local = False
@@ -44,6 +44,7 @@ class VolumeZone(Plugin):
         self._classes = handle.follow(resource_of_class(StorageClass))
 
     def interests(self) -> Sequence[Interest]:
+        """Return the events of storage objects and nodes that may help."""
         both = Action.ADD | Action.UPDATE
         return (
             Interest(self._classes.resource.qualified, Action.ADD, _waits_for_pods),
@@ -53,9 +54,11 @@ class VolumeZone(Plugin):
         )
 
     def concerns(self, template: Template) -> bool:
+        """Return True for pods with claims."""
         return bool(template.claims)
 
     def prefilter(self, pod: PodInfo, cluster: ClusterState) -> list[tuple[str, frozenset[str]]] | Skip | Refusal:
+        """Return the topology labels of the volumes; SKIP without any."""
         wanted: list[tuple[str, frozenset[str]]] = []
         for volume in pod.pod.spec.volumes:
             if volume.persistent_volume_claim is None:
@@ -67,6 +70,7 @@ class VolumeZone(Plugin):
         return wanted or SKIP
 
     def filter(self, state: list[tuple[str, frozenset[str]]], cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
+        """Return 1 for nodes whose labels do not match."""
         wrong = np.zeros(len(cluster.alive[rows]), bool)
         for label, values in state:
             own = cluster.labels.column(label)
@@ -79,7 +83,7 @@ class VolumeZone(Plugin):
         return (wrong & has_zone).astype(np.int16)
 
     def _zones(self, namespace: str, name: str) -> list[tuple[str, frozenset[str]]] | str:
-        """What a claim's volume says; or why that can't be known."""
+        """Return the topology labels of a claim's volume; or the reason why they are unknown."""
         claim = self._claims.get(namespace, name)
         if claim is None:
             return f'persistentvolumeclaim "{name}" not found'
@@ -98,6 +102,7 @@ class VolumeZone(Plugin):
 
 
 def zones_of(volume: PersistentVolume) -> list[tuple[str, frozenset[str]]]:
+    """Return the zone and region labels of a volume with their values."""
     labels = volume.metadata.labels
     return [(label, frozenset(labels[label].split(_BETWEEN))) for label in _LABELS if label in labels]
 

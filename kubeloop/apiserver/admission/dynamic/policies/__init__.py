@@ -1,5 +1,5 @@
-"""Admission policies: expressions that people write about other people's writes, evaluated here.
+"""Admission policies: ValidatingAdmissionPolicy and MutatingAdmissionPolicy, evaluated in process.
 
-policies, bindings ─▶ matching ─▶ params ─┬─ validating: decisions ─▶ Deny, Warn, Audit
-                                          └─ mutating: patches, one after the other
+policies, bindings ─▶ match_rules ─▶ params ─┬─ validating: decisions ─▶ Deny, Warn, Audit
+                                             └─ mutating: patches, one after the other
 """

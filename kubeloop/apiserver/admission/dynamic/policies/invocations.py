@@ -1,4 +1,4 @@
-"""Which policies a write has to pass, under which bindings, with which parameters."""
+"""Selects the policies, bindings and parameters that apply to a write."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Invocation(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """What keeps a policy, or one of its bindings, from being evaluated."""
+    """Error that prevents the evaluation of a policy or of one of its bindings."""
 
     policy: Policy
     binding: Binding | None
@@ -34,7 +34,7 @@ class Failure(NamedTuple):
 def invocations(
     policies: Sequence[Policy], subject: Subject, matcher: Matcher, registry: Registry
 ) -> Iterator[Invocation | Failure]:
-    """In the order of policies, bindings and parameters."""
+    """Yield the evaluations for a write, in the order of policies, bindings and parameters."""
     for policy in policies:
         try:
             resource = matcher.resource_for(policy.criteria, subject.attempt)
@@ -65,7 +65,7 @@ def _bound(
 
 
 def namespace_of_subject(subject: Subject, registry: Registry) -> Any:
-    """The namespace that a write is in, for expressions; None if it is in none. A namespace is not in itself here."""
+    """Return the Namespace object of a write; None for cluster-scoped writes and for Namespaces themselves."""
     if is_namespace(subject.attempt.resource) or not subject.namespace:
         return None
     found = registry.find("namespaces", "", subject.namespace)

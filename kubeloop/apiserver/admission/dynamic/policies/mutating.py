@@ -1,4 +1,4 @@
-"""MutatingAdmissionPolicy: changes that expressions make to a write, policy by policy."""
+"""MutatingAdmissionPolicy: applies the patches of expressions to a write, policy by policy."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from kubeloop.apiserver.registry.storage import Registry
 
 
 class _Problem(NamedTuple):
-    """What went wrong with one policy; the reason is a status'."""
+    """Error of one policy; the reason is that of a Status."""
 
     policy: Policy
     binding: Binding | None
@@ -50,7 +50,7 @@ class _Problem(NamedTuple):
 
 
 class MutatingPolicies:
-    """All mutating policies of one server, as they are configured at a time."""
+    """Dispatcher of a server's mutating policies."""
 
     def __init__(self, matcher: Matcher, registry: Registry, authorizer: Authorizer, judge: Judge) -> None:
         self._matcher = matcher
@@ -59,7 +59,7 @@ class MutatingPolicies:
         self._authorizer = authorizer
 
     async def mutate(self, policies: Sequence[MutatingPolicy], subject: Subject, participants: Participants) -> None:
-        """Raises an error that tells of all policies that failed and may not."""
+        """Apply the policies to a write; raises one error for all policies that failed and are not ignored."""
         found = list(invocations(policies, subject, self._matcher, self._registry))
         if not found:
             return
@@ -111,7 +111,10 @@ class MutatingPolicies:
         )
 
     async def _change(self, found: Invocation, subject: Subject, kind: str, expression: Expression) -> bool:
-        """Whether a mutation changed the object. Raises `NotApplied`, `OutOfBudget` or an ApiError."""
+        """Apply one mutation and return True if it changed the object.
+
+        Raises `NotApplied`, `OutOfBudget` or an ApiError.
+        """
         document = await subject.document(found.resource)
         if document is None:
             return False
@@ -160,7 +163,7 @@ def _name_of(params: Any) -> tuple[str, str]:
 
 
 def _refusal(subject: Subject, problems: Sequence[_Problem]) -> errors.ApiError:
-    """Upstream's: the first message alone, the first reason, and the code of a refusal whatever the reason."""
+    """Return upstream's error: the first message and reason, and code 403 whatever the reason."""
     causes = [errors.Cause(message=str(problem)) for problem in problems]
     forbidden = subject.attempt.forbidden("", causes)
     error = errors.ApiError(str(problems[0]), forbidden.details, code=403)

@@ -1,4 +1,4 @@
-"""The objects that a binding hands to its policy as parameters."""
+"""Parameter objects of policy bindings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kubeloop.apiserver.registry.storage import Registry, Storage
 
 
 class Misconfigured(Exception):
-    """Why a policy or binding can't be used; `binding` tells which of them it is about."""
+    """Error for an unusable policy or binding; `binding` is True if the binding is at fault."""
 
     def __init__(self, message: str, *, binding: bool = True) -> None:
         super().__init__(message)
@@ -19,7 +19,7 @@ class Misconfigured(Exception):
 
 
 def storage_of(registry: Registry, kind: ParamKind) -> Storage:
-    """Where parameters lie."""
+    """Return the storage of a param kind; raises `Misconfigured`."""
     for storage in registry.storages():
         if storage.resource.kind == kind.kind and storage.resource.group_version == kind.api_version:
             return storage
@@ -29,7 +29,7 @@ def storage_of(registry: Registry, kind: ParamKind) -> Storage:
 
 
 def params_for(registry: Registry, kind: ParamKind | None, ref: ParamRef | None, namespace: str) -> list[Any]:
-    """One evaluation for each, as documents; None where a policy is evaluated without. Raises `Misconfigured`."""
+    """Return the parameter documents, one per evaluation; [None] without parameters. Raises `Misconfigured`."""
     if kind is None:
         return [None]
     storage = storage_of(registry, kind)

@@ -1,6 +1,6 @@
-"""What mutating policies' expressions make of an object: merged configurations, and JSON patches. Pure.
+"""Patches of mutating policies: apply configurations and JSON patches, from CEL values. Pure functions.
 
-Expressions that make objects name their types after the fields they are for: `Object.spec{...}` fits `spec` alone.
+Expressions that construct objects name their types after the fields they are for: `Object.spec{...}` fits only `spec`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _TEST_FAILED: Final = "testing value"
 
 
 class NotApplied(Exception):
-    """Why a patch can't be applied; the message is upstream's."""
+    """Error for a patch that cannot be applied; the message is upstream's."""
 
 
 def configured(document: dict[str, Any], config: Any, node: Node) -> dict[str, Any]:
-    """The document with everything that a configuration says, as server-side apply would have it."""
+    """Merge an apply configuration into the document, as server-side apply does."""
     check_names(config)
     shape = shape_of(node)
     full = {**plain(config), "kind": document["kind"], "apiVersion": document["apiVersion"]}
@@ -39,7 +39,7 @@ def configured(document: dict[str, Any], config: Any, node: Node) -> dict[str, A
 
 
 def _atomics(value: Any, shape: Shape, path: str) -> Iterator[str]:
-    """Where a value holds something that could only be replaced as a whole."""
+    """Yield the paths of values that could only be replaced as a whole."""
     if shape.free_form or not isinstance(value, dict | list):
         return
     if shape.kind == LEAF:
@@ -53,7 +53,7 @@ def _atomics(value: Any, shape: Shape, path: str) -> Iterator[str]:
 
 
 def patched(document: dict[str, Any], operations: Any) -> dict[str, Any]:
-    """The document after all operations, or as it was where a test among them fails."""
+    """Return the document after all operations; unchanged if a `test` operation fails."""
     try:
         outcome: dict[str, Any] = apply_json_patch(document, [_operation(one) for one in operations])
     except PatchRejected as error:
@@ -76,7 +76,7 @@ def _operation(made: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """A value of an expression as JSON."""
+    """Return a CEL value as JSON-compatible data."""
     if isinstance(value, Mapping):
         return {_key(key): plain(inner) for key, inner in value.items()}
     if is_list(value):
@@ -93,7 +93,7 @@ def _key(key: Any) -> str:
 
 
 def check_names(value: Any) -> None:
-    """Objects must be made for the fields that their types are named after."""
+    """Raise `NotApplied` if an object is used for another field than its type is named after."""
     if isinstance(value, MadeObject) and (wrong := list(_misnamed(value, value.type_name))):
         raise NotApplied("type mismatch: " + "\n".join(wrong))
 

@@ -1,4 +1,4 @@
-"""Policies with those who bind them, compiled when they are first needed."""
+"""Policies with their bindings, compiled on first use."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ MatchResources = admission_v1.MatchResources
 
 
 def criteria_of(match: MatchResources) -> Criteria:
+    """Return the match criteria of MatchResources."""
     return Criteria(
         match.resource_rules,
         selector_of(match.namespace_selector),
@@ -27,21 +28,21 @@ def criteria_of(match: MatchResources) -> Criteria:
 
 @dataclass(frozen=True, eq=False)
 class Binding:
-    """Where a policy applies, with which parameters, and what comes of it."""
+    """Policy binding: match resources, parameters and validation actions."""
 
     name: str
     spec: Any
 
     @cached_property
     def criteria(self) -> Criteria | None:
-        """None where it is bound for everything that the policy is about."""
+        """Match criteria of the binding; None if it applies to everything that the policy matches."""
         match = self.spec.match_resources
         return None if match is None else criteria_of(match)
 
 
 @dataclass(frozen=True, eq=False)
 class Policy:
-    """What both kinds of policies have."""
+    """Common part of validating and mutating policies."""
 
     name: str
     spec: Any
@@ -49,15 +50,17 @@ class Policy:
 
     @property
     def is_lenient(self) -> bool:
-        """Whether what fails is as good as what agrees."""
+        """True if the failure policy is Ignore."""
         return bool(self.spec.failure_policy == "Ignore")
 
     @cached_property
     def criteria(self) -> Criteria:
+        """Match criteria of the policy."""
         return criteria_of(self.spec.match_constraints or MatchResources())
 
     @cached_property
     def expressions(self) -> PolicyExpressions:
+        """Compiler of the policy's expressions, with its variables declared."""
         found = PolicyExpressions(has_params=self.spec.param_kind is not None, has_variables=True)
         for variable in self.spec.variables:
             found.declare(variable.name, variable.expression)
@@ -65,13 +68,16 @@ class Policy:
 
     @cached_property
     def conditions(self) -> tuple[Expression, ...]:
+        """Compiled match conditions."""
         return tuple(self.expressions.truth(one.expression) for one in self.spec.match_conditions)
 
 
 class ValidatingPolicy(Policy):
+    """ValidatingAdmissionPolicy with its bindings."""
+
     @cached_property
     def validations(self) -> tuple[tuple[admission_v1.Validation, Expression, Expression | None], ...]:
-        """Each with what must hold, and how a message is made where it doesn't."""
+        """Validations, each with its compiled expression and message expression."""
         make = self.expressions
         return tuple(
             (one, make.truth(one.expression), make.message(one.message_expression) if one.message_expression else None)
@@ -80,15 +86,18 @@ class ValidatingPolicy(Policy):
 
     @cached_property
     def annotations(self) -> tuple[tuple[str, Expression], ...]:
+        """Audit annotations: keys and compiled value expressions."""
         return tuple(
             (one.key, self.expressions.annotation(one.value_expression.strip())) for one in self.spec.audit_annotations
         )
 
 
 class MutatingPolicy(Policy):
+    """MutatingAdmissionPolicy with its bindings."""
+
     @cached_property
     def mutations(self) -> tuple[tuple[str, Expression], ...]:
-        """Each with the type of its patch."""
+        """Mutations: patch types and compiled expressions."""
         return tuple(
             (one.patch_type, self.expressions.patch(_patch_text(one).strip(), one.patch_type))
             for one in self.spec.mutations
@@ -101,7 +110,7 @@ def _patch_text(mutation: admission_v1.Mutation) -> str:
 
 
 def bound(make: Callable[[str, Any, Sequence[Binding]], Any], policies: Iterable[Any], bindings: Iterable[Any]) -> Any:
-    """Those policies that are bound, in the order of their names, as their bindings are."""
+    """Return the policies that have bindings, sorted by name, each with its bindings sorted by name."""
     by_policy: dict[str, list[Binding]] = {}
     for one in sorted(bindings, key=lambda binding: str(binding.metadata.name)):
         by_policy.setdefault(one.spec.policy_name, []).append(Binding(one.metadata.name, one.spec))

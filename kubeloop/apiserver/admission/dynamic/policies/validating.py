@@ -1,4 +1,4 @@
-"""ValidatingAdmissionPolicy: what must hold of a write, and what comes of it where it doesn't."""
+"""ValidatingAdmissionPolicy: evaluates validations and enforces their actions."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _CODES: Final = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge":
 
 
 class Denial(NamedTuple):
-    """One thing that does not hold; `place` is that of its validation."""
+    """Failed validation; `place` is its index."""
 
     message: str
     reason: str = "Invalid"
@@ -55,17 +55,17 @@ class Denial(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """Of one invocation. Failed annotations are denials that no binding can make less of."""
+    """Result of one invocation. Failed annotations are denials regardless of the binding's actions."""
 
     denials: Sequence[Denial] = ()
     annotations: Sequence[tuple[str, str]] = ()
     failed_annotations: Sequence[str] = ()
-    forgiven: Sequence[str] = ()  # the types of errors that don't count
+    forgiven: Sequence[str] = ()  # error types that the failure policy ignores
     seconds: float = 0.0  # for each of its validations
 
 
 class ValidatingPolicies:
-    """All validating policies of one server, as they are configured at a time."""
+    """Dispatcher of a server's validating policies."""
 
     def __init__(self, matcher: Matcher, registry: Registry, authorizer: Authorizer, judge: Judge) -> None:
         self._matcher = matcher
@@ -74,7 +74,7 @@ class ValidatingPolicies:
         self._authorizer = authorizer
 
     async def validate(self, policies: Sequence[ValidatingPolicy], subject: Subject) -> None:
-        """Raises the first denial."""
+        """Evaluate the policies for a write; raises the first denial."""
         record = _Record(subject, self._judge.metrics.policies)
         for found in invocations(policies, subject, self._matcher, self._registry):
             if isinstance(found, Failure):
@@ -114,7 +114,7 @@ def _judged(policy: ValidatingPolicy, inputs: dict[str, Any]) -> Verdict:
 
 
 def _denials(policy: ValidatingPolicy, inputs: dict[str, Any]) -> tuple[list[Denial], list[str]]:
-    """What does not hold, and the types of errors that were forgiven. Raises `OutOfBudget`."""
+    """Return the failed validations, and the types of ignored errors. Raises `OutOfBudget`."""
     denials: list[Denial] = []
     forgiven: list[str] = []
     budget = Budget(POLICY_BUDGET)
@@ -137,7 +137,7 @@ def _denials(policy: ValidatingPolicy, inputs: dict[str, Any]) -> tuple[list[Den
 
 
 def _messages(policy: ValidatingPolicy, inputs: dict[str, Any], budget: Budget) -> tuple[list[str], str]:
-    """What each validation has to say, empty where it is nothing that one could show; and why that is all."""
+    """Return the message of each validation, empty if not printable, and the error that ended the evaluation."""
     evaluation = Evaluation(inputs, budget, policy.expressions.variables)
     try:
         outcomes = [evaluation.outcome(message) if message else Outcome(None) for _, _, message in policy.validations]
@@ -165,7 +165,7 @@ def _annotations(policy: ValidatingPolicy, inputs: dict[str, Any]) -> tuple[list
 
 
 class _Record:
-    """What comes of one write."""
+    """Collected results of one write: denials, warnings and audit annotations."""
 
     def __init__(self, subject: Subject, metrics: PolicyMetrics) -> None:
         self._subject = subject
@@ -213,7 +213,7 @@ class _Record:
             )
 
     def tell(self) -> None:
-        """Write it down, and raise the denial if there is one."""
+        """Set the audit annotations, and raise the denial if there is one."""
         annotations = self._subject.attempt.annotations
         for key, values in self._annotations.items():
             annotations.setdefault(key, ", ".join(values))

@@ -1,6 +1,6 @@
-"""Webhooks: others who are asked about a write, over HTTPS, before it is stored.
+"""Admission webhooks: HTTPS calls to external servers before a write is stored.
 
-configurations ─▶ hooks, in order ─▶ matching (rules, selectors, conditions) ─┬─ mutating: one after the other, patches
-                                                                              └─ validating: all at once
-each call: review (what is told, what may be answered) ─▶ calling (how it can fail, and what a client hears of that)
+configurations ─▶ hooks, in order ─▶ match_rules (rules, selectors, conditions) ─┬─ mutating: sequential, patches
+                                                                                 └─ validating: concurrent
+each call: review (AdmissionReview request and response) ─▶ calling (failures and their error messages)
 """

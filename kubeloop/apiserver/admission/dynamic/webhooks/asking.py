@@ -1,4 +1,4 @@
-"""Asks the webhooks that a write concerns: those that may change it one by one, those that may refuse it at once."""
+"""Dispatches a write to the matching webhooks: mutating ones in sequence, validating ones concurrently."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _VALIDATING: Final = "validating"
 
 
 class Webhooks:
-    """All webhooks of one server, as they are configured at a time."""
+    """Dispatcher of a server's webhooks."""
 
     def __init__(self, caller: Caller, matcher: Matcher, authorizer: Authorizer, judge: Judge) -> None:
         self._caller = caller
@@ -44,7 +44,7 @@ class Webhooks:
     async def mutate(
         self, hooks: Sequence[Hook], subject: Subject, participants: Participants, reinvocation: Reinvocation
     ) -> None:
-        """Each sees what those before it made of the object."""
+        """Call the matching webhooks in order; each sees the changes of those before it."""
         own = subject.attempt.resource
         participants.begin(await subject.document(own))
         try:
@@ -58,12 +58,12 @@ class Webhooks:
             participants.end(await subject.document(own))
 
     async def validate(self, hooks: Sequence[Hook], subject: Subject) -> None:
-        """The first refusal, in the hooks' order, is the one that is told."""
+        """Call the matching webhooks concurrently; raises the first rejection in the order of the hooks."""
         concerned: list[tuple[Hook, Resource]] = []
         for hook in hooks:
             resource = await self._resource_for(hook, subject, _VALIDATING)
             if resource is not None:
-                await subject.document(resource)  # made once for all
+                await subject.document(resource)  # cache the document before the concurrent calls
                 concerned.append((hook, resource))
         if not concerned:
             return
@@ -74,7 +74,7 @@ class Webhooks:
                 raise outcome
 
     async def _resource_for(self, hook: Hook, subject: Subject, kind: str) -> Resource | None:
-        """In which version a hook is told of a write; None if it isn't."""
+        """Return the version in which a hook gets the write; None if it does not match."""
         resource = self._matcher.resource_for(hook.criteria, subject.attempt)
         if resource is None or not hook.conditions:
             return resource
@@ -107,7 +107,7 @@ class Webhooks:
             subject.attempt.annotations[key] = hook.name
 
     async def _measured(self, hook: Hook, subject: Subject, resource: Resource, kind: str) -> Reply | None:
-        """The reply; None for a failed call that is forgiven. Raises what the client is told."""
+        """Call a hook and record metrics; None for a failed call that is ignored. Raises the client's error."""
         started, operation = self._clock.monotonic(), subject.attempt.operation
         code, why, rejected = 200, "", True
         try:
@@ -176,7 +176,7 @@ class Webhooks:
         return []
 
     def _forgiven(self, hook: Hook, why: str) -> bool:
-        """A patch that makes no sense is a failed call too."""
+        """Handle an invalid patch as a failed call: raise, or log and return False if failures are ignored."""
         failed = CallFailed(hook.name, why, 503)
         if not hook.is_lenient:
             raise errors.internal_error(str(failed))

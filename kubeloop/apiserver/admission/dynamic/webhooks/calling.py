@@ -1,4 +1,4 @@
-"""Asks one webhook about one write, and tells apart the ways in which that can go wrong."""
+"""Calls one webhook about one write, and distinguishes the kinds of failure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _HEADERS: Final = (
 
 
 class CallFailed(Exception):
-    """No usable answer: the hook's failure policy decides what becomes of the write. The code is for metrics."""
+    """Error for a call without usable response: the failure policy decides. The code is for metrics."""
 
     def __init__(self, name: str, reason: str, code: int) -> None:
         super().__init__(f"failed calling webhook {quote(name)}: {reason}")
@@ -42,7 +42,7 @@ class CallFailed(Exception):
 
 
 class Refused(Exception):
-    """The hook said no; the error is what the client is told."""
+    """Rejection by the webhook, with the error for the client."""
 
     def __init__(self, error: errors.ApiError) -> None:
         super().__init__(error.message)
@@ -50,14 +50,17 @@ class Refused(Exception):
 
 
 class Caller:
-    """How this server asks webhooks."""
+    """Client of admission webhooks."""
 
     def __init__(self, callees: Callees, clock: Clock) -> None:
         self._callees = callees
         self._clock = clock
 
     async def ask(self, hook: Hook, subject: Subject, resource: Resource, *, mutating: bool) -> Reply:
-        """The reply of one that allows the write. Raises `CallFailed`, `Refused`, or an ApiError."""
+        """Call a webhook and return its response if it allows the write.
+
+        Raises `CallFailed`, `Refused`, or an ApiError.
+        """
         spec = hook.spec
         if subject.attempt.dry_run and spec.side_effects not in ("None", "NoneOnDryRun"):
             raise errors.bad_request(f"admission webhook {quote(hook.name)} does not support dry run")
@@ -117,7 +120,7 @@ def _is_text(answer: Answer) -> bool:
 
 
 def refusal(name: str, status: Mapping[str, Any] | None) -> errors.ApiError:
-    """What a client is told of a webhook's no: the hook's own words, behind who it was."""
+    """Return the client's error for a rejection: the webhook's name and its message."""
     given = status or {}
     message, reason = str(given.get("message") or ""), str(given.get("reason") or "")
     denied = f"admission webhook {quote(name)} denied the request"

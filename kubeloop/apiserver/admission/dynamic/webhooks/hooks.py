@@ -1,4 +1,4 @@
-"""Webhooks as they are configured, ready to be matched."""
+"""Configured webhooks, prepared for matching."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SCOPE = Scope()
 
 @dataclass(frozen=True, eq=False)
 class Hook:
-    """One webhook of a configuration; `index` is its place among all that are asked."""
+    """Webhook of a configuration; `index` is its position in the calling order."""
 
     configuration: str
     index: int
@@ -25,19 +25,22 @@ class Hook:
 
     @property
     def name(self) -> str:
+        """Name of the webhook."""
         return self.spec.name
 
     @property
     def is_lenient(self) -> bool:
-        """Whether a call that fails is as good as one that agrees."""
+        """True if the failure policy is Ignore."""
         return self.spec.failure_policy == "Ignore"
 
     @property
     def may_come_again(self) -> bool:
+        """True if the reinvocation policy is IfNeeded."""
         return isinstance(self.spec, admission_v1.MutatingWebhook) and self.spec.reinvocation_policy == "IfNeeded"
 
     @cached_property
     def criteria(self) -> Criteria:
+        """Match criteria of the webhook."""
         spec = self.spec
         return Criteria(
             spec.rules,
@@ -48,11 +51,12 @@ class Hook:
 
     @cached_property
     def conditions(self) -> tuple[Expression, ...]:
+        """Compiled match conditions."""
         return tuple(expression_of(one.expression.strip(), _SCOPE, TRUTH) for one in self.spec.match_conditions)
 
 
 def hooks_of(configurations: Iterable[Configuration]) -> Sequence[Hook]:
-    """In the order in which they are asked: by the configurations' names, then as they stand there."""
+    """Return the webhooks in calling order: by the configurations' names, then as listed there."""
     return tuple(Hook(name, index, spec) for index, (name, spec) in enumerate(_ordered(configurations)))
 
 

@@ -1,4 +1,4 @@
-"""AdmissionReview: the question that a webhook is asked, and which answers count."""
+"""AdmissionReview: builds the request and verifies the response."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _VERSIONS: Final = ("v1", "v1beta1")
 
 
 class BadAnswer(Exception):
-    """An answer that is none; the message is upstream's."""
+    """Error for an invalid response; the message is upstream's."""
 
 
 class Reply(NamedTuple):
-    """What a webhook said."""
+    """Verified response of a webhook."""
 
     allowed: bool
     status: dict[str, Any] | None = None
@@ -55,12 +55,12 @@ _REVIEW: Final = msgspec.json.Decoder(_Review)
 
 
 def chosen_version(accepted: Sequence[str]) -> str:
-    """The first version that both sides know; empty if there is none."""
+    """Return the first accepted AdmissionReview version that is supported; empty if there is none."""
     return next((version for version in accepted if version in _VERSIONS), "")
 
 
 async def question(subject: Subject, resource: Resource, uid: str, version: str) -> bytes:
-    """The request's body."""
+    """Return the encoded AdmissionReview request."""
     told: Document = {"uid": uid, **request_document(subject, resource)}
     told["object"] = await subject.document(resource)
     told["oldObject"] = await subject.old_document(resource)
@@ -69,7 +69,7 @@ async def question(subject: Subject, resource: Resource, uid: str, version: str)
 
 
 def parsed(body: bytes) -> _Review:
-    """An answer's body; raises `BadAnswer`."""
+    """Parse a response body; raises `BadAnswer`."""
     try:
         return _REVIEW.decode(body)
     except msgspec.ValidationError as error:
@@ -84,7 +84,7 @@ def parsed(body: bytes) -> _Review:
 
 
 def verified(review: _Review, uid: str, version: str, *, mutating: bool) -> Reply:
-    """Raises `BadAnswer` for what contradicts the question. The older version was never looked at so closely."""
+    """Verify a response; raises `BadAnswer`. As upstream, v1beta1 responses are checked less strictly."""
     response = review.response
     if response is None:
         raise BadAnswer("webhook response was absent")

@@ -1,4 +1,4 @@
-"""Which of its own labels a node may not set: those by which others keep work away from it."""
+"""Node labels that a kubelet may not set on its own node, because they keep workloads away from it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _KUBERNETES_DOMAINS = ("kubernetes.io", "k8s.io")
 
 
 def forbidden_labels(new: Mapping[str, str], old: Mapping[str, str]) -> list[str]:
-    """Labels that differ and that a node may neither add nor change nor remove, sorted."""
+    """Return the changed labels that a node may neither add nor change nor remove, sorted."""
     changed = {key for key in new.keys() | old.keys() if new.get(key) != old.get(key)}
     return sorted(key for key in changed if _is_forbidden(key))
 

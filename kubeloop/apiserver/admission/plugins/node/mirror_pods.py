@@ -1,4 +1,4 @@
-"""The only pods that a node may create: pictures of its static pods, which refer to nothing in the API."""
+"""Mirror pods: the only pods that a kubelet may create; they must not refer to API objects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kubeloop.api.pods.references import MIRROR_ANNOTATION
 from kubeloop.apiserver.admission import Attempt, Lookup
 from kubeloop.apiserver.admission.plugins.pod_secrets import names_a_secret
 
-# Volume sources that name an object of the API, and what they name.
+# Volume sources that name an API object, and its resource.
 _REFERRING = (
     ("config_map", "configmaps (via configmap volumes)"),
     ("secret", "secrets (via secret volumes)"),
@@ -30,7 +30,7 @@ _REFERRING_PROJECTIONS = (
 
 
 def check_mirror_pod(attempt: Attempt, node: str, lookup: Lookup) -> None:
-    """Refuse a pod that a node may not create."""
+    """Reject a pod that a node may not create."""
     pod: Any = attempt.obj
     who = f"node {quote(node)}"
     if MIRROR_ANNOTATION not in pod.metadata.annotations:
@@ -66,7 +66,7 @@ def _problem_of_owner(pod: Any, node: str, who: str, lookup: Lookup) -> str:
 
 
 def _referred(pod: Any) -> str:
-    """The first kind of objects of the API that a pod refers to."""
+    """Return the first kind of API object that a pod refers to; empty if none."""
     spec = pod.spec
     if spec.service_account_name:
         return "serviceaccounts"

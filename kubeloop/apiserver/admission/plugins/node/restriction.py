@@ -1,4 +1,4 @@
-"""NodeRestriction: a kubelet writes only about its own node, and only for pods that run there."""
+"""NodeRestriction: a kubelet may write only its own node's objects, and for pods that run there."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ _KUBELET_SIGNERS = ("kubernetes.io/kubelet-serving", "kubernetes.io/kube-apiserv
 
 
 class NodeRestriction(Plugin):
+    """Restricts writes of kubelets, by a rule per resource."""
+
     name = "NodeRestriction"
 
     def __init__(self, lookup: Lookup, authorizer: Authorizer) -> None:
@@ -42,9 +44,11 @@ class NodeRestriction(Plugin):
         }
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        """Return True for all writes of resources that have a rule."""
         return operation != "CONNECT" and resource.qualified in self._rules
 
     def admit(self, attempt: Attempt) -> None:
+        """Apply the resource's rule if the user is a node."""
         node = node_of(attempt.user)
         if node is None:
             return
@@ -97,7 +101,7 @@ class NodeRestriction(Plugin):
             raise errors.not_found("", "pods", name)
         return pod
 
-    # -- the node itself --------------------------------------------------------------------------------------------
+    # -- the node's own objects --------------------------------------------------------------------------------------
 
     def _node(self, attempt: Attempt, node: str) -> None:
         if attempt.name != node:
@@ -136,13 +140,13 @@ class NodeRestriction(Plugin):
 
     def _resource_slice(self, attempt: Attempt, node: str) -> None:
         if attempt.operation == "UPDATE":
-            return  # the authorizer has seen the stored one, and its node never changes
+            return  # the authorizer has checked the stored one, and its node is immutable
         told = "create" if attempt.operation == "CREATE" else "delete"
         found = attempt.obj if attempt.operation == "CREATE" else attempt.old
         if found is None or found.spec.node_name != node:
             raise attempt.forbidden(f"can only {told} ResourceSlice with the same NodeName as the requesting node")
 
-    # -- what pods need ---------------------------------------------------------------------------------------------
+    # -- objects of pods ---------------------------------------------------------------------------------------------
 
     def _claim(self, attempt: Attempt, node: str) -> None:
         if attempt.subresource != "status":
@@ -158,7 +162,7 @@ class NodeRestriction(Plugin):
     def _token(self, attempt: Attempt, node: str) -> None:
         if attempt.operation != "CREATE" or attempt.subresource != "token":
             return
-        spec = attempt.obj.spec  # type: ignore[union-attr]  # what is posted has an object
+        spec = attempt.obj.spec  # type: ignore[union-attr]  # a POST has an object
         bound = spec.bound_object_ref
         if bound is None or bound.api_version != "v1" or bound.kind != "Pod" or not bound.name:
             raise attempt.forbidden("node requested token not bound to a pod")
@@ -198,7 +202,7 @@ class NodeRestriction(Plugin):
             raise attempt.forbidden(f"unexpected operation {attempt.operation}")
         if attempt.subresource:
             raise attempt.forbidden(f"unexpected subresource {attempt.subresource}")
-        spec = attempt.obj.spec  # type: ignore[union-attr]  # what is posted has an object
+        spec = attempt.obj.spec  # type: ignore[union-attr]  # a POST has an object
         if spec.node_name != node:
             told = f"PodCertificateRequest.Spec.NodeName={quote(spec.node_name)}, which is not the requesting node "
             raise attempt.forbidden(told + quote(node))

@@ -1,4 +1,4 @@
-"""Whether a pod mounts what its node asks for in its name: a token for an audience, a certificate of a signer."""
+"""Checks that a pod mounts what its node requests for it: a token audience, or a certificate of a signer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _STORAGE = "storage.k8s.io"
 
 
 def audience_is_mounted(pod: Any, audience: str, lookup: Lookup) -> bool:
-    """By a projected volume, or by a CSI driver that wants tokens."""
+    """Return True if a projected volume, or a CSI driver that requests tokens, has the audience."""
     for volume in pod.spec.volumes:
         if volume.projected is not None:
             for source in volume.projected.sources or ():
@@ -28,6 +28,7 @@ def audience_is_mounted(pod: Any, audience: str, lookup: Lookup) -> bool:
 
 
 def signer_is_mounted(pod: Any, signer: str) -> bool:
+    """Return True if a projected volume of the pod requests a certificate of the signer."""
     return any(
         source.pod_certificate is not None and source.pod_certificate.signer_name == signer
         for volume in pod.spec.volumes

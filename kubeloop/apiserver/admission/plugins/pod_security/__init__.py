@@ -1,9 +1,9 @@
-"""PodSecurity: a namespace's labels say how careful its pods must be.
+"""PodSecurity: enforces the Pod Security Standards that a namespace's labels select.
 
-namespace labels ─▶ labels.policy_of ─▶ enforce, warn ─▶ evaluation.evaluate(pod) ─▶ refusal, or warnings
+namespace labels ─▶ labels.policy_of ─▶ enforce, warn ─▶ evaluation.evaluate(pod) ─▶ rejection, or warnings
 
-Pods are held to the level that is enforced; what makes pods (deployments, jobs, …) is only warned about; a namespace
-whose level is raised is told which of its pods wouldn't be let in any more.
+Pods must meet the enforced level; workloads (Deployments, Jobs, …) only get warnings; a namespace whose level is
+raised gets warnings about existing pods that violate it.
 """
 
 from __future__ import annotations
@@ -31,14 +31,16 @@ _TEMPLATED = frozenset(
         "cronjobs.batch",
     }
 )
-# Of a pod's subresources, those that can change what it runs.
+# Subresources of a pod that can change its containers.
 _POD_WRITES = ("", "ephemeralcontainers", "resize")
 _ENFORCE, _WARN = PREFIX + "enforce", PREFIX + "warn"
-# When a namespace's level is raised, no more pods are looked at than that.
+# Maximum number of pods that are evaluated when a namespace's level is raised.
 _MAX_PODS = 3000
 
 
 class PodSecurity(Plugin):
+    """Enforces the Pod Security Standards on pods, workloads and namespaces."""
+
     name = "PodSecurity"
     operations = frozenset({"CREATE", "UPDATE"})
 
@@ -46,6 +48,7 @@ class PodSecurity(Plugin):
         self._lookup = lookup
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        """Return True for pods, their spec-changing subresources, pod templates and namespaces."""
         if operation not in self.operations:
             return False
         if resource.qualified == "pods":
@@ -53,6 +56,7 @@ class PodSecurity(Plugin):
         return not subresource and (resource.qualified == "namespaces" or resource.qualified in _TEMPLATED)
 
     def check(self, attempt: Attempt) -> None:
+        """Evaluate the namespace's policy: reject a violating pod, or warn."""
         if attempt.resource.qualified == "namespaces":
             self._check_namespace(attempt)
             return
@@ -110,7 +114,7 @@ def _warn(attempt: Attempt, warn: LevelVersion) -> None:
 
 
 def _template_of(obj: Any) -> tuple[ObjectMeta, PodSpec] | None:
-    """The pod in an object: itself, its template, or a cron job's template of a template."""
+    """Return the pod metadata and spec in an object: its own, or its (nested) template's; None if there is none."""
     if isinstance(obj, Pod):
         return obj.metadata, obj.spec
     holder = obj if hasattr(obj, "template") else obj.spec
@@ -119,7 +123,7 @@ def _template_of(obj: Any) -> tuple[ObjectMeta, PodSpec] | None:
 
 
 def _runs_something_else(pod: Pod, old: Pod) -> bool:
-    """Only images and new ephemeral containers can make a pod that was let in less secure."""
+    """Return True if images changed or ephemeral containers were added; other updates can't violate a level."""
     for new, before in (
         (pod.spec.containers or (), old.spec.containers or ()),
         (pod.spec.init_containers, old.spec.init_containers),
@@ -131,7 +135,7 @@ def _runs_something_else(pod: Pod, old: Pod) -> bool:
 
 
 def _one_of_each_owner_first(pods: Any) -> list[Any]:
-    """Replicas are alike, so the first of each owner tells most."""
+    """Return the pods with the first of each owner in front, because replicas are alike."""
     first: list[Any] = []
     others: list[Any] = []
     seen: set[str] = set()

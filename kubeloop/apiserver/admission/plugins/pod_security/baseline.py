@@ -1,4 +1,4 @@
-"""The checks of the baseline level: no known way to gain more rights than a plain container has."""
+"""Checks of the baseline level, which prevents known privilege escalations."""
 
 from __future__ import annotations
 
@@ -43,6 +43,7 @@ _DEFAULT_CAPABILITIES = frozenset(
 
 
 def app_armor(meta: ObjectMeta, spec: PodSpec) -> Finding | None:
+    """Check AppArmor profiles in fields and annotations."""
     of_pod = _profile_type(spec.security_context, "app_armor_profile")
     of_containers = {
         name: kind
@@ -71,6 +72,7 @@ def app_armor(meta: ObjectMeta, spec: PodSpec) -> Finding | None:
 
 
 def capabilities(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
+    """Check that containers add only default capabilities."""
     found: dict[str, list[str]] = {}
     for name, context in contexts(spec):
         added = context.capabilities.add if context.capabilities is not None else ()
@@ -87,17 +89,20 @@ def capabilities(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
 
 
 def host_namespaces(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
+    """Check that no host namespace is shared."""
     shared = {"hostNetwork": spec.host_network, "hostPID": spec.host_pid, "hostIPC": spec.host_ipc}
     found = [f"{name}=true" for name, is_shared in shared.items() if is_shared]
     return Finding("host namespaces", ", ".join(found)) if found else None
 
 
 def host_path_volumes(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
+    """Check that there are no hostPath volumes."""
     found = [volume.name for volume in spec.volumes if volume.host_path is not None]
     return Finding("hostPath volumes", named("volume", found)) if found else None
 
 
 def host_ports(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
+    """Check that no container uses host ports."""
     found = {
         container.name: ports
         for container in containers(spec)
@@ -110,6 +115,7 @@ def host_ports(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
 
 
 def probe_hosts(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
+    """Check that probes and lifecycle handlers set no host."""
     found: dict[str, list[str]] = {}
     for container in containers(spec):
         hosts = list(_hosts_of(container))
@@ -124,12 +130,14 @@ def probe_hosts(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
 
 
 def privileged(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
+    """Check that no container is privileged."""
     found = [name for name, context in contexts(spec) if context.privileged]
     detail = f"{named('container', found)} must not set securityContext.privileged=true"
     return Finding("privileged", detail) if found else None
 
 
 def proc_mount(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
+    """Check that procMount is Default."""
     found = {
         name: context.proc_mount for name, context in contexts(spec) if context.proc_mount not in (None, "Default")
     }
@@ -140,11 +148,13 @@ def proc_mount(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
 
 
 def proc_mount_on_host_users(meta: ObjectMeta, spec: PodSpec) -> Finding | None:
-    """A user namespace of its own makes an unmasked /proc harmless."""
+    """Check procMount unless the pod has its own user namespace, which makes an unmasked /proc safe."""
     return None if spec.host_users is False else proc_mount(meta, spec)
 
 
 def se_linux(*allowed_types: str) -> Check:
+    """Return the check of SELinux options for these allowed types."""
+
     def is_bad(options: SELinuxOptions | None) -> bool:
         if options is None:
             return False
@@ -167,6 +177,7 @@ def se_linux(*allowed_types: str) -> Check:
 
 
 def seccomp_annotations(meta: ObjectMeta, spec: PodSpec) -> Finding | None:
+    """Check seccomp annotations (before v1.19)."""
     keys = [_SECCOMP_POD, *(_SECCOMP_CONTAINER_PREFIX + container.name for container in containers(spec))]
     found = sorted(
         f"{key}={quote(meta.annotations[key])}"
@@ -178,6 +189,7 @@ def seccomp_annotations(meta: ObjectMeta, spec: PodSpec) -> Finding | None:
 
 
 def seccomp(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
+    """Check seccomp profiles in fields."""
     of_pod = _profile_type(spec.security_context, "seccomp_profile")
     bad = {
         name: kind
@@ -195,6 +207,8 @@ def seccomp(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
 
 
 def sysctls(*allowed: str) -> Check:
+    """Return the check that only these sysctls are set."""
+
     def check(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
         wanted = spec.security_context.sysctls if spec.security_context is not None else ()
         found = [sysctl.name for sysctl in wanted if sysctl.name not in allowed]
@@ -204,6 +218,7 @@ def sysctls(*allowed: str) -> Check:
 
 
 def windows_host_process(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
+    """Check that Windows hostProcess is not set."""
     found = [name for name, context in contexts(spec) if _is_host_process(context)]
     pod_too = _is_host_process(spec.security_context)
     detail = f"{setters(pod_too, found)} must not set securityContext.windowsOptions.hostProcess=true"

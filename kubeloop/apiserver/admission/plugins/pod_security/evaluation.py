@@ -1,4 +1,4 @@
-"""Which checks a level makes in which version of the policy, and what they say together."""
+"""Selects the checks of a level and policy version, and evaluates them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NEWEST = 37
 
 
 class _Rule(NamedTuple):
-    """A check as it changed over time: from which minor version on, what is checked; and what it makes superfluous."""
+    """Check with its revisions by minor version, and the check that it replaces at a stricter level."""
 
     revisions: tuple[tuple[int, Check], ...]
     instead_of: str = ""
@@ -42,7 +42,7 @@ _SYSCTLS_32 = (*_SYSCTLS_29, "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem")
 _SYSCTLS_37 = (*_SYSCTLS_32, "net.ipv4.tcp_slow_start_after_idle", "net.ipv4.tcp_notsent_lowat")
 _SE_LINUX_TYPES = ("container_t", "container_init_t", "container_kvm_t")
 
-# In the order in which violations are told.
+# In the order in which violations are reported.
 _BASELINE = {
     "appArmorProfile": _Rule(((0, baseline.app_armor),)),
     "capabilities_baseline": _Rule(((0, baseline.capabilities),)),
@@ -86,7 +86,7 @@ _RESTRICTED = {
 
 
 def evaluate(policy: LevelVersion, meta: ObjectMeta, spec: PodSpec) -> list[Finding]:
-    """Everything in a pod that a level forbids."""
+    """Return all violations of a level by a pod."""
     if policy.level == "privileged":
         return []
     minor = _NEWEST if policy.version == LATEST else min(policy.version, _NEWEST)
@@ -95,10 +95,12 @@ def evaluate(policy: LevelVersion, meta: ObjectMeta, spec: PodSpec) -> list[Find
 
 
 def reasons(found: Sequence[Finding]) -> str:
+    """Return the violations' reasons as text."""
     return ", ".join(finding.reason for finding in found)
 
 
 def details(found: Sequence[Finding]) -> str:
+    """Return the violations' reasons with details as text."""
     return ", ".join(f"{finding.reason} ({finding.detail})" for finding in found)
 
 

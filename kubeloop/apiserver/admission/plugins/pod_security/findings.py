@@ -1,4 +1,4 @@
-"""What a check finds in a pod, and the words in which it says so."""
+"""Violations found by pod security checks, and the wording of their messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kubeloop.api.generated.meta_v1 import ObjectMeta
 
 
 class Finding(NamedTuple):
-    """Why a level forbids a pod; the detail is shown when it is about one pod."""
+    """Violation: reason, and the detail shown for a single pod."""
 
     reason: str
     detail: str
@@ -20,33 +20,36 @@ Check = Callable[[ObjectMeta, PodSpec], Finding | None]
 
 
 def containers(spec: PodSpec) -> Iterator[Any]:
+    """Yield all containers: init, regular and ephemeral."""
     yield from spec.init_containers
     yield from spec.containers or ()
     yield from spec.ephemeral_containers
 
 
 def contexts(spec: PodSpec) -> Iterator[tuple[str, Any]]:
-    """Each container that says something about its security, by name."""
+    """Yield (name, securityContext) of each container that has one."""
     for container in containers(spec):
         if container.security_context is not None:
             yield container.name, container.security_context
 
 
 def quoted(items: Iterable[str]) -> str:
+    """Return the items quoted and joined by commas."""
     return ", ".join(f'"{item}"' for item in items)
 
 
 def counted(noun: str, items: Sequence[str]) -> str:
-    """The noun, in the plural where there are several."""
+    """Return the noun, in the plural unless there is exactly one item."""
     return noun if len(items) == 1 else noun + "s"
 
 
 def named(noun: str, names: Sequence[str]) -> str:
+    """Return the noun with the quoted names."""
     return f"{counted(noun, names)} {quoted(names)}"
 
 
 def setters(pod_too: bool, names: Sequence[str]) -> str:
-    """Who set something: the pod, containers, or both."""
+    """Return the text that names the pod, containers, or both, as the origin of a setting."""
     parts = ["pod"] if pod_too else []
     if names:
         parts.append(named("container", names))

@@ -1,4 +1,4 @@
-"""A namespace's labels as a policy: what is enforced, and what is only warned about."""
+"""Pod security policy of a namespace, from its labels: enforced and warned levels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _VERSION = re.compile(r"v1\.(0|[1-9][0-9]*)", re.ASCII)
 
 
 class LevelVersion(NamedTuple):
-    """A level as a certain version defines it: the minor number, or LATEST."""
+    """Level in a policy version: the minor number, or LATEST."""
 
     level: str = "privileged"
     version: int = LATEST
@@ -27,25 +27,28 @@ class LevelVersion(NamedTuple):
 
 
 class Policy(NamedTuple):
+    """Enforced and warned levels of a namespace, with the errors in its labels."""
+
     enforce: LevelVersion
     warn: LevelVersion
     errors: tuple[FieldError, ...]
 
 
 def policy_of(labels: Mapping[str, str]) -> Policy:
-    """What labels mean; a level that can't be read enforces the strictest one, and warns of nothing."""
+    """Parse the labels; an invalid enforce level means restricted, an invalid warn level privileged."""
     errors: list[FieldError] = []
     enforce = _read(labels, "enforce", "restricted", errors)
     _read(labels, "audit", "privileged", errors)
     warn = _read(labels, "warn", "privileged", errors)
     stated = labels.get(PREFIX + "enforce")
     if PREFIX + "warn" not in labels and stated in ("baseline", "restricted"):
-        # What is enforced on pods is warned about on whatever makes pods.
+        # The enforced level of pods is warned about on workloads.
         warn = LevelVersion(enforce.level, warn.version if PREFIX + "warn-version" in labels else enforce.version)
     return Policy(enforce, warn, tuple(errors))
 
 
 def is_stricter(one: LevelVersion, other: LevelVersion) -> bool:
+    """Return True if the first level is stricter than the other."""
     return LEVELS.index(one.level) > LEVELS.index(other.level)
 
 

@@ -1,4 +1,4 @@
-"""The checks that the restricted level adds: what hardened pods do without."""
+"""Checks that the restricted level adds, which enforce pod hardening."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _HARMLESS_VOLUMES = (
     "projected",
     "secret",
 )
-# Attribute to what clients call it, in the order in which they are looked for.
+# Attributes and their API names, in the order in which they are checked.
 _OTHER_VOLUMES = {
     "host_path": "hostPath",
     "gce_persistent_disk": "gcePersistentDisk",
@@ -56,7 +56,7 @@ _OTHER_VOLUMES = {
 
 
 def unless_windows(check: Check) -> Check:
-    """Windows has no such thing to restrict."""
+    """Return the check limited to pods that are not Windows pods."""
 
     def checked(meta: ObjectMeta, spec: PodSpec) -> Finding | None:
         return None if spec.os is not None and spec.os.name == "windows" else check(meta, spec)
@@ -65,7 +65,7 @@ def unless_windows(check: Check) -> Check:
 
 
 def unless_own_users(check: Check) -> Check:
-    """Root in a user namespace of its own isn't root outside."""
+    """Return the check limited to pods in the host user namespace: root in another one is not root outside."""
 
     def checked(meta: ObjectMeta, spec: PodSpec) -> Finding | None:
         return None if spec.host_users is False else check(meta, spec)
@@ -74,6 +74,7 @@ def unless_own_users(check: Check) -> Check:
 
 
 def privilege_escalation(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
+    """Check that all containers set allowPrivilegeEscalation=false."""
     hardened = {name for name, context in contexts(spec) if context.allow_privilege_escalation is False}
     found = _all_but(spec, hardened)
     detail = f"{named('container', found)} must set securityContext.allowPrivilegeEscalation=false"
@@ -81,6 +82,7 @@ def privilege_escalation(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
 
 
 def capabilities(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
+    """Check that all containers drop ALL and add at most NET_BIND_SERVICE."""
     dropping: set[str] = set()
     adding: dict[str, list[str]] = {}
     for name, context in contexts(spec):
@@ -104,6 +106,7 @@ def capabilities(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
 
 
 def volume_types(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
+    """Check that only allowed volume types are used."""
     found = {
         volume.name: _type_of(volume)
         for volume in spec.volumes
@@ -120,6 +123,7 @@ def volume_types(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
 
 
 def run_as_non_root(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
+    """Check that pod or containers set runAsNonRoot=true."""
     of_pod = spec.security_context.run_as_non_root if spec.security_context is not None else None
     said = {name: context.run_as_non_root for name, context in contexts(spec) if context.run_as_non_root is not None}
     refusing = [name for name, value in said.items() if not value]
@@ -132,6 +136,7 @@ def run_as_non_root(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
 
 
 def run_as_user(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
+    """Check that runAsUser is not 0."""
     found = [name for name, context in contexts(spec) if context.run_as_user == 0]
     pod_too = spec.security_context is not None and spec.security_context.run_as_user == 0
     detail = f"{setters(pod_too, found)} must not set runAsUser=0"
@@ -139,6 +144,7 @@ def run_as_user(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
 
 
 def seccomp_required(meta: ObjectMeta, spec: PodSpec) -> Finding | None:
+    """Check that a seccomp profile is set for every container."""
     found = seccomp(meta, spec)
     if found is not None or (spec.security_context is not None and spec.security_context.seccomp_profile is not None):
         return found

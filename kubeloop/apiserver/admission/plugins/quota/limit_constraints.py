@@ -1,4 +1,4 @@
-"""What a limit range demands of amounts: no less, no more, and no wider apart than it says."""
+"""Constraints of a LimitRange: minimum, maximum and limit/request ratio."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from kubeloop.api.scalars.quantity import Quantity, parse_quantity
 
 Amounts = Mapping[str, Quantity]
 
-# Beyond this, thousandths don't fit 64 bits and whole units are compared.
+# Above this, thousandths don't fit in 64 bits, and whole units are compared.
 _MAX_MILLI_VALUE = (2**63 - 1) // 1000
 _NOTHING = Quantity(0)
 
 
 def amounts_of(texts: Mapping[str, str]) -> Amounts:
+    """Parse the quantities of a resource list."""
     return {name: parse_quantity(text) for name, text in texts.items()}
 
 
 def violations(item: LimitRangeItem, requests: Amounts, limits: Amounts) -> Iterator[str]:
-    """Everything that is wrong with requests and limits of one container, or of one pod."""
+    """Yield the messages for requests and limits of one container or pod that violate the item."""
     for name, text in item.min.items():
         yield from _below(item.type, name, text, requests, limits)
     for name, text in item.max.items():
@@ -29,7 +30,7 @@ def violations(item: LimitRangeItem, requests: Amounts, limits: Amounts) -> Iter
 
 
 def claim_violations(item: LimitRangeItem, requests: Amounts) -> Iterator[str]:
-    """The same for a claim, which only requests."""
+    """Yield the messages for a claim's requests that violate the item."""
     for name, text in item.min.items():
         yield from _below(item.type, name, text, requests, {})
     for name, text in item.max.items():
@@ -82,7 +83,7 @@ def _too_wide(kind: str, name: str, text: str, requests: Amounts, limits: Amount
 
 
 def _comparable(request: Quantity | None, limit: Quantity | None, bound: str) -> tuple[int, int, int]:
-    """All three in thousandths, or in units if one of them is too large for that."""
+    """Return all three values in thousandths, or in units if one of them is too large for that."""
     values = (request or _NOTHING, limit or _NOTHING, parse_quantity(bound))
     if all(value.value() <= _MAX_MILLI_VALUE for value in values):
         first, second, third = (value.milli_value() for value in values)

@@ -1,4 +1,4 @@
-"""LimitRanger: a namespace's limit ranges fill in what containers leave open, and refuse what is out of range."""
+"""LimitRanger: sets defaults from a namespace's LimitRanges, and rejects what is out of range."""
 
 from __future__ import annotations
 
@@ -20,28 +20,32 @@ from kubeloop.apiserver.admission.plugins.quota.limit_constraints import (
 )
 
 _ANNOTATION = "kubernetes.io/limit-ranger"
-# What a pod as a whole may say, overruling the sum of its containers.
+# Resources that the pod-level spec may set, which override the containers' sum.
 _POD_LEVEL = ("cpu", "memory")
 
 
 class LimitRanger(Plugin):
+    """Applies LimitRanges to pods and claims."""
+
     name = "LimitRanger"
 
     def __init__(self, lookup: Lookup) -> None:
         self._every = lookup.every
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
-        """A pod's resources are set when it is created and changed by resizing it; a claim's by any update."""
+        """Return True for creates and resizes of pods, and for creates and updates of claims."""
         if resource.qualified == "pods":
             return (operation, subresource) in (("CREATE", ""), ("UPDATE", "resize"))
         return resource.qualified == "persistentvolumeclaims" and operation in ("CREATE", "UPDATE") and not subresource
 
     def admit(self, attempt: Attempt) -> None:
+        """Set default requests and limits of a pod's containers."""
         if isinstance(attempt.obj, Pod):
             for limit_range in self._ranges_for(attempt):
                 _fill_in(attempt.obj, limit_range)
 
     def check(self, attempt: Attempt) -> None:
+        """Reject an object that violates a LimitRange."""
         for limit_range in self._ranges_for(attempt):
             found = list(dict.fromkeys(_violations(limit_range, attempt.obj)))
             if found:
@@ -96,7 +100,7 @@ def _fill_in(pod: Pod, limit_range: LimitRange) -> None:
 
 
 def _complete(container: Container, what: str, requests: dict[str, str], limits: dict[str, str]) -> Iterator[str]:
-    """Set what is open, and tell what was."""
+    """Set missing requests and limits of a container; yield descriptions of what was set."""
     resources = container.resources
     open_requests = sorted(requests.keys() - resources.requests.keys())
     open_limits = sorted(limits.keys() - resources.limits.keys())

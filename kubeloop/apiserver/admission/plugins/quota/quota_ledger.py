@@ -1,8 +1,8 @@
-"""Quotas as they stand this moment, and writing into them what was charged.
+"""Current usage of ResourceQuotas, and the writes that charge them.
 
-A charge is seen by the very next write, before either is durable. It takes a lower revision than the object that it
-is for, so no object becomes durable without its charge; as upstream, a charge whose object isn't stored in the end
-stays until use is counted again.
+A charge is visible to the next write before either is durable. It gets a lower revision than its object, so that no
+object becomes durable without its charge; as upstream, a charge whose object is not stored in the end remains until
+the quota controller recalculates.
 """
 
 from __future__ import annotations
@@ -32,22 +32,24 @@ if TYPE_CHECKING:
 
 
 class Ledger(Protocol):
-    """What the admission of objects needs of quotas."""
+    """Access of quota admission to ResourceQuotas."""
 
-    def quotas(self, namespace: str) -> Sequence[ResourceQuota]: ...
+    def quotas(self, namespace: str) -> Sequence[ResourceQuota]:
+        """Return the quotas of a namespace with their current usage."""
 
-    def enter(self, charge: Charge, now: datetime) -> None: ...
+    def enter(self, charge: Charge, now: datetime) -> None:
+        """Write a quota's new usage."""
 
 
 class StoredLedger:
-    """The ledger in a server's own store."""
+    """Quota accessor of a server's own store."""
 
     def __init__(self, registry: Registry, lookup: Lookup) -> None:
         self._storage = registry.named("", "v1", "resourcequotas")
         self._every = lookup.every
 
     def quotas(self, namespace: str) -> Sequence[ResourceQuota]:
-        """The namespace's quotas with all that was charged to them, durable or not."""
+        """Return the namespace's quotas including all charges, durable or not."""
         known: Sequence[ResourceQuota] = self._every("resourcequotas", namespace)
         return [newest for quota in known if (newest := self._newest(quota)) is not None] if known else known
 
@@ -61,7 +63,7 @@ class StoredLedger:
         return newest
 
     def enter(self, charge: Charge, now: datetime) -> None:
-        """Write a quota's new use; nobody else gets a turn between reading it and this."""
+        """Write a quota's new usage; must run in the same turn of the event loop as the read."""
         storage = self._storage
         record = storage.peek(charge.quota.metadata.namespace, charge.quota.metadata.name)
         assert record is not None, "the quota was read in this turn"
@@ -89,6 +91,6 @@ class StoredLedger:
 
 
 def _seen(future: asyncio.Future[Event]) -> None:
-    """A flush that fails is reported by the object's own write, which comes after this one."""
+    """Retrieve the result of a write; a failed flush is reported by the object's own write, which comes later."""
     if not future.cancelled():
         future.exception()

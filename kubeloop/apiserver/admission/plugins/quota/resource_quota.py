@@ -1,4 +1,4 @@
-"""ResourceQuota: an object that would exceed a quota of its namespace is refused; any other is charged first."""
+"""ResourceQuota: rejects an object that would exceed a quota of its namespace; else charges the quota first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kubeloop.api.quota.meter import Meter
 from kubeloop.apiserver.admission import Attempt, Lookup, Operation, Plugin
 from kubeloop.apiserver.admission.plugins.quota.quota_ledger import Ledger
 
-# What updates can make larger. A pod grows by being resized, a claim's status tells of storage that it got already.
+# Updates that can increase usage: resizing a pod, and a claim's status with storage that it already has.
 _GROWING = frozenset(
     (
         ("pods", ""),
@@ -27,14 +27,17 @@ _GROWING = frozenset(
 
 
 class ResourceQuotaPlugin(Plugin):
+    """Charges ResourceQuotas for creates, and for updates that increase usage."""
+
     name = "ResourceQuota"
-    charges = True  # what others refuse must not be charged
+    charges = True  # runs last: rejected objects must not be charged
 
     def __init__(self, lookup: Lookup, ledger: Ledger) -> None:
         self._ledger = ledger
         self._meters: dict[str, Meter] = {DEVICE_CLAIMS: DeviceClaimMeter(_Devices(lookup))}
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
+        """Return True for creates of metered resources, and for updates that can increase usage."""
         if not resource.namespaced or not is_metered(resource.qualified):
             return False
         if operation == "CREATE":
@@ -42,6 +45,7 @@ class ResourceQuotaPlugin(Plugin):
         return operation == "UPDATE" and (resource.qualified, subresource) in _GROWING
 
     def check(self, attempt: Attempt) -> None:
+        """Charge the matching quotas, or reject the object."""
         quotas = self._ledger.quotas(attempt.namespace)
         if not quotas:
             return
@@ -65,7 +69,7 @@ class ResourceQuotaPlugin(Plugin):
 
 
 class _Devices:
-    """What claims of devices depend on, as it is stored."""
+    """Stored objects on which the usage of ResourceClaims depends."""
 
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
