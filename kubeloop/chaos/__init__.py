@@ -1,1 +1,4 @@
-"""Faults on purpose: what goes wrong and when, who suffers it, and whether all promises were kept."""
+"""Chaos testing: executes a plan of faults on a control plane and checks its guarantees.
+
+plan.py ─▶ run.py: starts plane.py (processes.py), injects faults/, generates load.py ─▶ checks/ ─▶ report.py
+"""

@@ -1,4 +1,4 @@
-"""Clients that write, read and watch while things go wrong, and write down everything that they were told."""
+"""Load generator: clients that write, read and watch during faults, and record all results."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _SELECTOR = "made-by=chaos"
 _CALL_WITHIN = 5.0
 _SILENT_FOR = 8.0
 PAUSE = 0.05
-_BREATHER = 0.15  # after a failure: whoever starts again needs the machine more than those who ask for it
+_BREATHER = 0.15  # pause after a failure: leaves the CPU to restarting processes
 _MARK = "mark"
 _CONFIG_MAPS = resource_of_class(ConfigMap)
 FAILURES = (errors.ApiError, ClientError, TimeoutError)
 
 
 class Notes:
-    """What all clients saw, in one place; how long they wait for an answer, and what may break on purpose."""
+    """Records of all clients; their timeout, and the faults expected on their calls."""
 
     def __init__(self, clock: Clock, patience: float, loses_answers: Callable[[Action], bool]) -> None:
         self.clock = clock
@@ -58,7 +58,7 @@ def _marked(name: str, mark: str, version: str = "") -> ConfigMap:
 
 
 class Worker:
-    """One client that does one thing after the other."""
+    """Client that makes one call after the other."""
 
     def __init__(self, name: str, transport: ClientTransport, notes: Notes, chance: random.Random, keys: int) -> None:
         self._name = name
@@ -70,7 +70,7 @@ class Worker:
         self._is_failing = False
 
     async def work(self, stop: asyncio.Event) -> None:
-        """Until told to stop."""
+        """Work until stopped."""
         while not stop.is_set():
             key = self._chance.choice(self._keys)
             await self._once(key)
@@ -91,7 +91,7 @@ class Worker:
             await self._do(key, "update", _call("update", key, body=body), mark, expected=_mark_of(found))
 
     async def _do(self, key: str, action: Action, call: Call, mark: str = "", expected: str = "") -> Any:
-        """Make a call and write it down; what a get found."""
+        """Make a call and record it; returns the object of a get."""
         called = self._notes.clock.monotonic()
         answer: Any = None
         outcome: Outcome | None = "ok"
@@ -141,7 +141,7 @@ def _mark_of(found: ConfigMap) -> str:
 
 
 def _outcome_of(error: BaseException) -> Outcome | None:
-    """What a failure means for what was asked; None if it certainly never arrived."""
+    """Return the outcome that a failure implies; None if the request certainly never arrived."""
     if isinstance(error, ConnectError) or (isinstance(error, errors.ApiError) and is_on_purpose(error)):
         return None
     if isinstance(error, errors.AlreadyExists):
@@ -154,7 +154,7 @@ def _outcome_of(error: BaseException) -> Outcome | None:
 
 
 def failure_of(error: Exception | None) -> Failure:
-    """Whether it is a proper answer, and how not."""
+    """Classify a failure; empty for a proper answer."""
     if error is None or (isinstance(error, errors.ApiError) and is_on_purpose(error)):
         return ""
     if isinstance(error, ConnectError | ConnectionLost):
@@ -165,7 +165,7 @@ def failure_of(error: Exception | None) -> Failure:
 
 
 class Watcher:
-    """One client that watches, and goes on where it was whenever its watch ends or falls silent."""
+    """Client that watches, and resumes whenever its watch ends or becomes silent."""
 
     def __init__(self, name: str, transport: ClientTransport, notes: Notes) -> None:
         self._transport = transport
@@ -175,12 +175,12 @@ class Watcher:
         self.has_seen_the_end = asyncio.Event()
 
     async def begin(self) -> None:
-        """Find out where to start from, before anything is written."""
+        """Get the start version, before anything is written."""
         found = await insist(self._transport, _call("list", labelSelector=_SELECTOR))
         self._version = found.resource_version
 
     async def watch(self) -> None:
-        """For good."""
+        """Watch until cancelled."""
         while True:
             try:
                 async with aclosing(self._batches()) as batches:
@@ -222,7 +222,7 @@ class Watcher:
 
 
 async def insist(transport: ClientTransport, call: Call) -> Any:
-    """Ask until there is an answer: calls may still fail, on purpose."""
+    """Retry a call until it is answered: calls may still fail by injected faults."""
     while True:
         try:
             async with asyncio.timeout(_CALL_WITHIN):
@@ -234,7 +234,7 @@ async def insist(transport: ClientTransport, call: Call) -> Any:
 
 
 async def conclude(transport: ClientTransport) -> dict[str, str]:
-    """Write the last object, which tells watchers that nothing follows; the marks of all others."""
+    """Write the last object, which ends the watchers; returns the marks of all others."""
     with suppress(errors.AlreadyExists):
         await insist(transport, _call("create", body=_marked(LAST_KEY, "end")))
     found = await insist(transport, _call("list", labelSelector=_SELECTOR))

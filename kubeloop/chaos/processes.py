@@ -1,4 +1,4 @@
-"""One process that is started, killed, held and let go at will, and always comes back the way it was."""
+"""Process that can be started, killed, suspended and continued, always with the same command line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ENDS_WITHIN = 10.0
 
 
 class Process:
-    """A command line and, while it runs, the process that it became."""
+    """Command line and, while it runs, its process."""
 
     def __init__(self, name: str, command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> None:
         self.name = name
@@ -24,19 +24,21 @@ class Process:
 
     @property
     def is_running(self) -> bool:
+        """True if the process runs."""
         return self._process is not None and self._process.returncode is None
 
     @property
     def pid(self) -> int | None:
+        """PID while it runs."""
         return self._process.pid if self._process is not None and self.is_running else None
 
     @property
     def exit_code(self) -> int | None:
-        """How it ended, negative by a signal; None while it runs."""
+        """Exit code, negative for a signal; None while it runs."""
         return self._process.returncode if self._process is not None else None
 
     async def start(self, *further: str) -> None:
-        """Run it; arguments that are added stay, whenever it is started again."""
+        """Start the process; added arguments are kept for later starts."""
         self._command += tuple(one for one in further if one not in self._command)
         with self.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
@@ -44,11 +46,11 @@ class Process:
             )
 
     async def kill(self) -> None:
-        """End it without a word, held or not."""
+        """Kill the process, suspended or not."""
         await self._end(signal.SIGKILL)
 
     async def stop(self) -> None:
-        """Ask it to end; insist if it does not."""
+        """Terminate the process; kill it after a timeout."""
         self.signal(signal.SIGCONT)
         try:
             async with asyncio.timeout(_ENDS_WITHIN):
@@ -57,13 +59,15 @@ class Process:
             await self.kill()
 
     def hold(self) -> None:
-        """It stands still, and knows nothing of it."""
+        """Suspend the process."""
         self.signal(signal.SIGSTOP)
 
     def let_go(self) -> None:
+        """Continue the process."""
         self.signal(signal.SIGCONT)
 
     def signal(self, number: int) -> None:
+        """Send a signal, if the process runs."""
         if (pid := self.pid) is not None:
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
@@ -74,7 +78,7 @@ class Process:
             await self._process.wait()
 
     def last_words(self, lines: int = 5) -> str:
-        """The end of its log, for somebody who has to find out why it ended."""
+        """Return the last lines of the log, for diagnosis."""
         with suppress(OSError):
             return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
         return ""

@@ -1,4 +1,4 @@
-"""What a run of a plan has shown: figures, and every promise that was broken."""
+"""Report of a chaos run: figures, and every violated guarantee."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class Report(msgspec.Struct, kw_only=True):
-    """What happened, and what is wrong with it."""
+    """Figures and problems of a run."""
 
     seed: int
     operations: dict[str, int]  # by what they were answered
@@ -22,6 +22,7 @@ class Report(msgspec.Struct, kw_only=True):
     problems: list[str]
 
     def lines(self) -> Iterator[str]:
+        """Yield the report as lines of text."""
         answered = ", ".join(f"{count} {outcome}" for outcome, count in sorted(self.operations.items()))
         yield f"seed {self.seed}: {len(self.disturbances)} disturbances, {sum(self.operations.values())} operations"
         yield f"  answered: {answered}; {self.events} events told to watchers"

@@ -1,8 +1,8 @@
-"""Carrying out a plan on a plane of its own, under load, and judging what came of it.
+"""Executes a plan on a control plane under load, and checks the guarantees.
 
-plan ─ moments ─▶ disturb one process, put it right again ─┐
-clients ─ operations ──────────────────────────────────────┼─▶ report: what was promised, and was it kept
-watchers ─ events ─────────────────────────────────────────┘
+plan ─ moments ─▶ disturb one process, undo it ─────────────────┐
+clients ─ operations ──────────────────────────────────────────┼─▶ report: guarantees and violations
+watchers ─ events ─────────────────────────────────────────────┘
 """
 
 from __future__ import annotations
@@ -70,14 +70,14 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What a run is handed."""
+    """Dependencies of a run."""
 
     pace: Pace
     network: Network | None = None
 
 
 class Run:
-    """One plan, once."""
+    """Single execution of a plan."""
 
     def __init__(self, plan: Plan, folder: Path, clock: Clock, tell: Tell, around: Around) -> None:
         self._plan = plan
@@ -96,12 +96,12 @@ class Run:
         self._told: list[str] = []
         self._illnesses: list[Illness] = []
         self._ends: list[tuple[str, float]] = []  # which process has ended by itself, and when
-        self._longest_stall = 0.0  # of our own process, which is no worse off than any other
+        self._longest_stall = 0.0  # measured in this process, as a sample of all
         for moment in self._moments:
             self._disturbance(moment)
 
     async def run(self) -> Report:
-        """All of it; raises CannotRun when the plane does not come up."""
+        """Execute the plan; raises CannotRun if the control plane does not start."""
         try:
             await self._plane.start()
             async with AsyncExitStack() as stack:
@@ -155,7 +155,7 @@ class Run:
         stack.push_async_callback(transport.close)
         return transport
 
-    # -- what goes wrong ----------------------------------------------------------------------------------------------
+    # -- fault injection ----------------------------------------------------------------------------------------------
 
     async def _disturb(self) -> None:
         self._began = began = self._clock.monotonic()
@@ -166,7 +166,7 @@ class Run:
             await asyncio.sleep(max(0.0, began + self._plan.duration - self._clock.monotonic()))
 
     async def _suffer(self, moment: Moment) -> None:
-        """One thing goes wrong and is put right; a process suffers one thing at a time."""
+        """Inject one fault and undo it; a process has one fault at a time."""
         async with AsyncExitStack() as turns:
             if isinstance(moment.fault, LoseData):  # not before the last one who lost its data has them again
                 await turns.enter_async_context(self._turns["lose-data"])
@@ -189,7 +189,7 @@ class Run:
     async def _note_illness(
         self, process: str, kind: Kind, began: float, *, by_itself: bool = False, is_new: bool = False
     ) -> None:
-        """It was put right, or another one is in its place; write down from when to when it was ill."""
+        """Wait until the process is ready again, and record the time of its fault."""
         put_right = self._clock.monotonic()
         with suppress(CannotRun):  # while etcd is gone an API server has nothing to be ready with
             await self._plane.ready(process)
@@ -201,7 +201,7 @@ class Run:
         )
 
     def _disturbance(self, moment: Moment) -> AbstractAsyncContextManager[None]:
-        """What is done to a process, and undone at the end."""
+        """Return the context manager of a fault."""
         process, fault = self._plane.processes[moment.target], moment.fault
         if isinstance(fault, Kill):
             return killed(process)
@@ -224,7 +224,7 @@ class Run:
     async def _settle(
         self, watchers: Iterable[Watcher], elections: ElectionWatcher, transport: HttpTransport
     ) -> dict[str, str]:
-        """Everything is in its place again: what is there in the end, once every watcher was told of it."""
+        """Wait until the control plane has recovered and every watcher has seen the end; returns the objects' marks."""
         try:
             async with asyncio.timeout(_SETTLES_WITHIN):
                 for name in self._plane.members["apiserver"]:
@@ -239,17 +239,17 @@ class Run:
         return present
 
     async def _ready_again(self, server: str) -> None:
-        """One that ended without etcd is started again, perhaps more than once."""
+        """Wait for a server that ended without etcd and may be restarted more than once."""
         while True:
             try:
                 return await self._plane.ready(server)
             except CannotRun:
                 await asyncio.sleep(_LOOK_EVERY)
 
-    # -- what is watched over -----------------------------------------------------------------------------------------
+    # -- supervision -----------------------------------------------------------------------------------------
 
     async def _start_again(self) -> None:
-        """What has ended by itself, such as a leader without its lease, is started again, as any supervisor would."""
+        """Restart processes that exited by themselves, such as a leader without its lease."""
         async with asyncio.TaskGroup() as starting:
             while True:
                 before = self._clock.monotonic()
@@ -295,16 +295,16 @@ class Run:
         )
 
     def _leases(self) -> dict[str, str]:
-        """For which leases somebody stands, by component."""
+        """Return the leases of the components that run."""
         return {component: lease for component, lease in LEASES.items() if self._plane.members[component]}
 
     def _keep(self, name: str, what: Iterable[msgspec.Struct]) -> None:
-        """For whoever wants to find out why."""
+        """Write records to a file, for diagnosis."""
         (self._plane.folder / f"{name}.jsonl").write_bytes(b"\n".join(map(msgspec.json.encode, what)))
 
 
 def _for_calls(plan: Plan, folder: Path) -> Path | None:
-    """The file from which API servers learn what they shall do to calls, if anything."""
+    """Write the plan of call faults for the API servers; None if there are none."""
     ours = plan.for_calls()
     if not ours.faults:
         return None
@@ -318,7 +318,7 @@ def _wrong_by(plan: Plan) -> list[float]:
 
 
 def _loses_answers(plan: Plan, action: Action) -> bool:
-    """Whether an answer to one of our clients may be lost on purpose."""
+    """Return True if the plan may lose the answer to an action of our clients."""
     return any(isinstance(fault, LostAnswers) and _hits(fault, action) for fault in plan.on_calls())
 
 
@@ -327,6 +327,6 @@ def _hits(fault: OnCalls, action: Action) -> bool:
 
 
 def _pace_under(plan: Plan, pace: Pace) -> Pace:
-    """Whoever is refused or kept waiting on purpose needs longer."""
+    """Return the time constants adapted to the plan's delays and injected errors."""
     slowed = sum(fault.by for fault in plan.on_calls() if isinstance(fault, Slow))
     return replace(pace, slowed_by=slowed, lost_tries=_LOST_TRIES if any(plan.on_calls()) else 0)

@@ -1,4 +1,6 @@
-"""The program: reads its flags, makes keys and kubeconfig, wires the parts and keeps them running.
+"""Command line programs: read flags, create keys and kubeconfigs, wire the components and run them.
 
-main ─▶ up, apiserver (flags) ─▶ pki, kubeconfig ─▶ foreground: start_server … signal … close
+main.py ─▶ up/: all in one process; apiserver/, controller_manager/, scheduler/, kubelet/: one component each
+pki/: certificates and kubeconfig. program/: run until a signal, leader election. secure_port/: HTTPS status port.
+flags/: flag types shared by programs. commands/: tools for a running cluster.
 """

@@ -1,6 +1,6 @@
-"""The command line: finds the command, and hands its options to the module that runs it.
+"""Command line entry point: passes the options of a command to the module that runs it.
 
-Modules that run something are imported when it runs, so that `--help` answers at once.
+These modules are imported when a command runs, so that `--help` is fast.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CHAOS = "chaos"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the result is the exit code."""
+    """Run one command; returns the exit code."""
     given = sys.argv[1:] if arguments is None else arguments
     options = _parser(given[0] if given else "").parse_args(given)
     if options.command == "up":
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser(command: str = "") -> argparse.ArgumentParser:
-    """For one command: some have so many flags that nobody else should wait for them."""
+    """Build the parser for one command: the large flag sets of others are omitted."""
     parser = argparse.ArgumentParser("kubeloop", description=_ABOUT, allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     up_flags.add_command(commands)

@@ -1,9 +1,9 @@
-"""How every component speaks to an API server: one client, two transports.
+"""API client of every component: one client, two transports.
 
 caller ─▶ Client (client.py): verbs, retries, rate limit ─┬─▶ HttpTransport: pool ─ connection ─ TLS ─▶ any server
-                                                          └─▶ the entrance of a server in this process, handed in
-config.py, kubeconfig.py, credentials.py, exec_plugin.py: where the server is and who we are to it.
-errors.py: what can go wrong on the way. sync.py: the same client for scripts, without async.
+                                                          └─▶ in-process transport of a server, passed in
+config/: server address and credentials. discovery/: RESTMapper and discovery. http/: the HTTP transport.
+errors.py: errors other than the server's answers. sync.py: the same client without async, for scripts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Client", "ServerConfig", "SyncClient", "connect", "load_config"]
 
-# A process that is handed its transport never loads what only HTTP needs.
+# Loaded lazily: a process with an in-process transport does not need the HTTP modules.
 _LATER = {
     "ServerConfig": "kubeloop.client.config.server_config",
     "SyncClient": "kubeloop.client.sync",

@@ -1,8 +1,8 @@
-"""Calls in time, in turn, and made again where that is safe; whatever transport carries them.
+"""Rate limit, deadline and safe retries of calls, over any transport.
 
-call ── wait for a turn ──▶ Transport.call ─┬─▶ the object
-              ▲                             └─ 429 or 5xx with a time to wait, or a read cut off ─┐
-              └────────────────────────────────── wait ◀──────────────────────────────────────────┘
+call ── wait for the rate limiter ──▶ Transport.call ─┬─▶ the object
+              ▲                                       └─ 429 or 5xx with Retry-After, or a read cut off ─┐
+              └────────────────────────────────── wait ◀─────────────────────────────────────────────────┘
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TOO_LATE: Final = "{}: no answer within {:g} s"
 
 
 class Caller:
-    """A transport, used with care."""
+    """Wraps a transport with a rate limiter, deadlines and retries."""
 
     def __init__(self, transport: ClientTransport, limiter: Limiter | None, metrics: ClientMetrics) -> None:
         self._transport = transport
@@ -37,7 +37,7 @@ class Caller:
         self._deadlines = Deadlines()
 
     async def call(self, call: Call) -> Any:
-        """One call; its retries and waits share its time."""
+        """Make one call; its retries and waits share its timeout."""
         if call.timeout is None:
             return await self._attempts(call, inf)
         deadline = self._deadlines.begin(call.timeout)
@@ -52,17 +52,17 @@ class Caller:
             deadline.end()
 
     async def document(self, path: str, seconds: float | None) -> Any:
-        """What is served at a path that is no resource."""
+        """Return the document at a non-resource path."""
         try:
             async with asyncio.timeout(seconds):
                 return await self._transport.document(path)
         except TimeoutError as error:
             if isinstance(error, TransportError) or seconds is None:
-                raise  # a transport told it already
+                raise  # raised by the transport
             raise CallTimeout(_TOO_LATE.format(f"get {path}", seconds)) from None
 
     async def watch(self, call: Call) -> AsyncGenerator[Sequence[WatchEvent], None]:
-        """A watch; a server that asks to wait is asked again, as long as it has not begun."""
+        """Yield the batches of a watch; retries while the server asks to wait and the watch has not begun."""
         attempt, begun = 0, False
         while True:
             attempt += 1
@@ -80,19 +80,22 @@ class Caller:
             await asyncio.sleep(delay)
 
     def is_in_process(self, resource: Resource) -> bool:
+        """Return True if the transport serves watches of the resource within this process."""
         return self._transport.is_in_process(resource)
 
     def edition(self) -> object | None:
+        """Return the transport's marker of the set of served kinds; None if it has none."""
         return self._transport.edition()
 
     async def stream(self, call: Call) -> AsyncGenerator[bytes, None]:
-        """An answer in pieces."""
+        """Yield a response body in pieces."""
         await self._turn(call)
         async with _closed_after(self._transport.stream(call)) as pieces:
             async for piece in pieces:
                 yield piece
 
     async def close(self) -> None:
+        """Close the transport."""
         await self._transport.close()
 
     async def _attempts(self, call: Call, deadline: float) -> Any:
@@ -104,13 +107,13 @@ class Caller:
                 return await self._transport.call(call)
             except (errors.ApiError, ConnectionLost) as error:
                 delay = self._delay_before_retry(call, error, attempt)
-                # The answer says more than a timeout would.
+                # The server's error is more specific than a timeout.
                 if asyncio.get_running_loop().time() + delay >= deadline:
                     raise
             await asyncio.sleep(delay)
 
     def _delay_before_retry(self, call: Call, error: errors.ApiError | ConnectionLost, attempt: int) -> float:
-        """How long to wait; raises the error where it is final."""
+        """Return the seconds to wait before the next attempt; raises the error if it is final."""
         delay = retry_delay(call, error, attempt)
         if delay is None:
             raise error
@@ -124,7 +127,7 @@ class Caller:
 
 @asynccontextmanager
 async def _closed_after(items: AsyncIterator[T]) -> AsyncIterator[AsyncIterator[T]]:
-    """Whoever stops listening lets go of the connection now, not when the collector comes by."""
+    """Close the generator on exit, so that its connection is released without waiting for garbage collection."""
     try:
         yield items
     finally:

@@ -1,4 +1,4 @@
-"""The client that every component uses: verbs in Python's words, over any transport."""
+"""API client that every component uses: the API's verbs as methods, over any transport."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ from kubeloop.client.transport import ClientTransport
 T = TypeVar("T")
 
 DEFAULT_TIMEOUT = 30.0
-# How many items `pages` asks for at once, as client-go's pager.
+# Page size of `pages`, as in client-go's pager.
 PAGE_SIZE = 500
 
 
 class Client:
-    """Speaks to one API server. Views made by `with_…` share its transport, limiter and discovery."""
+    """Client of one API server. Copies made by `with_…` share its transport, limiter and discovery."""
 
     def __init__(
         self,
@@ -62,27 +62,28 @@ class Client:
         self._timeout = timeout
         self._discovery = Discovery(self.document)
 
-    # Views.
+    # Copies with other settings.
 
     def with_cause(self, cause: str | Callable[[], str]) -> Client:
-        """The same client, whose writes say why they are made."""
+        """Return a copy of the client that records a cause with each write."""
         view = copy.copy(self)
         view._cause = cause if callable(cause) else lambda: cause
         return view
 
     def with_user_agent(self, user_agent: str) -> Client:
+        """Return a copy of the client with another user agent."""
         view = copy.copy(self)
         view._user_agent = user_agent
         return view
 
     def with_timeout(self, seconds: float | None) -> Client:
-        """The same client, whose calls may take this long, their retries and waits included."""
+        """Return a copy of the client with another timeout for calls, retries and waits included."""
         view = copy.copy(self)
         view._timeout = seconds
         return view
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         await self._caller.close()
 
     async def __aenter__(self) -> Client:
@@ -103,7 +104,9 @@ class Client:
         subresource: str = "",
         resource_version: str = "",
         metadata_only: bool = False,
-    ) -> T: ...
+    ) -> T:
+        """Return the object of a struct class."""
+
     @overload
     async def get(
         self,
@@ -114,7 +117,9 @@ class Client:
         subresource: str = "",
         resource_version: str = "",
         metadata_only: bool = False,
-    ) -> Any: ...
+    ) -> Any:
+        """Return the object of a resource or resource name."""
+
     async def get(
         self,
         what: What,
@@ -125,7 +130,7 @@ class Client:
         resource_version: str = "",
         metadata_only: bool = False,
     ) -> Any:
-        """One object, not older than a version if one is given; or one of its subresources."""
+        """Return an object, not older than a given version, or one of its subresources."""
         resource = await self.resource(what)
         options = {"resourceVersion": resource_version} if resource_version else {}
         call = self._about(
@@ -146,7 +151,7 @@ class Client:
         match: str = "",
         metadata_only: bool = False,
     ) -> ListResult:
-        """Objects of a namespace, or of all; with a limit, the first page of them."""
+        """List the objects of a namespace, or of all; with a limit, the first page of them."""
         options = list_options(
             labels,
             fields,
@@ -162,7 +167,7 @@ class Client:
     async def pages(
         self, what: What, namespace: str = "", *, limit: int = PAGE_SIZE, **options: Any
     ) -> AsyncIterator[ListResult]:
-        """All pages of a list, one after another; `Expired` when it takes the caller too long."""
+        """Yield all pages of a list; raises `Expired` if the caller takes too long."""
         page = await self.list(what, namespace, limit=limit, **options)
         yield page
         for first_only in ("resource_version", "match"):
@@ -184,9 +189,9 @@ class Client:
         timeout_seconds: int = 0,
         metadata_only: bool = False,
     ) -> AsyncIterator[Sequence[WatchEvent]]:
-        """Batches of changes after a version until the server ends the watch; `Expired` when that is too old.
+        """Yield batches of changes after a version until the server ends the watch; `Expired` if that is too old.
 
-        With `initial_events` the present state comes first, closed by a bookmark that says so.
+        With `initial_events` the present state comes first, followed by a bookmark that marks its end.
         """
         options = watch_options(labels, fields, resource_version, bookmarks, initial_events, timeout_seconds)
         resource = await self.resource(what)
@@ -196,11 +201,14 @@ class Client:
                 yield batch
 
     def is_in_process(self, resource: Resource) -> bool:
-        """Whether watches of a resource stay within this process: they end or fail, but never fall silent unnoticed."""
+        """Return True if watches of a resource stay within this process.
+
+        Such watches end or fail, but never become silent unnoticed.
+        """
         return self._caller.is_in_process(resource)
 
     def edition(self) -> object | None:
-        """Another object whenever other kinds are served than before; None where only asking tells."""
+        """Return an object that changes whenever the set of served kinds does; None if only a request can find out."""
         return self._caller.edition()
 
     async def logs(
@@ -216,7 +224,7 @@ class Client:
         since_seconds: int | None = None,
         limit_bytes: int | None = None,
     ) -> AsyncIterator[str]:
-        """What a container wrote, line by line, as it comes."""
+        """Yield a container's log line by line."""
         options = log_options(container, follow, previous, timestamps, tail_lines, since_seconds, limit_bytes)
         resource = await self.resource("pods")
         call = self._about(resource, "get", namespace, pod, subresource="log", options=options)
@@ -225,7 +233,7 @@ class Client:
                 yield line
 
     async def document(self, path: str) -> Any:
-        """What the server answers at a path that is no resource, such as `/version`."""
+        """Return the server's response at a non-resource path such as `/version`."""
         return await self._caller.document(path, self._timeout)
 
     # Writing.
@@ -233,7 +241,7 @@ class Client:
     async def create(
         self, obj: Any, namespace: str = "", *, manager: str = "", dry_run: bool = False, validation: str = ""
     ) -> Any:
-        """Make an object; its answer is what the server made of it."""
+        """Create an object and return it as the server stored it."""
         resource, namespace, _ = await self._place(obj, namespace)
         options = write_options(manager, dry_run, validation)
         return await self._caller.call(
@@ -250,7 +258,7 @@ class Client:
         dry_run: bool = False,
         validation: str = "",
     ) -> Any:
-        """Replace an object. What this client's types don't know of it is lost: loops patch instead."""
+        """Replace an object. Fields unknown to this client's types are lost: controllers patch instead."""
         resource, namespace, name = await self._place(obj, namespace)
         options = write_options(manager, dry_run, validation)
         return await self._caller.call(
@@ -272,7 +280,7 @@ class Client:
         dry_run: bool = False,
         validation: str = "",
     ) -> Any:
-        """Change an object by a JSON, merge or strategic patch."""
+        """Change an object by a JSON, merge or strategic merge patch."""
         resource = await self.resource(what)
         options = write_options(manager, dry_run, validation)
         return await self._caller.call(
@@ -299,7 +307,7 @@ class Client:
         dry_run: bool = False,
         validation: str = "",
     ) -> Any:
-        """Server-side apply: make the fields that are given so, and own them."""
+        """Apply an object by server-side apply: set the given fields and own them."""
         resource, namespace, name = await self._place(obj, namespace)
         options = write_options(manager, dry_run, validation, force)
         body = apply_document(obj, resource)
@@ -327,7 +335,7 @@ class Client:
         preconditions: Preconditions | None = None,
         dry_run: bool = False,
     ) -> Any:
-        """Delete an object: the Status mapping if it is gone, the object if it takes its time."""
+        """Delete an object; returns a Status if it is gone, the object if deletion is still under way."""
         resource = await self.resource(what)
         body = delete_options(propagation, grace_seconds, preconditions, dry_run)
         return await self._caller.call(self._about(resource, "delete", namespace, name, body=body))
@@ -343,7 +351,7 @@ class Client:
         grace_seconds: int | None = None,
         dry_run: bool = False,
     ) -> Any:
-        """Delete all objects of a namespace that the selectors choose."""
+        """Delete all objects of a namespace that the selectors match."""
         resource = await self.resource(what)
         body = delete_options(propagation, grace_seconds, None, dry_run)
         options = list_options(labels, fields)
@@ -354,7 +362,7 @@ class Client:
     async def create_subresource(
         self, what: What, name: str, subresource: str, body: Any, namespace: str = "", *, dry_run: bool = False
     ) -> Any:
-        """POST to a path below an object."""
+        """Create a subresource of an object by POST."""
         resource = await self.resource(what)
         options = write_options(dry_run=dry_run)
         return await self._caller.call(
@@ -364,32 +372,32 @@ class Client:
         )
 
     async def update_subresource(self, what: What, name: str, subresource: str, body: Any, namespace: str = "") -> Any:
-        """Replace what is at a path below an object and of another kind than it, such as its scale."""
+        """Replace a subresource that is of another kind than its object, such as scale."""
         resource = await self.resource(what)
         return await self._caller.call(
             self._about(resource, "update", namespace, name, subresource=subresource, body=plain_body(body))
         )
 
     async def evict(self, pod: str, namespace: str, *, grace_seconds: int | None = None, dry_run: bool = False) -> Any:
-        """Delete a pod unless its disruption budget forbids: `TooManyRequests` then."""
+        """Evict a pod; raises `TooManyRequests` if its disruption budget forbids it."""
         body = eviction(pod, namespace, delete_options("", grace_seconds, None, dry_run))
         return await self.create_subresource("pods", pod, "eviction", body, namespace)
 
     async def bind(self, pod: str, namespace: str, node: str) -> Any:
-        """Give a pod its node."""
+        """Bind a pod to a node."""
         return await self.create_subresource("pods", pod, "binding", pod_binding(pod, namespace, node), namespace)
 
     async def request_token(
         self, account: str, namespace: str, *, audiences: Sequence[str] = (), seconds: int | None = None
     ) -> Any:
-        """A token for a service account, as a TokenRequest with its status."""
+        """Request a token for a service account; returns a TokenRequest with its status."""
         body = token_request(tuple(audiences), seconds)
         return await self.create_subresource("serviceaccounts", account, "token", body, namespace)
 
-    # Which resource, and where.
+    # Resolution of resources.
 
     async def resource(self, what: What) -> Resource:
-        """The resource that is meant: built in, or found by discovery."""
+        """Resolve a class, name or resource: built in, or found by discovery."""
         if isinstance(what, Resource):
             return what
         if isinstance(what, type):
@@ -397,14 +405,14 @@ class Client:
         return await self._find(wanted_of(what))
 
     def forget_discovered(self) -> None:
-        """Ask the server again what it serves."""
+        """Invalidate the discovery cache."""
         self._discovery.forget()
 
     async def _find(self, wanted: Wanted) -> Resource:
         return built_in(wanted) or await self._discovery.find(wanted)
 
     async def _place(self, obj: Any, namespace: str) -> tuple[Resource, str, str]:
-        """The resource, namespace and name of an object."""
+        """Return the resource, namespace and name of an object."""
         if isinstance(obj, Mapping):
             resource = await self._find(wanted_of_object(obj))
         else:
@@ -415,7 +423,7 @@ class Client:
         return resource, (namespace or own_namespace) if resource.namespaced else "", name
 
     def _about(self, resource: Resource, verb: str, namespace: str, name: str = "", **others: Any) -> Call:
-        """A call, checked for what would otherwise reach another path than was meant."""
+        """Build a call; raises `UsageError` if it would reach another path than intended."""
         if verb in ("get", "update", "patch", "delete") and not name:
             raise UsageError(f"{verb} of {resource.qualified} needs a name")
         if namespace and not resource.namespaced:

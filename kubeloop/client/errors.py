@@ -1,65 +1,65 @@
-"""What can go wrong before a server's answer is known; what a server answers is an `kubeloop.api.errors.ApiError`.
+"""Client errors other than a server's answers, which are `kubeloop.api.errors.ApiError`.
 
 ClientError
 ├── ConfigError            no usable configuration: a missing file, an unknown context, a bad certificate
-│   └── CredentialError    a credential plugin failed, or gave nothing usable
-├── UsageError             a call that makes no sense, such as a pod without a namespace (also a ValueError)
+│   └── CredentialError    a credential plugin failed, or returned nothing usable
+├── UsageError             an invalid call, such as a pod without a namespace (also a ValueError)
 ├── UnknownKind            neither built in nor found by discovery (also a LookupError)
-└── TransportError         the server was not heard
+└── TransportError         no answer was received
     ├── ConnectError       no connection: nothing was sent
-    │   ├── TlsError       the peer is not who it should be, or refuses us
-    │   └── ProxyError     the proxy on the way said no
-    ├── ConnectionLost     it broke in the middle: a write may have happened or not
-    ├── CallTimeout        it took too long: a write may still happen (also a TimeoutError)
-    └── ProtocolError      what came is no answer that we understand
+    │   ├── TlsError       the TLS handshake failed
+    │   └── ProxyError     the proxy refused the tunnel
+    ├── ConnectionLost     the connection broke: a write may have happened or not
+    ├── CallTimeout        the call took too long: a write may still happen (also a TimeoutError)
+    └── ProtocolError      the response is not understood
 """
 
 from __future__ import annotations
 
 
 class ClientError(Exception):
-    """Anything that is not the server's answer."""
+    """Base of all errors that are not the server's answer."""
 
 
 class ConfigError(ClientError):
-    """The configuration cannot be used; the message is one sentence for a person."""
+    """Unusable configuration; the message is one sentence for a user."""
 
 
 class CredentialError(ConfigError):
-    """No credentials could be had."""
+    """Failure to obtain credentials."""
 
 
 class UsageError(ClientError, ValueError):
-    """The call itself is wrong."""
+    """Invalid call."""
 
 
 class UnknownKind(ClientError, LookupError):
-    """The server serves no such resource."""
+    """Resource that the server does not serve."""
 
 
 class TransportError(ClientError):
-    """The server was not heard."""
+    """Failure to receive the server's answer."""
 
 
 class ConnectError(TransportError):
-    """No connection was made; nothing was sent."""
+    """Failure to connect; nothing was sent."""
 
 
 class TlsError(ConnectError):
-    """The TLS handshake failed."""
+    """Failure of the TLS handshake."""
 
 
 class ProxyError(ConnectError):
-    """The proxy did not let us through."""
+    """Refusal by the proxy."""
 
 
 class ConnectionLost(TransportError):
-    """The connection ended before the answer did."""
+    """Connection that ended before the response did."""
 
 
 class CallTimeout(TransportError, TimeoutError):
-    """No whole answer within the call's time."""
+    """Response not complete within the call's timeout."""
 
 
 class ProtocolError(TransportError):
-    """The answer is not HTTP, or not what its headers say."""
+    """Response that is not HTTP, or contradicts its headers."""

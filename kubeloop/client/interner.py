@@ -1,7 +1,7 @@
-"""Objects that are kept by the thousand share what they have in common: parts that are equal become one part.
+"""Interning of objects that are kept by the thousand: equal parts are stored once.
 
-Pods of one template differ in a few names; everything else of them is needed once. Each place where a part can stand
-learns by itself whether looking for an equal one pays there: names hardly repeat, images do.
+Pods of one template differ in a few names; everything else is stored once. Each field learns whether interning pays
+there: names hardly repeat, images do.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import astuple, force_setattr
 
-# A place is judged after so many parts: it goes on if at least every fourth was known.
+# A field is evaluated after so many values: interning continues if at least every fourth was known.
 _TRIALS = 1024
 _WORTH_IT = _TRIALS // 4
-# A place that has collected more parts than this begins anew: it keeps alive what no object has any more.
+# A field with more values than this is reset, since it keeps unused values alive.
 _MOST_PARTS = 4096
 _ATOMS = (int, bool, float)
 
 
 class Shared(dict[Any, Any]):
-    """A mapping that many objects have in common, so that none may change it."""
+    """Immutable mapping that many objects share."""
 
     __slots__ = ()
 
@@ -33,20 +33,20 @@ class Shared(dict[Any, Any]):
 
 
 class _Place:
-    """One field of a class, or the elements of one: the parts that stood there, and whether they repeat."""
+    """Interning state of one field of a class, or of its elements: the known values and their hit rate."""
 
     __slots__ = ("_elements", "_hits", "_parts", "_tries", "default", "index", "is_useless", "name", "pays")
 
     def __init__(self, index: int, name: str, default: Any) -> None:
         self.index, self.name, self.default = index, name, default
         self.pays = True
-        self.is_useless = False  # neither what stands here nor anything within can be shared
+        self.is_useless = False  # neither the values nor their parts can be interned
         self._elements: _Place | None = None
         self._parts: dict[Any, Any] = {}
         self._tries = self._hits = 0
 
     def shared(self, part: Any, sharing: Sharing) -> Any:
-        """An equal part that was here before, else this one, with its own parts shared."""
+        """Return an equal value seen before, else this one with its own parts interned."""
         kind = type(part)
         if kind is str:
             return self._shared_text(part)
@@ -58,7 +58,7 @@ class _Place:
         key = tuple(part.items()) if kind is dict else bytes(part) if kind is Raw else part
         try:
             known = self._parts.get(key)
-        except TypeError:  # something within is no constant: only its parts can be shared
+        except TypeError:  # contains mutable values: only its parts can be interned
             self._stop()
             return self._of_shared_parts(part, kind, sharing)
         if self._tries < _TRIALS:
@@ -81,7 +81,7 @@ class _Place:
         if kind is dict:
             return Shared(part)
         if kind is Raw:
-            return part.copy()  # a part of a longer text, which must not be kept for its sake
+            return part.copy()  # copy a slice, so that the longer text is not kept alive
         sharing.share(part)
         return part
 
@@ -109,15 +109,15 @@ class _Place:
 
 
 class Sharing:
-    """What the objects of one collection have in common."""
+    """Interner for the objects of one collection."""
 
     def __init__(self) -> None:
         self._places: dict[type, list[_Place]] = {}
 
     def share(self, obj: Any) -> None:
-        """Replace a struct's parts by equal ones that are known. It must be its maker's own still.
+        """Replace a struct's parts by equal ones that are known. The caller must own the struct.
 
-        Whatever it held of a longer text is copied. Objects that are no structs are left alone.
+        Slices of a longer text are copied. Objects that are not structs are left alone.
         """
         if isinstance(obj, Struct):
             self._share(obj, type(obj))

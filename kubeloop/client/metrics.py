@@ -1,4 +1,4 @@
-"""What a client tells of itself: one observer a server, told of every attempt; upstream's metric names beside each."""
+"""Metrics of a client: one observer per server, called for every attempt; upstream's metric names are given."""
 
 from __future__ import annotations
 
@@ -6,33 +6,38 @@ from typing import Protocol
 
 
 class ClientMetrics(Protocol):
-    """The observer, bound to one server's host by whoever makes it."""
+    """Observer of the calls to one server."""
 
     def request(self, method: str, code: str) -> None:
-        """`rest_client_requests_total`: an attempt was answered; the code is `<error>` where no answer came."""
+        """Count an attempt in `rest_client_requests_total`; the code is `<error>` without a response."""
 
     def duration(self, verb: str, seconds: float) -> None:
-        """`rest_client_request_duration_seconds`."""
+        """Observe `rest_client_request_duration_seconds`."""
 
     def sizes(self, verb: str, sent: int, received: int) -> None:
-        """`rest_client_request_size_bytes`, `rest_client_response_size_bytes`."""
+        """Observe `rest_client_request_size_bytes` and `rest_client_response_size_bytes`."""
 
     def waited(self, verb: str, seconds: float) -> None:
-        """`rest_client_rate_limiter_duration_seconds`."""
+        """Observe `rest_client_rate_limiter_duration_seconds`."""
 
     def retry(self, verb: str, code: str) -> None:
-        """`rest_client_request_retries_total`."""
+        """Count a retry in `rest_client_request_retries_total`."""
 
 
 class Unobserved:
-    """Nobody listens."""
+    """Observer that discards everything."""
 
-    def request(self, method: str, code: str) -> None: ...
+    def request(self, method: str, code: str) -> None:
+        """Ignore the attempt."""
 
-    def duration(self, verb: str, seconds: float) -> None: ...
+    def duration(self, verb: str, seconds: float) -> None:
+        """Ignore the duration."""
 
-    def sizes(self, verb: str, sent: int, received: int) -> None: ...
+    def sizes(self, verb: str, sent: int, received: int) -> None:
+        """Ignore the sizes."""
 
-    def waited(self, verb: str, seconds: float) -> None: ...
+    def waited(self, verb: str, seconds: float) -> None:
+        """Ignore the wait."""
 
-    def retry(self, verb: str, code: str) -> None: ...
+    def retry(self, verb: str, code: str) -> None:
+        """Ignore the retry."""

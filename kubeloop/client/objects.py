@@ -1,4 +1,4 @@
-"""Objects as calls need them: where they live, what an apply sends, and the small ones that subresources take."""
+"""Objects as calls need them: their address, their apply document, and bodies of subresources."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kubeloop.api.unstructured import plain_body
 
 
 def address_of(obj: Any) -> tuple[str, str]:
-    """An object's namespace and name; empty where it has none."""
+    """Return an object's namespace and name; empty if it has none."""
     if isinstance(obj, Mapping):
         metadata = obj.get("metadata") or {}
         return metadata.get("namespace") or "", metadata.get("name") or ""
@@ -20,7 +20,7 @@ def address_of(obj: Any) -> tuple[str, str]:
 
 
 def apply_document(obj: Any, resource: Resource) -> Any:
-    """What to apply of an object: a mapping as it is; a struct without what it only has because structs have it.
+    """Return the document to apply: a mapping unchanged; a struct without nulls, empty status and managedFields.
 
     A struct writes null for lists that the API always shows, and apply would own these.
     """
@@ -42,6 +42,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 def eviction(pod: str, namespace: str, options: DeleteOptions | None) -> Any:
+    """Return the Eviction of a pod."""
     from kubeloop.api.generated.meta_v1 import ObjectMeta
     from kubeloop.api.generated.policy_v1 import Eviction
 
@@ -49,6 +50,7 @@ def eviction(pod: str, namespace: str, options: DeleteOptions | None) -> Any:
 
 
 def pod_binding(pod: str, namespace: str, node: str) -> Any:
+    """Return the Binding of a pod to a node."""
     from kubeloop.api.generated.core_v1 import Binding, ObjectReference
     from kubeloop.api.generated.meta_v1 import ObjectMeta
 
@@ -59,6 +61,7 @@ def pod_binding(pod: str, namespace: str, node: str) -> Any:
 
 
 def token_request(audiences: tuple[str, ...], seconds: int | None) -> Any:
+    """Return a TokenRequest."""
     from kubeloop.api.generated.authentication_v1 import TokenRequest, TokenRequestSpec
 
     return TokenRequest(spec=TokenRequestSpec(audiences=audiences, expiration_seconds=seconds))

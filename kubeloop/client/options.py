@@ -1,4 +1,4 @@
-"""What callers say in Python, as the options of the API: selectors, versions, dry runs, deletion."""
+"""Converts Python arguments to API options: selectors, versions, dry runs, deletion."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ Selector = str | Mapping[str, str]
 
 
 def selector_text(selector: Selector) -> str:
-    """A selector's text; a mapping means equality of all its entries."""
+    """Return a selector's text; a mapping means equality of all its entries."""
     if isinstance(selector, str):
         return selector
     return ",".join(f"{key}={value}" for key, value in sorted(selector.items()))
 
 
 def list_options(labels: Selector = "", fields: Selector = "", **others: str | int | bool) -> dict[str, str]:
-    """The query of a list or watch; what is empty or zero is left out."""
+    """Return the query of a list or watch; empty and zero values are omitted."""
     options = {"labelSelector": selector_text(labels), "fieldSelector": selector_text(fields), **others}
     return {name: _text(value) for name, value in options.items() if value}
 
@@ -31,7 +31,7 @@ def watch_options(
     initial_events: bool | None,
     timeout_seconds: int,
 ) -> dict[str, str]:
-    """The query of a watch."""
+    """Return the query of a watch."""
     options = list_options(
         labels,
         fields,
@@ -48,8 +48,8 @@ def watch_options(
 def write_options(
     manager: str = "", dry_run: bool = False, validation: str = "", force: bool = False
 ) -> dict[str, str]:
-    """The query of a create, update, patch or apply."""
-    if not (manager or dry_run or validation or force):  # as nearly always
+    """Return the query of a create, update, patch or apply."""
+    if not (manager or dry_run or validation or force):  # the common case
         return {}
     options = {
         "fieldManager": manager,
@@ -66,7 +66,7 @@ def delete_options(
     preconditions: Preconditions | None = None,
     dry_run: bool = False,
 ) -> DeleteOptions | None:
-    """The body of a deletion; None where nothing is asked for."""
+    """Return the DeleteOptions; None if all options are default."""
     options = DeleteOptions(
         kind="DeleteOptions",
         api_version="v1",
@@ -87,7 +87,7 @@ def log_options(
     since_seconds: int | None,
     limit_bytes: int | None,
 ) -> dict[str, str]:
-    """The query of a log."""
+    """Return the query of a log request."""
     options: dict[str, Any] = {
         "container": container or None,
         "follow": follow or None,

@@ -1,4 +1,4 @@
-"""Where a call goes over HTTP: its method, its path and its query."""
+"""HTTP path and query of a call."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ METHODS = {
 
 
 def path_of(resource: Resource, namespace: str = "", name: str = "", subresource: str = "") -> str:
-    """`/api/v1/namespaces/x/pods/y/log`, `/apis/apps/v1/deployments`."""
+    """Return a path such as `/api/v1/namespaces/x/pods/y/log` or `/apis/apps/v1/deployments`."""
     root = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
     parts = [root]
     if namespace:
@@ -34,7 +34,7 @@ def path_of(resource: Resource, namespace: str = "", name: str = "", subresource
 
 
 def target_of(call: Call) -> str:
-    """The path with its query."""
+    """Return the path with its query."""
     path = path_of(call.resource, call.namespace, call.name, call.subresource)
     options = dict(call.options)
     if call.verb == "watch":

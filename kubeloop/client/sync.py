@@ -1,6 +1,6 @@
-"""The client without async, for scripts and notebooks: each call runs on the async client's own loop in a thread.
+"""Blocking client for scripts and notebooks: each call runs on the async client's event loop in a thread.
 
-Every public method of `Client` is here under its name; nothing is implemented twice.
+Every public method of `Client` is available under its name; nothing is implemented twice.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from kubeloop.client.config.server_config import ServerConfig
 
 
 class Runner(Protocol):
-    """Who has the loop on which a client's calls run."""
+    """Owner of the event loop on which a client's calls run."""
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """Wait for the work."""
+        """Run a coroutine and wait for its result."""
 
 
 class _LoopThread:
-    """An event loop that runs until it is stopped."""
+    """Thread with an event loop that runs until it is stopped."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -32,7 +32,7 @@ class _LoopThread:
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """Wait for the work; an interrupt ends it too."""
+        """Run a coroutine and wait for its result; an interrupt cancels it."""
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
@@ -49,10 +49,10 @@ class _LoopThread:
 
 
 class SyncClient:
-    """`Client`, blocking. Async iterators become plain ones; close them, or use them up, to let go of a watch."""
+    """Blocking `Client`. Async iterators become plain ones; close or exhaust them to release a watch."""
 
     def __init__(self, config: ServerConfig | None = None, **options: Any) -> None:
-        """Takes what `kubeloop.client.connect` takes."""
+        """Create a client; takes the arguments of `kubeloop.client.connect`."""
         from kubeloop.client.http.connect import connect
 
         async def make() -> Client:
@@ -69,7 +69,7 @@ class SyncClient:
 
     @classmethod
     def over(cls, client: Client, runner: Runner) -> SyncClient:
-        """A client that exists already, on a loop that somebody else keeps running and closes."""
+        """Wrap an existing client whose event loop the caller runs and closes."""
         view = object.__new__(cls)
         view._client, view._runner, view._stop = client, runner, lambda: None
         return view
@@ -80,7 +80,7 @@ class SyncClient:
         return view
 
     def close(self) -> None:
-        """Let go of the connections, and of the thread if it is this client's own."""
+        """Close the connections, and the thread if this client started it."""
         try:
             self._runner.run(self._client.close())
         finally:
@@ -93,12 +93,12 @@ class SyncClient:
         self.close()
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        """Only for what type checkers cannot see: the methods set below."""
+        """Declare the methods set below to type checkers."""
         raise AttributeError(f"SyncClient has no {name}")
 
 
 def _blocking(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of `Client` as one of `SyncClient`."""
+    """Convert a method of `Client` to a blocking one."""
     if inspect.isasyncgenfunction(method):
 
         @wraps(method)

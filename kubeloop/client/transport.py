@@ -1,4 +1,4 @@
-"""What the client asks of a transport beyond the calls that every user of the API makes."""
+"""Transport interface of the client, beyond the calls that every user of the API makes."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ from kubeloop.api.requests import Call, Transport
 
 
 class ClientTransport(Transport, Protocol):
-    """A transport that also serves discovery and streams, and says what it knows without asking."""
+    """Transport that also serves discovery and streams."""
 
     def is_in_process(self, resource: Resource) -> bool:
-        """Whether watches of a resource stay within this process: they end or fail, but never fall silent unnoticed."""
+        """Return True if watches of a resource stay within this process.
+
+        Such watches end or fail, but never become silent unnoticed.
+        """
 
     def edition(self) -> object | None:
-        """Another object whenever other kinds are served than before; None where only asking tells."""
+        """Return an object that changes whenever the set of served kinds does; None if unknown."""
 
     async def document(self, path: str) -> Any:
-        """What is served at a path that is no resource, as plain data."""
+        """Return the document at a non-resource path as plain data."""
 
     def stream(self, call: Call) -> AsyncIterator[bytes]:
-        """An answer's body in the pieces in which it comes."""
+        """Yield a response body in the pieces received."""

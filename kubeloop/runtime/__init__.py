@@ -1,8 +1,8 @@
-"""The machinery that every loop shares: from changes on a server to `reconcile(key)`, and back as writes.
+"""Controller runtime shared by all controllers: from changes on a server to `reconcile(key)`, and back as writes.
 
-reflector ── list and watch ──▶ informer ── cache, handlers ──▶ workqueue ── one key, all its origins ──┐
-    ▲                                                                                                   ▼
-  client ◀── writes, each with its cause ── reconcile(key) ◀── worker (controller): backoff, health, journal
-                                                │
-           expectations, claim, slow_start, finalizers: what reconciles have in common
+informer/: reflector ── list and watch ──▶ informer ── cache, handlers ──▶ queue/: work queue ── one key ──┐
+    ▲                                                                                                      ▼
+  client ◀── writes, each with its cause ── reconcile(key) ◀── worker (controller.py): backoff, health, journal
+supervisor.py restarts controllers, manager.py runs them all, leaderelection/ guards their writes.
+objects/: owner references, finalizers, adoption. events/: event recorder. crd/, webhook/: for operators.
 """

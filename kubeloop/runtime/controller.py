@@ -1,4 +1,4 @@
-"""The one worker that serves every loop: takes keys, reconciles them, tries again, tells how it goes."""
+"""Controller: the one worker implementation: takes keys, reconciles them, retries, reports health and metrics."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ Key = TypeVar("Key", bound=Hashable)
 Phase = Literal["not started", "waiting for caches", "running", "ended"]
 
 WORKERS = 5  # upstream's default for most loops
-STUCK_AFTER = 300.0  # every call has a deadline, so an honest reconcile is over long before
-UNSYNCED_AFTER = 120.0  # controller-runtime's patience with caches
-TURN = 64  # keys that one worker takes before it lets others have the event loop, whatever its reconciles do
-STALE_TRIES = 5  # after so many tries it isn't the cache that lags behind
+STUCK_AFTER = 300.0  # every call has a deadline, so a normal reconcile ends long before
+UNSYNCED_AFTER = 120.0  # controller-runtime's cache sync timeout
+TURN = 64  # keys that a worker processes before it yields to the event loop
+STALE_TRIES = 5  # after so many retries a stale cache is not the cause
 
 # A reconcile saw an older state than the server: not an error of the loop, and over as soon as the cache has caught up.
 _STALE = (errors.Conflict, errors.NotFound, errors.AlreadyExists)
@@ -40,11 +40,11 @@ logger = logging.getLogger(__name__)
 
 
 class TerminalError(Exception):
-    """Trying again would change nothing: the key rests until something wakes it anew."""
+    """Error that is not retried: the key waits until a new event enqueues it."""
 
 
 class Result(msgspec.Struct, frozen=True):
-    """What a reconcile asks for when it has succeeded."""
+    """Result of a successful reconcile."""
 
     requeue_after: float | None = None  # seconds
 
@@ -53,24 +53,28 @@ Reconcile = Callable[[Key], Awaitable[Result | None]]
 
 
 class Watched(Protocol):
-    """What a controller needs of an informer."""
+    """Informer interface that a controller needs."""
 
     @property
-    def resource(self) -> Resource: ...
+    def resource(self) -> Resource:
+        """Resource of the informer."""
+
     @property
-    def synced(self) -> bool: ...
+    def synced(self) -> bool:
+        """True once the cache is filled."""
+
     async def wait_synced(self) -> Any:
-        """Return once the cache holds what the server held when it was asked."""
+        """Wait until the cache holds the state of the first list."""
 
     def add_handler(self, handler: Handler, resync: float = 0.0) -> Any:
-        """Tell it of all that is there, then of every change, and of everything again each period."""
+        """Add a handler: called for all present objects, every change, and all objects each resync period."""
 
     def add_reader(self) -> None:
-        """Be there, though nobody has to be told of changes."""
+        """Register a user of the cache without a handler."""
 
 
 class Health(NamedTuple):
-    """Whether a loop does its work, and if not, why."""
+    """Health of a controller, with the reason if it is unhealthy."""
 
     ok: bool
     why: str = ""
@@ -78,14 +82,14 @@ class Health(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Telemetry:
-    """Where loops leave traces; one for all loops of a process."""
+    """Metrics registry and journal shared by all controllers of a process."""
 
     registry: Registry = field(default_factory=Registry)
     journal: Journal = field(default_factory=Journal)
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """A loop at a glance."""
+    """Summary of a controller's state."""
 
     name: str
     phase: Phase
@@ -103,9 +107,9 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Controller(Generic[Key]):
-    """Calls `reconcile` with each key that needs it: several keys at once, one key never twice at once.
+    """Calls `reconcile` with each queued key: several keys concurrently, one key never twice at once.
 
-    What a reconcile raises is contained, counted, and the key tried again with growing delays. A worker that is
+    Exceptions of a reconcile are caught and counted, and the key is retried with growing delays. A worker that is
     cancelled in the middle of a key puts it back, so that `run` may be called again without losing any.
     """
 
@@ -148,25 +152,25 @@ class Controller(Generic[Key]):
         resync: float = 0.0,
         delay: float = 0.0,
     ) -> None:
-        """Changes of these objects wake the keys that `keys_of` tells, if the predicate lets them pass.
+        """Enqueue the keys that `keys_of` returns for each change that passes the predicate.
 
-        With a delay, what changes within it wakes a key once.
+        With a delay, changes within it enqueue a key once.
         """
         self._sources.append(source)
         source.add_handler(Enqueue(self.queue, source.resource.kind, keys_of, predicate, delay), resync)
 
     def listens_to(self, source: Watched, handler: Handler, *, resync: float = 0.0) -> None:
-        """Changes of these objects go to a handler of the loop's own, which puts keys into the queue itself."""
+        """Add a custom handler, which puts keys into the queue itself."""
         self._sources.append(source)
         source.add_handler(handler, resync)
 
     def reads(self, source: Watched) -> None:
-        """These objects have to be known before the first key is taken; their changes wake nobody."""
+        """Require that a cache is synced before the first key; its changes enqueue nothing."""
         self._sources.append(source)
         source.add_reader()
 
     def owns(self: Controller[ObjectKey], source: Watched, owner: Resource, predicate: Predicate | None = None) -> None:
-        """Changes of these objects wake their managing owner, if it is of this kind."""
+        """Enqueue the controlling owner of changed objects, if it is of this kind."""
         self.watches(source, controller_key(owner), predicate)
 
     # -- running
@@ -187,10 +191,11 @@ class Controller(Generic[Key]):
             self._enter("ended")
 
     async def drain(self, grace: float) -> bool:
-        """Take no more keys and finish those that wait; whether that was done within the grace. `run` returns then;
-        otherwise what waits is let go, and cancelling `run` ends the rest.
+        """Accept no more keys and finish those that wait; return True if done within the grace period.
+
+        `run` returns then; otherwise the waiting keys are dropped, and cancelling `run` ends the rest.
         """
-        self.queue.shutdown(drain=self.phase == "running")  # if no worker has come, none will
+        self.queue.shutdown(drain=self.phase == "running")  # without running workers nothing would be drained
         try:
             async with asyncio.timeout(grace):
                 await self.queue.drained()
@@ -225,7 +230,7 @@ class Controller(Generic[Key]):
         self._note(cause, result, seconds)
 
     async def _attempt(self, item: Item[Key]) -> str:
-        """Reconcile, and see to it that the key comes again if it has to; the result as metrics call it."""
+        """Reconcile a key and requeue it if needed; return the result label for metrics."""
         try:
             if self._timeout is None:
                 answer = await self._reconcile(item.key)
@@ -286,10 +291,10 @@ class Controller(Generic[Key]):
         self._metrics.errors.value += 1
         self._last_error = (str(key), f"{type(error).__name__}: {error}")
 
-    # -- telling
+    # -- reporting
 
     def health(self) -> Health:
-        """Ill if a reconcile hangs, or if the caches don't come. Failing reconciles alone are not an ill loop."""
+        """Return unhealthy if a reconcile hangs or the caches do not sync; failing reconciles do not count."""
         if self.phase == "waiting for caches":
             waited = self._clock.monotonic() - self._phase_since
             if waited > UNSYNCED_AFTER:
@@ -301,6 +306,7 @@ class Controller(Generic[Key]):
         return Health(True)
 
     def status(self) -> Status:
+        """Return a summary of the state."""
         ok, why = self.health()
         key, error = self._last_error
         return Status(
@@ -345,12 +351,12 @@ def _is_being_cancelled() -> bool:
 
 
 def _is_of_the_server(error: BaseException) -> bool:
-    """Whether where it came from in this program tells nothing: the server failed, or could not be reached."""
+    """Return True if the error is the server's or the connection's, so that a traceback adds nothing."""
     return isinstance(error, ClientError) or (isinstance(error, errors.ApiError) and error.code >= 500)
 
 
 def _is_stale(error: BaseException) -> bool:
-    """Whether nothing but staleness is to blame; of several errors at once, for each of them."""
+    """Return True if an error, or each of a group, is due to a stale cache only."""
     if isinstance(error, BaseExceptionGroup):
         return error.split(_STALE)[1] is None
     return isinstance(error, _STALE)

@@ -1,19 +1,18 @@
-"""When an event loop has time to spare: for work that others must not have to wait for."""
+"""Waits until the event loop is idle, for background work that must not delay others."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 
-BUSY = 0.002  # seconds: a turn of the loop that takes longer, or a timer that comes later, had others before it
-PAUSE = 0.02  # seconds between two looks at a busy loop
+BUSY = 0.002  # seconds: a longer turn of the loop, or a later timer, means that the loop is busy
+PAUSE = 0.02  # seconds between two checks of a busy loop
 
 
 async def quiet_moment(longest: float, is_urgent: Callable[[], bool]) -> bool:
-    """Return when the event loop has little else to do, after so many seconds, or when it can't wait; whether it is
-    quiet.
+    """Wait until the event loop is idle, `longest` seconds have passed or it is urgent; return True if idle.
 
-    In virtual time no work takes any, so that every moment is quiet.
+    In virtual time work takes no time, so that every moment is idle.
     """
     loop = asyncio.get_running_loop()
     began = now = loop.time()

@@ -1,4 +1,4 @@
-"""The metrics of the runtime, under the names that dashboards made for upstream know."""
+"""Metrics of the runtime, under upstream's names."""
 
 from __future__ import annotations
 
@@ -18,27 +18,34 @@ _SIZE_BOUNDS = (64, 256, 512, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304
 
 
 class QueueState(Protocol):
-    """What a queue counts anyway; read when somebody asks."""
+    """Counters of a queue, read when metrics are collected."""
 
     @property
-    def depth(self) -> int: ...
+    def depth(self) -> int:
+        """Number of waiting keys."""
+
     @property
-    def adds(self) -> int: ...
+    def adds(self) -> int:
+        """Number of keys added."""
+
     @property
-    def requeues(self) -> int: ...
-    def running_seconds(self) -> list[float]: ...
+    def requeues(self) -> int:
+        """Number of keys added with a delay."""
+
+    def running_seconds(self) -> list[float]:
+        """Seconds that each key in work has been so."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueInstruments:
-    """`workqueue_*` of one queue: the two that are observed as it works."""
+    """`workqueue_*` histograms of one queue, observed as it works."""
 
     waited: Callable[[float], None]
     worked: Callable[[float], None]
 
 
 def queue_instruments(registry: Registry, name: str, queue: QueueState) -> QueueInstruments:
-    """Register a queue; one of the same name before it is replaced."""
+    """Register a queue's metrics; replaces those of an earlier queue of the same name."""
     gauge, counter, histogram = registry.gauge, registry.counter, registry.histogram
     gauge("workqueue_depth", "Keys that wait.", "name").read(lambda: queue.depth, name)
     counter("workqueue_adds_total", "Keys added, those that waited already apart.", "name").read(
@@ -61,7 +68,7 @@ def queue_instruments(registry: Registry, name: str, queue: QueueState) -> Queue
 
 @dataclass(frozen=True, slots=True)
 class ReconcileInstruments:
-    """`controller_runtime_*` of one controller."""
+    """`controller_runtime_*` metrics of one controller."""
 
     results: dict[str, Value]
     errors: Value
@@ -73,7 +80,7 @@ class ReconcileInstruments:
 def reconcile_instruments(
     registry: Registry, controller: str, workers: int, active: Callable[[], int]
 ) -> ReconcileInstruments:
-    """Register a controller with a number of workers, of which so many are active."""
+    """Register a controller's metrics with its number of workers and a function for the active ones."""
 
     def counter(name: str, about: str) -> Value:
         return registry.counter(f"controller_runtime_{name}", about, "controller").of(controller)
@@ -98,7 +105,7 @@ def reconcile_instruments(
 
 
 class RequestInstruments:
-    """`rest_client_*` of one server: the observer that a client takes."""
+    """`rest_client_*` metrics of one server: an implementation of `ClientMetrics`."""
 
     def __init__(self, registry: Registry, host: str) -> None:
         def histogram(name: str, about: str, bounds: tuple[float, ...]) -> Family[Histogram]:
@@ -114,31 +121,37 @@ class RequestInstruments:
         self._received = histogram("response_size_bytes", "Size of what is answered.", _SIZE_BOUNDS)
 
     def request(self, method: str, code: str) -> None:
+        """Count an attempt."""
         self._total.of(code, method, self._host).value += 1
 
     def duration(self, verb: str, seconds: float) -> None:
+        """Observe a request's duration."""
         self._seconds.of(verb, self._host).observe(seconds)
 
     def sizes(self, verb: str, sent: int, received: int) -> None:
+        """Observe the sizes of a request and its response."""
         self._sent.of(verb, self._host).observe(sent)
         self._received.of(verb, self._host).observe(received)
 
     def waited(self, verb: str, seconds: float) -> None:
+        """Observe the wait for the rate limiter."""
         self._held.of(verb, self._host).observe(seconds)
 
     def retry(self, verb: str, code: str) -> None:
+        """Count a retry."""
         self._retries.of(code, verb, self._host).value += 1
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderInstruments:
-    """`leader_election_*` of one lease."""
+    """`leader_election_*` metrics of one lease."""
 
     is_leader: Value
     slow_path: Value
 
 
 def leader_instruments(registry: Registry, lease: str) -> LeaderInstruments:
+    """Register the metrics of a lease."""
     return LeaderInstruments(
         is_leader=registry.gauge("leader_election_master_status", "1 while this process leads.", "name").of(lease),
         slow_path=registry.counter(

@@ -1,4 +1,4 @@
-"""The keeper of the loops: runs them side by side, so that none takes another with it, and drains them at the end."""
+"""Manager: runs controllers side by side, isolates their failures, and drains them at the end."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from kubeloop.runtime.supervisor import Bounds, Incident, Loop, LoopStatus, Supe
 __all__ = ["Bounds", "Incident", "Loop", "LoopStatus", "Manager"]
 
 DRAIN_SECONDS = 10.0  # kube-controller-manager's --controller-shutdown-timeout
-_LATE = 3.0  # beats; a process that stood still for so long judges nobody by what the clock says
+_LATE = 3.0  # check periods; after a suspension of this length, timeouts are not evaluated
 
 log = logging.getLogger(__name__)
 
 
 def _tell_nobody(_: Incident) -> None:
-    """Incidents are logged anyway."""
+    """Ignore an incident: it is logged anyway."""
 
 
 class Manager:
-    """All loops of a process. `run` them; ask for their health and status at any time, also before."""
+    """All controllers of a process; their health and status are available at any time, also before `run`."""
 
     def __init__(
         self,
@@ -46,10 +46,11 @@ class Manager:
 
     @property
     def names(self) -> tuple[str, ...]:
+        """Names of the controllers."""
         return tuple(one.name for one in self._kept)
 
     async def run(self, grace: Callable[[], float] = lambda: DRAIN_SECONDS) -> None:
-        """Keep the loops running until this is cancelled; then drain them for as long as `grace` says."""
+        """Run the controllers until cancelled; then drain them for as long as `grace` returns."""
         async with asyncio.TaskGroup() as group:
             for one in self._kept:
                 group.create_task(one.keep(), name=f"keeper of {one.name}")
@@ -61,13 +62,14 @@ class Manager:
                 await self._drain(grace())
 
     def health(self, name: str) -> Health:
-        """How one loop is; a `KeyError` if there is none of that name."""
+        """Return the health of one controller; raises `KeyError` for an unknown name."""
         for one in self._kept:
             if one.name == name:
                 return one.health()
         raise KeyError(name)
 
     def status(self) -> tuple[LoopStatus, ...]:
+        """Return the status of all controllers."""
         return tuple(one.status() for one in self._kept)
 
     async def _watch(self) -> None:
@@ -85,7 +87,7 @@ class Manager:
         for one in self._kept:
             try:
                 one.look()
-            except Exception:  # a loop that cannot even tell how it is; the others are looked at nevertheless
+            except Exception:  # a failing status must not stop the checks of other controllers
                 log.exception("%s could not be looked at", one.name)
 
     async def _drain(self, grace: float) -> None:

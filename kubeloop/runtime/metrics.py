@@ -1,7 +1,7 @@
-"""A registry of metrics that renders Prometheus' text format, made so that counting costs next to nothing.
+"""Metrics registry that renders Prometheus' text format, with minimal cost per count.
 
-A family is looked up once, where a part is built; what the hot path touches is a plain attribute. What can be read
-when somebody asks (a depth, a count kept anyway) is not counted at all: it is a function in the registry.
+A family is looked up once, at construction; the hot path changes a plain attribute. Values that can be read on
+collection (a depth, an existing count) are not counted: the registry holds a function.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Kind = Literal["counter", "gauge", "histogram"]
 
 
 class Value:
-    """A counter or a gauge: add to it or set it."""
+    """Counter or gauge: add to it or set it."""
 
     __slots__ = ("value",)
 
@@ -34,6 +34,7 @@ class Histogram:
         self.total = 0.0
 
     def observe(self, value: float) -> None:
+        """Count a value."""
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
 
@@ -42,7 +43,7 @@ Child = TypeVar("Child", Value, Histogram)
 
 
 class Family(Generic[Child]):
-    """All samples of one name, told apart by the values of their labels."""
+    """Samples of one name, by their label values."""
 
     def __init__(self, name: str, kind: Kind, about: str, labels: tuple[str, ...], make: Callable[[], Child]) -> None:
         self.name = name
@@ -54,22 +55,22 @@ class Family(Generic[Child]):
         self._count: Callable[[], Mapping[tuple[str, ...], float]] | None = None
 
     def of(self, *values: str) -> Child:
-        """The sample with these label values, made when first asked for. Keep it: it is what the hot path touches."""
+        """Return the sample with these label values, created on first use. Keep it for the hot path."""
         child = self._children.get(values)
         if child is None or callable(child):
             child = self._children[self._checked(values)] = self._make()
         return child
 
     def read(self, function: Callable[[], float], *values: str) -> None:
-        """From now on the sample with these label values is what the function returns when somebody asks."""
+        """Set a function that returns the sample of these label values on collection."""
         self._children[self._checked(values)] = function
 
     def collect(self, count: Callable[[], Mapping[tuple[str, ...], float]]) -> None:
-        """From now on there are also the samples that the function returns when somebody asks, by their labels."""
+        """Set a function that returns further samples by labels on collection."""
         self._count = count
 
     def drop(self, *values: str) -> None:
-        """The sample is no more: what it was about has ended."""
+        """Remove a sample."""
         self._children.pop(values, None)
 
     def _checked(self, values: tuple[str, ...]) -> tuple[str, ...]:
@@ -78,6 +79,7 @@ class Family(Generic[Child]):
         return values
 
     def lines(self) -> Iterator[str]:
+        """Yield the lines of the text format."""
         collected = self._count() if self._count is not None else {}
         if not self._children and not collected:
             return
@@ -95,19 +97,22 @@ class Family(Generic[Child]):
 
 
 class Registry:
-    """All families of a process, each there once whoever asks first."""
+    """All families of a process, each registered once."""
 
     def __init__(self) -> None:
         self._values: dict[str, Family[Value]] = {}
         self._histograms: dict[str, Family[Histogram]] = {}
 
     def counter(self, name: str, about: str, *labels: str) -> Family[Value]:
+        """Return the counter family of a name, created on first use."""
         return self._value(name, "counter", about, labels)
 
     def gauge(self, name: str, about: str, *labels: str) -> Family[Value]:
+        """Return the gauge family of a name, created on first use."""
         return self._value(name, "gauge", about, labels)
 
     def histogram(self, name: str, about: str, *labels: str, bounds: Sequence[float]) -> Family[Histogram]:
+        """Return the histogram family of a name, created on first use."""
         found = self._histograms.get(name)
         if found is None:
             found = Family(name, "histogram", about, labels, lambda: Histogram(bounds))
@@ -116,11 +121,11 @@ class Registry:
 
     @property
     def names(self) -> frozenset[str]:
-        """Also of those that have no samples yet."""
+        """Return the names of all families, also of those without samples."""
         return frozenset((*self._values, *self._histograms))
 
     def render(self) -> str:
-        """Everything as text, by name."""
+        """Return all families as text, by name."""
         families: dict[str, Family[Value] | Family[Histogram]] = {**self._values, **self._histograms}
         lines = [line for name in sorted(families) for line in families[name].lines()]
         return "".join(line + "\n" for line in lines)
@@ -133,7 +138,7 @@ class Registry:
 
 
 def exponential_bounds(first: float, factor: float, count: int) -> tuple[float, ...]:
-    """Bounds that each are a factor larger than the one before."""
+    """Return bounds that each are a factor larger than the one before."""
     bounds = [first]
     while len(bounds) < count:
         bounds.append(bounds[-1] * factor)
@@ -160,7 +165,7 @@ def _escaped(value: str) -> str:
 
 
 def _number(value: float) -> str:
-    """As Go writes it: no point where it is whole."""
+    """Format a number as Go does: no point if it is whole."""
     if not isfinite(value):
         return "NaN" if isnan(value) else "+Inf" if value > 0 else "-Inf"
     return str(int(value)) if value == int(value) else repr(value)

@@ -1,4 +1,4 @@
-"""Keeps one loop running: starts it, sees when it has crashed or hangs, starts it again after a while.
+"""Supervisor of one controller: starts it, detects crashes and hangs, restarts it with backoff.
 
 keep ──▶ running ──── ends by itself, raises ────▶ restarting (backoff) ──▶ running
             │ look: stuck, or no progress                 ▲
@@ -27,27 +27,30 @@ log = logging.getLogger(__name__)
 
 
 class Loop(Protocol):
-    """What can be kept: a `Controller`, or whatever does the same."""
+    """Interface of a supervised loop: a `Controller`, or an equivalent."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Name of the loop."""
 
     async def run(self) -> None:
         """Work until drained or cancelled; may be called again after it has ended."""
 
     async def drain(self, grace: float) -> bool:
-        """Finish what waits and let `run` return; whether that was done within so many seconds."""
+        """Finish waiting work and let `run` return; return True if done within `grace` seconds."""
 
-    def health(self) -> Health: ...
+    def health(self) -> Health:
+        """Return the health."""
 
-    def status(self) -> Status: ...
+    def status(self) -> Status:
+        """Return a summary of the state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How patient a supervisor is; in seconds."""
+    """Timeouts of a supervisor, in seconds."""
 
-    beat: float = 10.0  # how often a loop is looked at
+    beat: float = 10.0  # seconds between two checks
     without_progress: float = STUCK_AFTER  # how long keys may wait while nothing is done about any
     to_end: float = 10.0  # how long a cancelled loop may take
     first_delay: float = 1.0  # before a loop that failed is started again…
@@ -56,7 +59,7 @@ class Bounds:
 
 
 class Incident(msgspec.Struct, frozen=True):
-    """Something that a person wants to hear of."""
+    """Crash or hang of a loop, to be reported."""
 
     loop: str
     reason: Literal["LoopCrashed", "LoopHung", "LoopWaiting"]
@@ -64,7 +67,7 @@ class Incident(msgspec.Struct, frozen=True):
 
 
 class LoopStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A kept loop at a glance; rate and latency are those of the last minute."""
+    """Summary of a supervised loop; rate and latency are those of the last minute."""
 
     name: str
     state: State
@@ -94,7 +97,7 @@ _SAMPLES = 7  # beats: a minute
 
 
 class Supervisor:
-    """The keeper of one loop. Nothing that the loop does gets past it."""
+    """Supervisor of one loop; contains all of its failures."""
 
     def __init__(
         self, loop: Loop, clock: Clock, report: Callable[[Incident], None], registry: Registry, bounds: Bounds
@@ -111,7 +114,7 @@ class Supervisor:
         self._task: asyncio.Task[None] | None = None  # set while the loop runs
         self._hung = ""  # why the loop was cancelled, until it is started again
         self._draining = asyncio.Event()
-        self._reported = ""  # what about its present run a person has been told
+        self._reported = ""  # incidents reported about the present run
         self._last_failure = ""
         self._progress_at = clock.monotonic()
         self._samples: deque[_Sample] = deque(maxlen=_SAMPLES)
@@ -124,7 +127,7 @@ class Supervisor:
     # -- running
 
     async def keep(self) -> None:
-        """Run the loop, again and again, until it is drained or this is cancelled."""
+        """Run the loop, restarting it, until it is drained or this is cancelled."""
         try:
             self._note_progress(self._clock.monotonic(), self._loop.status())
             while not self._draining.is_set():
@@ -137,7 +140,7 @@ class Supervisor:
             self._enter("ended")
 
     async def drain(self, grace: float) -> bool:
-        """Let the loop finish what waits, and start it no more."""
+        """Let the loop finish waiting work, and do not restart it."""
         runs = self._task is not None and not self._hung
         self._draining.set()
         self._enter("draining")
@@ -148,7 +151,7 @@ class Supervisor:
             return False
 
     async def _run_once(self) -> str:
-        """Run the loop until it ends; why it did."""
+        """Run the loop until it ends; returns the reason."""
         self._task = task = asyncio.create_task(self._contained(), name=self.name)
         try:
             await asyncio.wait((task,))
@@ -165,11 +168,11 @@ class Supervisor:
     async def _contained(self) -> None:
         try:
             await self._loop.run()
-        except SystemExit as error:  # a loop that leaves must not take the process with it
+        except SystemExit as error:  # a loop that raises SystemExit must not end the process
             raise RuntimeError(f"called exit({error.code})") from error
 
     async def _recover(self, why: str) -> None:
-        """Tell of a failure, and wait until it is time for the next start."""
+        """Report a failure, and wait until the next start."""
         delay = self._backoff.delay()
         self._enter("restarting")
         self._last_failure = self._hung or why
@@ -184,10 +187,10 @@ class Supervisor:
         self._reported = ""
         self._progress_at = self._clock.monotonic()
 
-    # -- looking
+    # -- checks
 
     def look(self) -> None:
-        """Called at every beat: take note of how far the loop is, and end it if it hangs."""
+        """Check the loop's progress, and cancel it if it hangs; called periodically."""
         now, status = self._clock.monotonic(), self._loop.status()
         self._note_progress(now, status)
         if self._task is None or self.state != "running":
@@ -195,7 +198,7 @@ class Supervisor:
         ok, why = self._judge(now, status)
         if ok:
             return
-        if status.phase == "waiting for caches":  # it would but wait again
+        if status.phase == "waiting for caches":  # a restart would only wait again
             self._tell_once(Incident(self.name, "LoopWaiting", why))
             return
         self._hung = why
@@ -229,10 +232,10 @@ class Supervisor:
         except Exception:
             log.exception("%s: an incident could not be reported", self.name)
 
-    # -- telling
+    # -- reporting
 
     def health(self) -> Health:
-        """Whether the loop does its work, and if not, why."""
+        """Return the health of the loop with the reason."""
         if self.state == "hung":
             return Health(False, f"{self._hung}; it was told to end, and hasn't yet")
         if self.state == "restarting":
@@ -240,6 +243,7 @@ class Supervisor:
         return self._judge(self._clock.monotonic(), self._loop.status())
 
     def status(self) -> LoopStatus:
+        """Return a summary of the state."""
         seen = self._loop.status()
         healthy, why = self.health()
         rate, latency = self._pace(seen)
@@ -273,7 +277,7 @@ class Supervisor:
 
 
 def _end_of(task: asyncio.Task[None]) -> str:
-    """Why a task is over."""
+    """Return why a task is over."""
     if task.cancelled():
         return "it was cancelled"
     error: BaseException | None = task.exception()

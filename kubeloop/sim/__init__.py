@@ -1,4 +1,4 @@
-"""Worlds whose time, chance and faults we decide.
+"""Simulation of time and randomness.
 
-VirtualLoop: an event loop that jumps to its next timer ──▶ VirtualClock: what the plane asks for time and chance
+VirtualLoop (loop.py): event loop that jumps to its next timer ─▶ VirtualClock: time and randomness of the components
 """

@@ -1,6 +1,6 @@
-"""An event loop whose time passes only when there is nothing left to do, and a clock that goes with it.
+"""Event loop with virtual time, which passes only when nothing is left to do, and its clock.
 
-A day takes as long as the work in it. With one thread and one source of chance a run repeats exactly from its seed.
+A day takes as long as the work in it. With one thread and one random source a run repeats exactly from its seed.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Stuck(RuntimeError):
-    """Everybody waits for something that no timer and no file will bring."""
+    """Deadlock: all tasks wait, and there is no timer and no file to wake them."""
 
 
 class _JumpingSelector(selectors.SelectSelector):
-    """Instead of waiting for time to pass, makes it pass."""
+    """Selector that advances virtual time instead of waiting."""
 
     loop: VirtualLoop
 
@@ -35,7 +35,7 @@ class _JumpingSelector(selectors.SelectSelector):
 
 
 class _NumberedTask(asyncio.Task[T]):
-    """A task hashed by its place in the order of creation instead of its address in memory.
+    """Task hashed by its order of creation instead of its address in memory.
 
     `asyncio.TaskGroup` keeps its tasks in a set and cancels them in the order of that set. With addresses as hashes
     that order, and with it everything after a cancellation, differs from run to run.
@@ -50,10 +50,10 @@ class _NumberedTask(asyncio.Task[T]):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """Jumps to its next timer when idle; while somebody `settle`s or `advance`s, never past what they asked for.
+    """Event loop that jumps to its next timer when idle; during `settle` and `advance` never past their end.
 
-    With `shuffle`, callbacks that are ready together run in an order drawn from it, which finds code that relies on
-    one order where it has no right to.
+    With `shuffle`, callbacks that are ready together run in a random order drawn from it, which finds code that wrongly
+    relies on one order.
     """
 
     def __init__(self, shuffle: random.Random | None = None) -> None:
@@ -68,6 +68,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self.set_task_factory(lambda loop, coro, **options: _NumberedTask(next(numbers), coro, loop=loop, **options))
 
     def time(self) -> float:
+        """Return the virtual time."""
         return self._now
 
     async def settle(self) -> None:
@@ -82,7 +83,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         await idle
 
     def nothing_to_do(self, timeout: float | None) -> None:
-        """Move time on, or tell those who wait for it that it has come."""
+        """Advance time to the next timer, or resolve the pending `advance`."""
         deadline = None if timeout is None else self._now + timeout
         if not self._waiting:
             if deadline is None:
@@ -104,7 +105,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class VirtualClock:
-    """The loop's time as moments, and a seeded random source."""
+    """Clock of a virtual loop, with a seeded random source."""
 
     def __init__(self, loop: VirtualLoop, start: datetime = START, seed: int = 0) -> None:
         self._loop = loop
@@ -113,16 +114,19 @@ class VirtualClock:
         self._random = random.Random(seed)
 
     def now(self) -> datetime:
+        """Return the virtual wall time, including the configured clock error."""
         return self._start + timedelta(seconds=self._loop.time() + self.wrong_by)
 
     def monotonic(self) -> float:
+        """Return the loop's time."""
         return self._loop.time()
 
     def random(self) -> random.Random:
+        """Return the seeded random source."""
         return self._random
 
 
 def run_virtual(main: Coroutine[Any, Any, T], *, loop: VirtualLoop | None = None) -> T:
-    """`asyncio.run` in virtual time."""
+    """Run a coroutine like `asyncio.run`, in virtual time."""
     with asyncio.Runner(loop_factory=lambda: loop or VirtualLoop()) as runner:
         return runner.run(main)

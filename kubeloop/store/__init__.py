@@ -1,12 +1,13 @@
-"""A revisioned log with compare-and-swap and watch; the one place where state lives.
+"""Revisioned log with compare-and-swap and watch; the one place where state is stored.
 
 write(key, value, expected)
-  └▶ engine: speculative at once ─ gathered ─▶ log: one flush a batch (nothing, or SQLite)
+  └▶ engine.py: speculative at once ─ batched ─▶ log.py: one flush per batch (nothing, or sqlite/)
                                                  │ durable
      get, range ◀── keyspace, history ◀── commit ┘
      subscribers, watches ◀── the batch's events, in revision order; then the writers' futures
 
-With etcd, which others write to as well, `kubeloop.store.etcd` takes the place of engine and log.
+With etcd, which is shared with other writers, `kubeloop.store.etcd` replaces engine and log.
+backup/: snapshots, restore, migration between stores, and the storage format version.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ __all__ = [
 
 
 def open_store(url: str) -> Store:
-    """The backend that `memory`, `sqlite:PATH` or `etcd://HOST:PORT,…` names, not yet started."""
+    """Return the store for `memory`, `sqlite:PATH` or `etcd://HOST:PORT,…`, not yet started."""
     backend, _, path = url.partition(":")
     if backend == "memory" and not path:
         from kubeloop.store.memory import MemoryStore

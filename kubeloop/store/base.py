@@ -1,10 +1,10 @@
-"""What a store is: the values it deals in and the protocol that every backend keeps.
+"""Store protocol that every backend implements, and its value types.
 
 A store is one log of revisions over opaque bytes. Revisions are unique and increase by
-one a write; a number is skipped where a flush failed, so that no revision ever means two
-things, and where a shared store was written to outside of what is ours. The writes of one
+one per write; a number is skipped if a flush failed, so that no revision ever means two
+things, and if a shared store was written to outside of our prefix. The writes of one
 task get theirs in the order in which they were made. An empty store is at revision 1, and
-its first write gets 2, as etcd's does.
+its first write gets 2, as with etcd.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ WATCH_BUFFER_EVENTS = 10_000
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """One key's value, with the revisions that made the key and last changed it."""
+    """Value of a key, with the revisions that created it and last changed it."""
 
     key: str
     value: bytes
@@ -29,7 +29,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
-    """One revision: what the key became (None when deleted), and what it was before."""
+    """Change of one revision: the new record (None when deleted), and the previous one."""
 
     revision: int
     key: str
@@ -38,11 +38,12 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def deleted(self) -> bool:
+        """True if the key was deleted."""
         return self.record is None
 
 
 class Range(msgspec.Struct, frozen=True, gc=False):
-    """Records in key order as they were at `revision`; `remaining` more follow the last one."""
+    """Records in key order as of `revision`; `remaining` more follow the last one."""
 
     records: list[Record]
     revision: int
@@ -54,78 +55,79 @@ EventCallback: TypeAlias = Callable[[Sequence[Event]], None]
 
 
 class Subscription(Protocol):
-    """A callback's registration."""
+    """Registration of a callback."""
 
     def cancel(self) -> None:
-        """Call back no more. May be called again, and from within the callback."""
+        """Stop the callbacks. May be called again, and from within the callback."""
 
 
 class Watch(Protocol):
-    """Batches of events to iterate over; ends when cancelled or when the store closes."""
+    """Async iterator over batches of events; ends when cancelled or when the store closes."""
 
     def __aiter__(self) -> AsyncIterator[Sequence[Event]]: ...
 
     async def __anext__(self) -> Sequence[Event]: ...
 
-    def cancel(self) -> None: ...
+    def cancel(self) -> None:
+        """End the watch."""
 
 
 class Store(Protocol):
-    """A revisioned log with compare-and-swap and watch. All calls belong to one event loop."""
+    """Revisioned log with compare-and-swap and watch. All calls belong to one event loop."""
 
     @property
     def revision(self) -> int:
-        """The last durable revision: what `get`, `range` and subscribers have seen."""
+        """Last durable revision: the one that `get`, `range` and subscribers have seen."""
 
     @property
     def compact_revision(self) -> int:
-        """History up to and including this revision is forgotten."""
+        """Revision up to and including which history is compacted."""
 
     @property
     def trouble(self) -> str:
-        """Why the newest flush failed; empty when it did not."""
+        """Error of the newest flush; empty if it succeeded."""
 
     @property
     def shared(self) -> bool:
-        """Whether others write to the same data, so that what is read here may be behind: see `current`."""
+        """True if other processes write to the same data, so that reads here may be behind: see `current`."""
 
     @property
     def lost(self) -> int:
-        """How many times writes have come to nothing that others may have peeked at."""
+        """Number of rollbacks of writes that others may have peeked at."""
 
     async def settled(self) -> None:
-        """Wait until it is decided of every write under way whether it has happened."""
+        """Wait until the outcome of every pending write is decided."""
 
     async def start(self) -> None:
-        """Load what there is. Raises a `StoreError` that says in one sentence what is wrong."""
+        """Load the data. Raises a `StoreError` with a one-sentence reason."""
 
     async def close(self) -> None:
-        """Make every pending write durable, then let go of everything."""
+        """Make every pending write durable, then release all resources."""
 
     async def current(self) -> None:
-        """Wait until reads show everything that was acknowledged to anybody before this call.
+        """Wait until reads show every write acknowledged by any server before this call.
 
-        `StoreError` when that cannot be found out.
+        Raises `StoreError` if that cannot be determined.
         """
 
     async def reached(self, revision: int) -> None:
-        """Wait a while for a revision that somebody else has seen; whether it came, `revision` tells."""
+        """Wait for a limited time for a revision seen on another server; check `revision` for the result."""
 
     def expires(self, prefix: str, seconds: float) -> bool:
-        """Ask that keys under a prefix end that long after they were last written; whether the store sees to it."""
+        """Set a time to live, counted from the last write, for keys under a prefix; False if unsupported."""
 
     def peek(self, key: str) -> Record | None:
-        """The newest record, even if not durable yet. For read-modify-write only: `write` decides.
+        """Return the newest record, even if not durable yet. For read-modify-write only: `write` decides.
 
-        A shared store does not know the revision of what is not durable yet: until then the record has
-        a provisional one, which `write` and `durable` understand and nobody else may be shown.
+        A shared store does not know the revision of a write that is not durable yet: until then the record has a
+        provisional one, which only `write` and `durable` understand and which must not be shown to others.
         """
 
     def get(self, key: str) -> Record | None:
-        """The newest durable record."""
+        """Return the newest durable record."""
 
     def range(self, prefix: str, *, start_after: str = "", limit: int = 0, revision: int = 0) -> Range:
-        """Durable records under a prefix, now or as they were at a revision.
+        """Return durable records under a prefix, now or as of a revision.
 
         Raises `Compacted` or `FutureRevision`. A page continues with `start_after` set to the
         last key and `revision` set to the first page's.
@@ -134,20 +136,20 @@ class Store(Protocol):
     def write(self, key: str, value: bytes | None, expected: int | None = None) -> asyncio.Future[Event]:
         """Put a value, or delete with None, if the newest record's mod_revision is `expected`.
 
-        `expected` 0 means that the key must not exist, None that anything will do. Deleting what
+        `expected` 0 means that the key must not exist, None that any state is accepted. Deleting a key that
         does not exist is a conflict. `Conflict` is raised at the call. The write can be peeked at
-        once; the future resolves when it is durable and its subscribers have been told. When the
+        once; the future resolves when it is durable and was delivered to subscribers. When the
         flush fails, it raises `StoreError`, and so does every write made since: their outcome is
-        to be read again. A shared store may find out only then that somebody else was first, and
-        the future raises the `Conflict`; or `Overtaken`, if that happened to another write of the
-        same task that this one came after.
+        to be read again. A shared store may find out only then that another writer was first, and
+        the future raises the `Conflict`; or `Overtaken`, if that happened to an earlier write of the
+        same task.
         """
 
     async def durable(self, record: Record) -> int:
-        """Wait until a peeked record is durable; returns what its revision became. `StoreError` when its flush failed.
+        """Wait until a peeked record is durable; returns its final revision. `StoreError` if its flush failed.
 
         For answers that come from a record without writing it: a shared store also makes sure that it is the newest
-        of its key, and raises `Conflict` if somebody else has changed it.
+        of its key, and raises `Conflict` if another writer has changed it.
         """
 
     def subscribe(self, prefix: str, after_revision: int, callback: EventCallback) -> Subscription:
@@ -159,10 +161,10 @@ class Store(Protocol):
         """
 
     def watch(self, prefix: str, after_revision: int, *, buffer: int = WATCH_BUFFER_EVENTS) -> Watch:
-        """`subscribe` as an async iterator; `WatchOverflow` when more than `buffer` events wait."""
+        """Subscribe as an async iterator; `WatchOverflow` when more than `buffer` events wait."""
 
     def compact(self, revision: int) -> None:
-        """Forget history up to and including a revision; current values stay."""
+        """Drop history up to and including a revision; current values stay."""
 
     async def snapshot(self, path: str) -> int:
         """Write a consistent copy, history included, that the SQLite store opens; returns its revision."""

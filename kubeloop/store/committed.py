@@ -1,4 +1,4 @@
-"""What is committed, and everybody who reads or follows it: the half that all stores have in common."""
+"""Committed state, its readers and its subscribers: the half that all stores have in common."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEFAULT_HISTORY_BYTES = 256 * 1024 * 1024
 
 
 class Committed:
-    """The reading half of `Store`: present and past in memory, and who is told of changes."""
+    """Reading half of `Store`: present and past state in memory, and the subscribers."""
 
     def __init__(self, history_bytes: int) -> None:
         self._history_bytes = history_bytes
@@ -33,16 +33,20 @@ class Committed:
 
     @property
     def revision(self) -> int:
+        """Last committed revision."""
         return self._revision
 
     @property
     def compact_revision(self) -> int:
+        """Revision up to which history is compacted."""
         return self._history.compact_revision
 
     def get(self, key: str) -> Record | None:
+        """Return the newest committed record."""
         return self._committed.get(key)
 
     def range(self, prefix: str, *, start_after: str = "", limit: int = 0, revision: int = 0) -> Range:
+        """Return committed records under a prefix, now or as of a revision."""
         revision = revision or self._revision
         self._check_known(revision)
         undo = self._history.undo(revision, prefix)
@@ -50,16 +54,19 @@ class Committed:
         return Range(records, revision, remaining > 0, remaining)
 
     def subscribe(self, prefix: str, after_revision: int, callback: EventCallback) -> Subscriber:
+        """Replay events after a revision to a callback, then deliver later ones."""
         self._check_known(after_revision)
         return self._subscribers.add(prefix, callback, self._history.since(after_revision, prefix))
 
     def watch(self, prefix: str, after_revision: int, *, buffer: int = WATCH_BUFFER_EVENTS) -> BufferedWatch:
+        """Return a buffered watch of the events after a revision."""
         watch = BufferedWatch(buffer, on_end=self._watches.discard)
         watch.attach(self.subscribe(prefix, after_revision, watch.push))
         self._watches.add(watch)
         return watch
 
     async def snapshot(self, path: str) -> int:
+        """Write a snapshot; returns its revision."""
         from kubeloop.store.backup.snapshot import write_snapshot  # only a snapshot needs SQLite in a memory store
 
         frozen = self._frozen()
@@ -67,7 +74,7 @@ class Committed:
         return frozen.revision
 
     def _frozen(self) -> LoadedLog:
-        """All that is committed at this moment. Records are shared, for nobody ever changes one."""
+        """Return all that is committed now. Records are shared, since they are immutable."""
         return LoadedLog(
             self._committed.copy(),
             self._history.since(self.compact_revision),

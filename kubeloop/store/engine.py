@@ -1,9 +1,9 @@
-"""The store itself: speculative writes, group commit and publication over any `Log`.
+"""Store engine: speculative writes, group commit and publication over any `Log`.
 
     write → speculative → gathering → in flight → log → committed → subscribers → the writer's future
 
-One batch is in flight at a time. Writes that arrive meanwhile gather into the next one, so
-that however many they are, they share its flush.
+One batch is in flight at a time. Writes that arrive meanwhile join the next one, so that any number of them shares
+its flush.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from kubeloop.store.errors import Conflict, FutureRevision, StoreClosed, StoreEr
 from kubeloop.store.log import LoadedLog, Log
 
 SWEEP_EVENTS = 2000  # some two milliseconds
-# How soon after a failure it is tried whether writes succeed again, if nobody has tried: nobody may, who was told that
-# the server is not ready.
+# Seconds after a failed flush until an empty batch tests the log again: clients may not write while the server is not
+# ready.
 TRY_SECONDS = 2.0
 
 Pending: TypeAlias = tuple[Event, "asyncio.Future[Event]"]
 
 
 class LoggedStore(Committed):
-    """Implements `Store`. State is kept in memory, the log makes it last."""
+    """Store with its state in memory; the log makes it durable."""
 
     shared = False
 
@@ -47,12 +47,14 @@ class LoggedStore(Committed):
         self._newest_revision = loaded.revision  # never goes back, so that no revision is used twice
 
     async def start(self) -> None:
+        """Open the log and load the state."""
         self._loop = asyncio.get_running_loop()
         self._adopt(await self._log.open())
         self._accepting = True
         self._trim_history()
 
     async def close(self) -> None:
+        """Wait for pending writes, end watches and close the log."""
         self._accepting = False
         await self._drained.wait()
         self._end_watches()
@@ -61,23 +63,27 @@ class LoggedStore(Committed):
         await self._log.close()
 
     async def settled(self) -> None:
+        """Wait until the outcome of every pending write is decided."""
         if under_way := [future for _, future in (*self._in_flight, *self._gathering)]:
             await asyncio.wait(under_way)
 
     async def current(self) -> None:
-        """Nobody else writes: what is committed here is all there is."""
+        """Return at once: the store has a single writer."""
 
     async def reached(self, revision: int) -> None:
-        """Nobody else could have seen a revision that this store has not."""
+        """Return at once: no other process can have seen a later revision."""
 
     def expires(self, prefix: str, seconds: float) -> bool:
+        """Return False: a time to live is not supported."""
         return False
 
     def peek(self, key: str) -> Record | None:
+        """Return the newest record, even if not durable yet."""
         event = self._speculative.get(key)
         return self._committed.get(key) if event is None else event.record
 
     def compact(self, revision: int) -> None:
+        """Drop history up to and including a revision."""
         if revision > self._revision:
             raise FutureRevision(revision, self._revision)
         if revision > self._history.compact_revision:
@@ -85,7 +91,7 @@ class LoggedStore(Committed):
             self._sweep()
 
     def _sweep(self) -> None:
-        """Drop what is compacted, a slice in each turn of the loop so that nobody else has to wait."""
+        """Drop compacted events, a slice per turn of the event loop, so that it is not blocked."""
         self._log.compact(self._history.compact_revision, self._history.sweep(SWEEP_EVENTS))
         if self._history.sweepable and self._accepting:
             self._loop.call_soon(self._sweep)
@@ -95,6 +101,7 @@ class LoggedStore(Committed):
             self.compact(excess)
 
     def write(self, key: str, value: bytes | None, expected: int | None = None) -> asyncio.Future[Event]:
+        """Put or delete a value if the newest record is the expected one."""
         if not self._accepting:
             raise StoreClosed("the store is not open for writing")
         if not key.isascii():
@@ -106,15 +113,17 @@ class LoggedStore(Committed):
         future: asyncio.Future[Event] = self._loop.create_future()
         if not self._gathering and not self._in_flight:
             self._drained.clear()
-            self._loop.call_soon(self._flush)  # not at once: whoever writes in this turn of the loop shares it
+            self._loop.call_soon(self._flush)  # deferred, so that all writes of this turn of the loop share the flush
         self._gathering.append((event, future))
         return future
 
     @property
     def trouble(self) -> str:
+        """Error of the newest flush; empty if it succeeded."""
         return self._trouble
 
     async def durable(self, record: Record) -> int:
+        """Wait until a peeked record is durable; returns its revision."""
         revision = record.mod_revision
         if revision <= self._revision:
             return revision
@@ -141,7 +150,7 @@ class LoggedStore(Committed):
         self._in_flight, self._gathering = self._gathering, []
         try:
             self._log.append([event for event, _ in self._in_flight], self._revision, self._flushed)
-        except Exception as error:  # a writer must get an answer, whatever is wrong with the batch
+        except Exception as error:  # every writer must get a result
             self._roll_back(StoreError(f"the store could not take the writes: {error!r}"))
 
     def _flushed(self, error: StoreError | None) -> None:
@@ -168,7 +177,7 @@ class LoggedStore(Committed):
                 del self._speculative[event.key]
 
     def _roll_back(self, error: StoreError) -> None:
-        """What was not flushed, and what was built upon it, has not happened."""
+        """Undo all writes that were not flushed."""
         self._trouble = str(error)
         failed, self._in_flight, self._gathering = self._in_flight + self._gathering, [], []
         self._speculative.clear()

@@ -1,4 +1,4 @@
-"""Everything that a store can refuse or fail with, as one small tree under `StoreError`."""
+"""Errors of a store, under `StoreError`."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ if TYPE_CHECKING:
     from kubeloop.store.base import Record
 
 
-# What etcd says when it has no room, and so what clients of Kubernetes know.
+# etcd's message for a full database, which Kubernetes clients know.
 SPACE_EXCEEDED = "etcdserver: mvcc: database space exceeded"
 
 
 class StoreError(Exception):
-    """The store could not do what it was asked; the message is one sentence for a person."""
+    """Failure of a store operation; the message is one sentence for a user."""
 
 
 class Conflict(StoreError):
-    """The key's newest record is not the one that the writer expected."""
+    """Newest record of the key differs from the expected one."""
 
     def __init__(self, current: Record | None) -> None:
         found = "nothing" if current is None else f"revision {current.mod_revision}"
@@ -26,7 +26,7 @@ class Conflict(StoreError):
 
 
 class Overtaken(StoreError):
-    """Somebody else changed what a write was made together with; nothing of it has happened."""
+    """Conflict of an earlier write of the same task; nothing of this write has happened."""
 
     def __init__(self, key: str) -> None:
         super().__init__(f"somebody else has changed {key} meanwhile")
@@ -34,7 +34,7 @@ class Overtaken(StoreError):
 
 
 class Compacted(StoreError):
-    """The history back to the asked revision has been forgotten."""
+    """History back to the requested revision has been compacted."""
 
     def __init__(self, compact_revision: int) -> None:
         super().__init__(f"the history up to revision {compact_revision} has been compacted")
@@ -42,7 +42,7 @@ class Compacted(StoreError):
 
 
 class FutureRevision(StoreError):
-    """The asked revision has not happened yet."""
+    """Requested revision does not exist yet."""
 
     def __init__(self, asked: int, revision: int) -> None:
         super().__init__(f"revision {asked} has not happened yet: the newest is {revision}")
@@ -50,20 +50,20 @@ class FutureRevision(StoreError):
 
 
 class WatchOverflow(StoreError):
-    """A watch's consumer fell too far behind and has been cut off."""
+    """Watch whose consumer was too slow and has been ended."""
 
 
 class StoreClosed(StoreError):
-    """The store is not started, or no longer."""
+    """Store that is not started, or closed."""
 
 
 class StoreInUse(StoreError):
-    """Another process has the same data open."""
+    """Data that another process has open."""
 
 
 class StoreFull(StoreError):
-    """There is no room for a write. What is there can be read, and writes succeed again once there is room."""
+    """No room for a write. Reads work, and writes succeed again once there is room."""
 
 
 class StoreCorrupt(StoreError):
-    """The data on disk is damaged or is not ours; nothing of it is served."""
+    """Data on disk is damaged or not ours; nothing of it is served."""

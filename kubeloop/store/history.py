@@ -1,4 +1,4 @@
-"""The events since the last compaction, bounded by the bytes that they alone keep alive."""
+"""Events since the last compaction, bounded by the bytes that only they keep alive."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TRIM_BYTES = 1024 * 1024  # at a time, so that a full history does not compact a
 class History:
     """Invariant: holds every event after `compact_revision`, in revision order.
 
-    Before them may be some that are compacted and not swept yet; nobody may ask for those.
+    Compacted events that are not swept yet may precede them; they must not be read.
     """
 
     def __init__(self, compact_revision: int, limit_bytes: int) -> None:
@@ -27,11 +27,12 @@ class History:
         return len(self._events)
 
     def extend(self, events: Sequence[Event]) -> None:
+        """Append events."""
         self._events.extend(events)
         self._bytes += sum(map(_footprint, events))
 
     def since(self, revision: int, prefix: str = "") -> list[Event]:
-        """Events after a revision in order. Costs as much as there is to return, not the whole history."""
+        """Return events after a revision in order. The cost is proportional to the result, not the history."""
         found = []
         for event in reversed(self._events):
             if event.revision <= revision:
@@ -42,11 +43,11 @@ class History:
         return found
 
     def undo(self, revision: int, prefix: str = "") -> dict[str, Record | None]:
-        """For each key changed after a revision: what it was then (None: it did not exist)."""
+        """Return for each key changed after a revision its record then (None: it did not exist)."""
         return {event.key: event.previous for event in reversed(self.since(revision, prefix))}
 
     def excess_revision(self) -> int:
-        """Where to compact to get well below the byte limit; 0 when there is room."""
+        """Return the revision to compact to get well below the byte limit; 0 if there is room."""
         if self._bytes <= self._limit_bytes:
             return 0
         excess = self._bytes - self._limit_bytes + min(TRIM_BYTES, self._limit_bytes // 8)
@@ -58,13 +59,13 @@ class History:
 
     @property
     def sweepable(self) -> bool:
-        """Whether there are compacted events left to drop."""
+        """True if there are compacted events left to drop."""
         return bool(self._events) and self._events[0].revision <= self.compact_revision
 
     def sweep(self, at_most: int) -> list[int]:
-        """Drop some compacted events; returns the log's revisions that nobody needs any more.
+        """Drop some compacted events; returns the log's revisions that are no longer needed.
 
-        In the order of the events, so that a value is never forgotten after its own deletion: a
+        In the order of the events, so that a value is never removed after its own deletion: a
         log that is cut off half-way through removing them would bring the value back.
         """
         garbage: list[int] = []
@@ -78,7 +79,7 @@ class History:
 
 
 def superseded_by(event: Event) -> Iterable[int]:
-    """The log's revisions that only mattered for history before this event."""
+    """Return the log's revisions that only mattered for history before this event."""
     if event.previous is not None:
         yield event.previous.mod_revision
     if event.record is None:
@@ -86,6 +87,6 @@ def superseded_by(event: Event) -> Iterable[int]:
 
 
 def _footprint(event: Event) -> int:
-    """A replaced value lives on in its successor's event; the newest one lives anyway."""
+    """Return the bytes that an event keeps alive: its overhead, key and replaced value."""
     replaced = 0 if event.previous is None else len(event.previous.value)
     return EVENT_OVERHEAD_BYTES + len(event.key) + replaced

@@ -1,4 +1,4 @@
-"""The committed records in key order, and pages of them now or at an older revision."""
+"""Committed records in key order, and pages of them now or at an older revision."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kubeloop.store.base import Event, Record
 
 
 class Keyspace:
-    """A dictionary for lookups beside a sorted list of the same keys for ranges."""
+    """Dictionary for lookups, with a sorted list of the same keys for ranges."""
 
     def __init__(self, records: dict[str, Record]) -> None:
         self._records = records
@@ -20,16 +20,16 @@ class Keyspace:
         self.get = records.get  # bound once: a lookup costs no extra Python frame
 
     def records(self) -> list[Record]:
-        """All records, in no particular order."""
+        """Return all records, in no particular order."""
         return list(self._records.values())
 
     def copy(self) -> dict[str, Record]:
-        """The same records in a dictionary of their own, in key order."""
+        """Return a copy as a dictionary in key order."""
         records = self._records
         return {key: records[key] for key in self._keys}
 
     def apply(self, event: Event) -> None:
-        """Make one committed event the truth."""
+        """Apply one committed event."""
         if event.record is None:
             del self._records[event.key]
             self._keys.remove(event.key)
@@ -41,7 +41,7 @@ class Keyspace:
     def page(
         self, prefix: str, start_after: str, limit: int, undo: Mapping[str, Record | None]
     ) -> tuple[list[Record], int]:
-        """Records under a prefix with `undo` laid over them, and how many follow the page."""
+        """Return records under a prefix with `undo` applied, and how many follow the page."""
         end = _end_of(prefix)
         if start_after and start_after >= prefix:
             keys = self._keys.irange(start_after, end, (False, False))
@@ -76,7 +76,7 @@ class Keyspace:
 
 
 def _end_of(prefix: str) -> str | None:
-    """The first string after all that start with the prefix; None when there is no such end."""
+    """Return the first string after all with the prefix; None if there is none."""
     for index in range(len(prefix) - 1, -1, -1):
         if (code := ord(prefix[index])) < 0x10FFFF:
             return prefix[:index] + chr(code + 1)

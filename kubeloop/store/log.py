@@ -1,4 +1,4 @@
-"""The seam between a store and what makes it durable: an append-only log."""
+"""Log protocol between a store and its durable storage."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kubeloop.store.errors import StoreError
 
 
 class LoadedLog(msgspec.Struct):
-    """What a log held when it was opened: the newest records, and the events since `compact_revision`."""
+    """Content of a log when it was opened: the newest records, and the events since `compact_revision`."""
 
     records: dict[str, Record] = msgspec.field(default_factory=dict)
     events: list[Event] = msgspec.field(default_factory=list)
@@ -21,7 +21,7 @@ class LoadedLog(msgspec.Struct):
     cluster_id: str = "memory"  # made up once for data that lasts, and kept by its snapshots
 
     def before_events(self) -> dict[str, Record]:
-        """The records as they were at `compact_revision`."""
+        """Return the records as of `compact_revision`."""
         records = dict(self.records)
         for event in reversed(self.events):
             if event.previous is None:
@@ -35,20 +35,19 @@ Appended: TypeAlias = Callable[[StoreError | None], None]
 
 
 class Log(Protocol):
-    """Where committed events go. The store hands over one batch at a time."""
+    """Durable log of committed events. The store appends one batch at a time."""
 
     async def open(self) -> LoadedLog:
-        """Take hold of the log and read it."""
+        """Lock the log and read it."""
 
     def append(self, events: Sequence[Event], after: int, appended: Appended) -> None:
         """Make a batch durable, all or nothing, then call back on the event loop.
 
-        `after` is the revision of the last event that the log holds. A batch of nothing tries whether one of
-        something would succeed.
+        `after` is the revision of the last event that the log holds. An empty batch tests if a write would succeed.
         """
 
     def compact(self, revision: int, garbage: Sequence[int]) -> None:
-        """Remember the compaction and remove the given revisions, whenever it suits."""
+        """Record the compaction and remove the given revisions, at any later time."""
 
     async def close(self) -> None:
-        """Let go of the log."""
+        """Close the log."""

@@ -1,4 +1,4 @@
-"""The store that forgets when the process ends: for tests, simulations and throw-away planes."""
+"""In-memory store for tests, simulations and temporary clusters."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class MemoryStore(LoggedStore):
         super().__init__(_NoLog(content or LoadedLog()), history_bytes)
 
     def fork(self) -> MemoryStore:
-        """A store of its own, not yet started, that begins with all that is committed here; milliseconds."""
+        """Return an independent store, not yet started, with all that is committed here; takes milliseconds."""
         return MemoryStore(self._frozen(), history_bytes=self._history_bytes)
 
 
 class _NoLog:
-    """Everything is as durable as it will ever be."""
+    """Log that acknowledges everything at once."""
 
     def __init__(self, content: LoadedLog) -> None:
         self._content = content

@@ -1,7 +1,7 @@
-"""Who is told about committed events: callbacks by prefix, each told once, in order.
+"""Subscribers of committed events: callbacks by prefix, each called once per batch, in order.
 
-There may be a subscriber for each of many kinds, and most commits are of one: who is concerned is looked up by the
-folders of a key, not by asking everybody.
+There may be a subscriber for each of many kinds, and most commits are of one: subscribers are looked up by the
+folders of a key, not by checking all of them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kubeloop.store.base import Event, EventCallback
 
 
 class Subscribers:
-    """Delivers each batch to everyone who was there before it was committed, in the order in which they came."""
+    """Delivers each batch to all subscribers registered before its commit, in order of registration."""
 
     def __init__(self) -> None:
         # By prefix. Of prefixes that are whole folders a key has few, which are looked up; the others are all tried.
@@ -23,7 +23,7 @@ class Subscribers:
         self._numbers = count()
 
     def add(self, prefix: str, callback: EventCallback, past: Sequence[Event]) -> Subscriber:
-        """Replay the past to a newcomer, then keep it."""
+        """Replay past events to a new subscriber, then register it."""
         registry = self._of_folders if prefix.endswith("/") else self._of_others
         subscriber = Subscriber(registry, prefix, callback, next(self._numbers))
         registry.setdefault(prefix, []).append(subscriber)
@@ -32,7 +32,8 @@ class Subscribers:
         return subscriber
 
     def publish(self, events: Sequence[Event]) -> None:
-        # All are found before any is told: whoever subscribes meanwhile has these events replayed already.
+        # Find all subscribers before calling any: one that subscribes meanwhile has these events replayed already.
+        """Deliver a batch of events."""
         concerned: dict[Subscriber, list[Event]] = {}
         for event in events:
             for subscriber in self._concerned(event.key):
@@ -54,7 +55,7 @@ class Subscribers:
 
 
 class Subscriber:
-    """One callback's registration."""
+    """Registration of one callback."""
 
     def __init__(
         self, registry: dict[str, list[Subscriber]], prefix: str, callback: EventCallback, number: int
@@ -66,6 +67,7 @@ class Subscriber:
         self.active = True
 
     def cancel(self) -> None:
+        """Remove the registration."""
         if self.active:
             self.active = False
             others = self._registry[self._prefix]
@@ -74,10 +76,11 @@ class Subscriber:
                 del self._registry[self._prefix]
 
     def deliver(self, events: Sequence[Event]) -> None:
+        """Call the callback; cancel the registration if it raises."""
         try:
             self._callback(events)
         except Exception as error:
-            # It has missed something now, and the commit of everybody else must go on.
+            # It has missed events now, and the commit must continue for the others.
             self.cancel()
             report = {"message": "a store subscriber failed and was cancelled", "exception": error}
             asyncio.get_running_loop().call_exception_handler(report)

@@ -1,4 +1,4 @@
-"""A subscription turned into an async iterator, with a bound on how much may wait in it."""
+"""Async iterator over a subscription, with a bounded buffer."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ class BufferedWatch:
         self._cancel: Callable[[], None] | None = None
 
     def attach(self, subscription: Subscription) -> None:
-        """From here on the subscription is the watch's; what is buffered by now was replayed."""
+        """Set the subscription; everything buffered before was replayed."""
         self._cancel = subscription.cancel
 
     def push(self, events: Sequence[Event]) -> None:
+        """Buffer a batch; overflow cancels the watch."""
         weight = 0 if self._cancel is None else len(events)
         self._batches.append((events, weight))
         self._waiting_events += weight
@@ -37,12 +38,13 @@ class BufferedWatch:
         self._wake()
 
     def end(self) -> None:
-        """No more will come; what is buffered can still be read."""
+        """End the watch; buffered batches can still be read."""
         self._ended = True
         self._on_end(self)
         self._wake()
 
     def cancel(self) -> None:
+        """Cancel the subscription and drop buffered batches."""
         if self._cancel is not None:
             self._cancel()
         self._batches.clear()

@@ -1,11 +1,11 @@
-"""Tests of anything that speaks to Kubernetes, in milliseconds: whole clusters in the test's own process.
+"""Tests of Kubernetes clients in milliseconds: whole clusters in the test's own process.
 
 test ─▶ Cluster: client, add, settle, advance, faults ─▶ API server on the memory store, in virtual time
            │                                                  ▲
-           ├── start(loop): the code under test, whose calls ─┘ the faults may hit
+           ├── start(loop): the code under test, whose calls ─┘ may be hit by faults
            └── serve(): a port and a kubeconfig, in real time, for programs outside of the process
 
-`plugin.py` gives pytest the fixtures `cluster`, `make_cluster` and `live_cluster`; `builders.py` makes objects.
+`plugin.py` has the pytest fixtures `cluster`, `make_cluster` and `live_cluster`; `builders.py` makes objects.
 """
 
 from __future__ import annotations

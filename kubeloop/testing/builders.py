@@ -1,4 +1,4 @@
-"""Objects for tests, complete enough that a server takes them: say what matters, the rest is filled in.
+"""Builders of test objects that a server accepts: required fields have defaults.
 
 Further keyword arguments are fields of the object's spec, as the generated structs name them.
 """
@@ -60,7 +60,7 @@ def metadata(
     owner: Any = None,
     finalizers: tuple[str, ...] = (),
 ) -> ObjectMeta:
-    """What every object has; the owner is an object that was created, and manages this one."""
+    """Build object metadata; `owner` is a created object that becomes the controlling owner."""
     references = () if owner is None else (controller_reference(owner, resource_of_class(type(owner))),)
     return ObjectMeta(
         name=name,
@@ -76,13 +76,14 @@ def metadata(
 
 
 def namespace(name: str, *, labels: Labels | None = None, **about: Any) -> Namespace:
+    """Build a Namespace."""
     return Namespace(metadata=metadata(name, labels=labels, **about))
 
 
 def node(
     name: str = "node", *, cpu: str = "4", memory: str = "16Gi", pods: str = "110", ready: bool = True, **spec: Any
 ) -> Node:
-    """A node that has reported; `cluster.add` keeps its status."""
+    """Build a Node with a reported status, which `cluster.add` keeps."""
     room = {"cpu": Quantity(cpu), "memory": Quantity(memory), "pods": Quantity(pods)}
     condition = NodeCondition(type="Ready", status="True" if ready else "False")
     return Node(
@@ -93,6 +94,7 @@ def node(
 
 
 def service_account(name: str, namespace: str = NAMESPACE, **about: Any) -> ServiceAccount:
+    """Build a ServiceAccount."""
     return ServiceAccount(metadata=metadata(name, namespace, **about))
 
 
@@ -100,12 +102,12 @@ def service_account(name: str, namespace: str = NAMESPACE, **about: Any) -> Serv
 
 
 def config_map(name: str, data: Mapping[str, str] | None = None, namespace: str = NAMESPACE, **about: Any) -> ConfigMap:
-    """Further arguments are those of `metadata`."""
+    """Build a ConfigMap; further arguments are those of `metadata`."""
     return ConfigMap(metadata=metadata(name, namespace, **about), data=dict(data or {}))
 
 
 def secret(name: str, data: Mapping[str, bytes] | None = None, namespace: str = NAMESPACE, **about: Any) -> Secret:
-    """The data as it is, unencoded."""
+    """Build a Secret from unencoded data."""
     return Secret(metadata=metadata(name, namespace, **about), data=dict(data or {}))
 
 
@@ -113,6 +115,7 @@ def secret(name: str, data: Mapping[str, bytes] | None = None, namespace: str = 
 
 
 def container(name: str = "app", image: str = IMAGE, **fields: Any) -> Container:
+    """Build a Container."""
     return Container(name=name, image=image, **fields)
 
 
@@ -127,7 +130,7 @@ def pod(
     owner: Any = None,
     **spec: Any,
 ) -> Pod:
-    """One container, unless the spec says otherwise; with a phase, a status that `cluster.add` keeps."""
+    """Build a Pod, with one container by default; with a phase, `cluster.add` keeps its status."""
     spec.setdefault("containers", (container(image=image),))
     if node is not None:
         spec["node_name"] = node
@@ -144,7 +147,7 @@ def _template(labels: Labels, image: str, **spec: Any) -> PodTemplateSpec:
 
 
 def _workload(name: str, labels: Labels | None, image: str) -> dict[str, Any]:
-    """A selector, and a template that it selects."""
+    """Return a selector and a template that it matches."""
     labels = dict(labels or {"app": name})
     return {"selector": LabelSelector(match_labels=labels), "template": _template(labels, image)}
 
@@ -158,6 +161,7 @@ def deployment(
     labels: Labels | None = None,
     **spec: Any,
 ) -> Deployment:
+    """Build a Deployment."""
     fields = {**_workload(name, labels, image), "replicas": replicas, **spec}
     return Deployment(metadata=metadata(name, namespace, labels=labels), spec=DeploymentSpec(**fields))
 
@@ -172,6 +176,7 @@ def replica_set(
     owner: Any = None,
     **spec: Any,
 ) -> ReplicaSet:
+    """Build a ReplicaSet."""
     fields = {**_workload(name, labels, image), "replicas": replicas, **spec}
     return ReplicaSet(metadata=metadata(name, namespace, labels=labels, owner=owner), spec=ReplicaSetSpec(**fields))
 
@@ -185,6 +190,7 @@ def stateful_set(
     labels: Labels | None = None,
     **spec: Any,
 ) -> StatefulSet:
+    """Build a StatefulSet."""
     fields = {**_workload(name, labels, image), "replicas": replicas, "service_name": name, **spec}
     return StatefulSet(metadata=metadata(name, namespace, labels=labels), spec=StatefulSetSpec(**fields))
 
@@ -192,6 +198,7 @@ def stateful_set(
 def daemon_set(
     name: str = "app", namespace: str = NAMESPACE, *, image: str = IMAGE, labels: Labels | None = None, **spec: Any
 ) -> DaemonSet:
+    """Build a DaemonSet."""
     fields = {**_workload(name, labels, image), **spec}
     return DaemonSet(metadata=metadata(name, namespace, labels=labels), spec=DaemonSetSpec(**fields))
 
@@ -199,7 +206,7 @@ def daemon_set(
 def job(
     name: str = "job", namespace: str = NAMESPACE, *, image: str = IMAGE, labels: Labels | None = None, **spec: Any
 ) -> Job:
-    """The server itself gives a job its selector."""
+    """Build a Job; the server sets its selector."""
     return Job(metadata=metadata(name, namespace, labels=labels), spec=_job_spec(image, labels, spec))
 
 
@@ -212,6 +219,7 @@ def cron_job(
     labels: Labels | None = None,
     **spec: Any,
 ) -> CronJob:
+    """Build a CronJob."""
     template = JobTemplateSpec(spec=_job_spec(image, labels, {}))
     fields = {"schedule": schedule, "job_template": template, **spec}
     return CronJob(metadata=metadata(name, namespace, labels=labels), spec=CronJobSpec(**fields))
@@ -232,6 +240,7 @@ def service(
     selector: Labels | None = None,
     **spec: Any,
 ) -> Service:
+    """Build a Service."""
     fields = {"selector": dict(selector or {"app": name}), "ports": (ServicePort(port=port),), **spec}
     return Service(metadata=metadata(name, namespace), spec=ServiceSpec(**fields))
 
@@ -239,6 +248,7 @@ def service(
 def persistent_volume_claim(
     name: str = "data", namespace: str = NAMESPACE, *, storage: str = "1Gi", **spec: Any
 ) -> PersistentVolumeClaim:
+    """Build a PersistentVolumeClaim."""
     wanted = VolumeResourceRequirements(requests={"storage": Quantity(storage)})
     fields = {"access_modes": ("ReadWriteOnce",), "resources": wanted, **spec}
     return PersistentVolumeClaim(metadata=metadata(name, namespace), spec=PersistentVolumeClaimSpec(**fields))

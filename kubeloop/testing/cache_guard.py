@@ -1,4 +1,4 @@
-"""Finds what somebody has changed in a shared cache: what is there is no longer what the server stored."""
+"""Detects mutated objects in a shared cache by comparing them with the server's records."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
 
 def changed_object(informer: Informer, registry: Registry) -> ObjectKey | None:
-    """The first that differs from the server's record of the same version."""
+    """Return the first object that differs from the server's record of the same version."""
     try:
         storage = registry.of(informer.resource)
     except KeyError:  # its definition is gone
@@ -27,5 +27,5 @@ def changed_object(informer: Informer, registry: Registry) -> ObjectKey | None:
 
 
 def _is_same(obj: Any, stored: Any) -> bool:
-    """A cache of metadata alone, or one that keeps less, is judged by the metadata."""
+    """Compare objects; a cache of metadata or of reduced objects is compared by metadata."""
     return bool(obj == stored) if type(obj) is type(stored) else bool(obj.metadata == stored.metadata)

@@ -1,4 +1,4 @@
-"""A plan of faults, carried out on a cluster of a test: the same as on real processes, in virtual time."""
+"""Executes a chaos plan on a test cluster in virtual time, with the semantics of the real one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kubeloop.testing.faults import Faults
 
 
 class Chaos(CallFaults):
-    """What goes wrong, from `begin` until the plan's duration is over, or `end` is called."""
+    """Faults of a plan, from `begin` until the plan's duration is over, or `end` is called."""
 
     def __init__(
         self, plan: Plan | Path | str | Mapping[str, Any], faults: Faults, server: ApiServer, clock: VirtualClock
@@ -29,7 +29,7 @@ class Chaos(CallFaults):
         self.hits = 0  # calls, watches and clocks that something was done to
 
     def begin(self) -> None:
-        """Lay the plan out in the time to come."""
+        """Schedule the plan's faults."""
         loop, plan = asyncio.get_running_loop(), self.plan
         self._within.plan = self._server.faults = self
         for at, until, fault in dict.fromkeys((one.at, one.until, one.fault) for one in plan.moments()):
@@ -41,7 +41,7 @@ class Chaos(CallFaults):
         self._timers.append(loop.call_later(plan.duration, self.end))
 
     def end(self) -> None:
-        """All is well from here on."""
+        """Stop all faults."""
         for timer in self._timers:
             timer.cancel()
         self._clock.wrong_by = 0.0
@@ -49,6 +49,7 @@ class Chaos(CallFaults):
             self._within.plan = self._server.faults = None
 
     def strike(self, user: str, verb: str, resource: str, name: str) -> Struck | None:
+        """Return the fault that hits a call, and count it."""
         struck = super().strike(user, verb, resource, name)
         self.hits += struck is not None
         return struck
@@ -64,7 +65,7 @@ class Chaos(CallFaults):
 
 
 def _read(given: Plan | Path | str | Mapping[str, Any]) -> Plan:
-    """Raises PlanError, also for what takes processes."""
+    """Read a plan; raises PlanError, also for faults on processes."""
     if isinstance(given, Plan):
         plan = given
     else:

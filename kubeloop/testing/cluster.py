@@ -1,4 +1,4 @@
-"""One isolated cluster in the test's own process: plain calls from a plain test, whole days in milliseconds."""
+"""Isolated cluster in the test's own process: blocking calls, days of virtual time in milliseconds."""
 
 from __future__ import annotations
 
@@ -43,26 +43,26 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ADMIN = User("kubernetes-admin", ("system:masters", AUTHENTICATED))
-COMPONENT = "kubeloop-test"  # whom events of hosted loops name as their source
+COMPONENT = "kubeloop-test"  # source of the loops' events
 # How long `eventually` waits for programs outside, and how long it lets them work between two looks.
 _PATIENCE = 30.0
 _BETWEEN_LOOKS = 0.02
 
 
 class LoopEnded(AssertionError):
-    """A loop that was started with `Cluster.start` has ended, which no loop should."""
+    """Unexpected end of a loop that was started with `Cluster.start`."""
 
 
 class CacheChanged(AssertionError):
-    """An object that is everybody's was changed in place. Types forbid it; mappings within can't."""
+    """Shared object that was mutated in place. Types forbid it; mappings within them cannot."""
 
 
 class Cluster:
-    """An API server with its own store, clock and event loop, and the loops that run on it.
+    """API server with its own store, clock and event loop, and the loops that run on it.
 
     Time stands still between calls. `settle` lets everything happen that can happen at this moment, `advance` lets
-    time pass. The same seed gives the same run; with `shuffle` the seed also decides the order of what is ready at
-    the same time. `runtime_config` and `feature_gates` say what the flags of the same names do.
+    time pass. The same seed gives the same run; with `shuffle` the seed also decides the order of callbacks that are
+    ready at the same time. `runtime_config` and `feature_gates` are the flags of the same names.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Cluster:
     # Objects and users.
 
     def add(self, *objects: Any) -> Any:
-        """Create objects together with the status they carry, as if whoever reports it had; the last one as it is."""
+        """Create objects including their status; returns the last one."""
         made = None
         for obj in objects:
             made = self.client.create(obj)
@@ -116,12 +116,12 @@ class Cluster:
         return self.client.patch(what, meta.name, {"status": status}, meta.namespace, subresource="status")
 
     def as_user(self, name: str, *groups: str) -> SyncClient:
-        """A client of somebody who may do only what roles allow."""
+        """Return a client of a user that has only the permissions of its roles."""
         user = User(name, (*groups, AUTHENTICATED))
         return self._blocking(Client(LocalEntry(self.server, user), user_agent="test"))
 
     def events(self, namespace: str = "", *, reason: str = "") -> list[Any]:
-        """The events that were recorded, oldest first."""
+        """Return the recorded events, oldest first."""
         found = self.client.list("events", namespace).items
         chosen = [one for one in found if reason in ("", one.reason)]
         return sorted(chosen, key=lambda one: int(one.metadata.resource_version))
@@ -129,7 +129,7 @@ class Cluster:
     # Time.
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of a coroutine; whatever it waits for, time passes as quickly as it can."""
+        """Return the result of a coroutine; virtual time passes as needed."""
         return self._loop.run(work)
 
     def settle(self) -> None:
@@ -143,7 +143,7 @@ class Cluster:
         self._check_loops()
 
     def eventually(self, look: Callable[[], T], within: float = _PATIENCE) -> T:
-        """What `look` gives once that is true: with a port open within real seconds, else within virtual ones."""
+        """Return the first true result of `look`, within real seconds if a port is open, else virtual ones."""
         wall = SystemClock()
         began, look_again = (wall.monotonic(), wall) if self._loop.is_live else (self.clock.monotonic(), self.clock)
         while not (found := look()):
@@ -156,9 +156,9 @@ class Cluster:
     # Loops under test.
 
     def start(self, wire: Wire | Loop) -> Loop:
-        """Host a loop, given the function that wires it or, already wired to `context`, the loop itself.
+        """Run a loop, given its wiring function or, already wired to `context`, the loop itself.
 
-        Returns when the loop has seen what is there and done what it can. Its calls go through `faults`.
+        Returns when the loop has processed the present objects. Its calls go through `faults`.
         """
         loop = self._loop.run(self._host(wire))
         if not self._loop.is_live:
@@ -179,7 +179,7 @@ class Cluster:
         return loop
 
     def add_nodes(self, count: int = 1, *, shape: NodeShape | None = None, events: Loudness = "all") -> Fleet:
-        """Simulated nodes n1, n2, … that run what is bound to them; once a cluster. Their calls go through `faults`."""
+        """Add simulated nodes n1, n2, …; once per cluster. Their calls go through `faults`."""
         from kubeloop.kubelet.agent import Fleet, FleetConfig
         from kubeloop.kubelet.node_status.registration import NodeShape
 
@@ -195,7 +195,7 @@ class Cluster:
         return fleet
 
     def stop(self, loop: Loop) -> None:
-        """End a loop at once, as if its process had been killed; start another in its place to see it recover."""
+        """Cancel a loop at once, as if its process had been killed; start another to test recovery."""
         self._loop.run(_cancelled([self._hosted.pop(loop.name)]))
 
     def _check_loops(self) -> None:
@@ -209,9 +209,9 @@ class Cluster:
                 raise CacheChanged(f"somebody changed {informer.resource.qualified} {changed} in the shared cache")
 
     def fork(self, *, seed: int | None = None) -> Cluster:
-        """A cluster of its own that begins with all that this one holds, at this moment; takes milliseconds.
+        """Return an independent cluster with this one's present content; takes milliseconds.
 
-        Loops are not taken along: start them there, as after a restart. Without a seed each fork has another.
+        Loops are not included: start them there, as after a restart. Without a seed each fork has another.
         """
         store = self.server.registry.store
         if not isinstance(store, MemoryStore):
@@ -220,19 +220,19 @@ class Cluster:
         return Cluster(seed=seed, start=self.clock.now(), beginning=store, **self._options)
 
     def chaos(self, plan: Plan | Path | str | Mapping[str, Any]) -> Chaos:
-        """From here on calls of the code under test, and of programs outside, fail as a plan says, and the clock jumps.
+        """Apply a chaos plan to the code under test, external programs and the clock.
 
-        Until its duration is over: then all is well again. The plan is one, or plain data, or a file.
+        Ends after the plan's duration. The plan is one, or plain data, or a file.
         """
         from kubeloop.testing.chaos import Chaos
 
         return self._loop.run(_begun(Chaos(plan, self.faults, self.server, self.clock)))
 
-    # The world outside.
+    # External programs.
 
     @contextmanager
     def serve(self, folder: Path | None = None) -> Iterator[Address]:
-        """Within the block the cluster has a port and a kubeconfig, and time passes as on the wall.
+        """Open a port with a kubeconfig for the block, during which time is real.
 
         Keys that are found in the folder are used again.
         """
@@ -252,7 +252,7 @@ class Cluster:
     # The end.
 
     def close(self) -> None:
-        """Stop everything; what a loop died of, or changed of others', is raised now if nobody has heard of it."""
+        """Stop everything; raises failures of loops and mutated caches that were not raised before."""
         if self._loop.is_closed():
             return
         try:
@@ -280,7 +280,7 @@ class Cluster:
 
 
 def _status_of(obj: Any) -> Any:
-    """What an object says of its state; nothing where that is what any new object says."""
+    """Return an object's status; None if it is the default one."""
     if isinstance(obj, Mapping):
         return obj.get("status")
     status = getattr(obj, "status", None)
@@ -288,7 +288,7 @@ def _status_of(obj: Any) -> Any:
 
 
 def _what(obj: Any) -> Any:
-    """How a client is told which resource an object is of."""
+    """Return the class or resource name by which a client addresses an object."""
     if not isinstance(obj, Custom):
         return type(obj)
     group, _, version = obj.api_version.rpartition("/")

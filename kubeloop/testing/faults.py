@@ -1,7 +1,7 @@
-"""Switches that make calls of the code under test fail, slow down or lose their answers, and watches break.
+"""Fault injection between a client and the server: errors, delays, lost answers and broken watches.
 
-They stand between a client and the server, so that a retry, a relist or a requeue has something to prove itself on.
-The test's own client is never hit. What chance decides comes from the cluster's seed.
+They test retries, relists and requeues. The test's own client is never hit. Random choices come from the cluster's
+seed.
 """
 
 from __future__ import annotations
@@ -22,26 +22,28 @@ if TYPE_CHECKING:
     from kubeloop.chaos.faults.calls import CallFaults, Struck
 
 ErrorOf = Callable[[Call], Exception]
-_USER = "kubernetes-admin"  # as whom all code under test calls
+_USER = "kubernetes-admin"  # user of the code under test
 _WRITES = ("create", "update", "patch", "delete", "deletecollection")
 
 
 def conflict_of(call: Call) -> Exception:
-    """As if somebody else had written in between."""
+    """Return a Conflict, as if another client had written in between."""
     return errors.conflict(call.resource.group, call.resource.plural, call.name)
 
 
 def unavailable(_: Call) -> Exception:
+    """Return a ServiceUnavailable error."""
     return errors.service_unavailable("the server is currently unable to handle the request")
 
 
 def lost(call: Call) -> Exception:
+    """Return a ConnectionLost error."""
     return ConnectionLost(f"{call.verb} {call.resource.qualified}: the connection broke")
 
 
 @dataclass(slots=True, kw_only=True)
 class Fault:
-    """One switch: which calls it hits, how often, and what it does to them. Empty words mean any."""
+    """Selector, count and effect of a fault. Empty selectors match any call."""
 
     verb: str
     resource: str
@@ -50,10 +52,11 @@ class Fault:
     chance: float
     error: ErrorOf | None
     delay: float
-    answered: bool  # whether the server gets the call, and only its answer is lost
+    answered: bool  # True if the call is executed and only its answer is lost
     hits: int = 0
 
     def concerns(self, call: Call) -> bool:
+        """Return True if the fault applies to a call."""
         return (
             self.times != 0
             and self.verb in ("", call.verb, "write" if call.verb in _WRITES else "read")
@@ -62,6 +65,7 @@ class Fault:
         )
 
     def hit(self) -> None:
+        """Count a hit."""
         self.hits += 1
         if self.times is not None:
             self.times -= 1
@@ -74,7 +78,7 @@ def _error_of(struck: Struck) -> ErrorOf | None:
 
 
 class Faults:
-    """All switches of a cluster."""
+    """All faults of a cluster."""
 
     def __init__(self, seed: int = 0) -> None:
         self._random = random.Random(seed)
@@ -92,28 +96,28 @@ class Faults:
         times: int | None = 1,
         chance: float = 1.0,
     ) -> Fault:
-        """The next calls of a verb (or `read`, `write`) on a resource fail, without reaching the server."""
+        """Fail the next calls of a verb (or `read`, `write`) on a resource, without reaching the server."""
         error_of = error if callable(error) else lambda _: error
         return self._add(verb, resource, name, times, chance, error=error_of)
 
     def conflict(self, verb: str = "patch", resource: str = "", *, name: str = "", times: int | None = 1) -> Fault:
-        """The next writes come too late."""
+        """Fail the next writes with a Conflict."""
         return self._add(verb, resource, name, times, 1.0, error=conflict_of)
 
     def lose_answers(
         self, verb: str = "write", resource: str = "", *, name: str = "", times: int | None = 1, chance: float = 1.0
     ) -> Fault:
-        """The next calls are carried out, but their caller only sees the connection break."""
+        """Execute the next calls, but break the connection before the answer."""
         return self._add(verb, resource, name, times, chance, error=lost, answered=True)
 
     def delay(
         self, seconds: float, verb: str = "", resource: str = "", *, name: str = "", times: int | None = 1
     ) -> Fault:
-        """The next calls take so long to reach the server."""
+        """Delay the next calls before they reach the server."""
         return self._add(verb, resource, name, times, 1.0, delay=seconds)
 
     def drop_watches(self, resource: str = "") -> int:
-        """All open watches of a resource break now; how many there were."""
+        """Break all open watches of a resource now; returns their number."""
         found = [one for one, call in self._watches.items() if resource in ("", call.resource.plural)]
         for one in found:
             if not one.done():
@@ -121,13 +125,13 @@ class Faults:
         return len(found)
 
     def expire_watches(self, resource: str = "") -> int:
-        """The same, and when they are opened again, their version is too old: whoever watched has to list anew."""
+        """Break watches and let them fail with Expired when reopened, so that clients relist."""
         dropped = self.drop_watches(resource)
         self.fail("watch", resource, lambda _: errors.expired(), times=dropped)
         return dropped
 
     def clear(self) -> None:
-        """Nothing fails from here on."""
+        """Remove all faults."""
         self._faults.clear()
 
     def _add(
@@ -156,7 +160,7 @@ class Faults:
         return fault
 
     def strike(self, call: Call) -> Fault | None:
-        """The fault that this call meets, if any."""
+        """Return the fault that hits this call, if any."""
         for fault in self._faults:
             if fault.concerns(call) and (fault.chance >= 1.0 or self._random.random() < fault.chance):
                 fault.hit()
@@ -164,7 +168,7 @@ class Faults:
         return self._planned(call) if self.plan is not None else None
 
     def _planned(self, call: Call) -> Fault | None:
-        """What a plan does to a call, as a switch for this call alone."""
+        """Return the chaos plan's fault for a call."""
         assert self.plan is not None
         struck = self.plan.strike(_USER, call.verb, call.resource.qualified, call.name)
         if struck is None:
@@ -181,27 +185,29 @@ class Faults:
         )
 
     def delay_of_event(self, call: Call) -> float:
-        """How long the next events of a watch take."""
+        """Return the delay of a watch's next events in seconds."""
         return 0.0 if self.plan is None else self.plan.delay_of_event(_USER, call.resource.qualified)
 
     def opened(self, call: Call) -> asyncio.Future[None]:
-        """A watch begins; the future is set when it shall break."""
+        """Register a watch; the returned future is set when it shall break."""
         broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._watches[broken] = call
         return broken
 
     def closed(self, broken: asyncio.Future[None]) -> None:
+        """Unregister a watch."""
         del self._watches[broken]
 
 
 class FaultyTransport:
-    """A transport on whose way things go wrong when the switches say so."""
+    """Transport that applies the faults."""
 
     def __init__(self, inner: ClientTransport, faults: Faults) -> None:
         self._inner = inner
         self._faults = faults
 
     async def call(self, call: Call) -> Any:
+        """Make a call, unless a fault hits it."""
         fault = self._faults.strike(call)
         if fault is None:
             return await self._inner.call(call)
@@ -213,6 +219,7 @@ class FaultyTransport:
         return answer
 
     async def watch(self, call: Call) -> AsyncIterator[Sequence[WatchEvent]]:
+        """Watch until a fault breaks it."""
         fault = self._faults.strike(call)
         if fault is not None:
             await asyncio.sleep(fault.delay)
@@ -230,25 +237,30 @@ class FaultyTransport:
             await batches.aclose()  # type: ignore[attr-defined]  # an async generator
 
     def is_in_process(self, resource: Resource) -> bool:
+        """Return the wrapped transport's answer."""
         return self._inner.is_in_process(resource)
 
     def edition(self) -> object | None:
+        """Return the wrapped transport's edition."""
         return self._inner.edition()
 
     def stream(self, call: Call) -> AsyncIterator[bytes]:
+        """Stream through the wrapped transport."""
         return self._inner.stream(call)
 
     async def document(self, path: str) -> Any:
+        """Return the wrapped transport's document."""
         return await self._inner.document(path)
 
     async def close(self) -> None:
+        """Close the wrapped transport."""
         await self._inner.close()
 
 
 async def _next_of(
     batches: AsyncIterator[Sequence[WatchEvent]], broken: asyncio.Future[None], call: Call
 ) -> Sequence[WatchEvent]:
-    """The next batch, empty at the end; raises when the watch is to break."""
+    """Return the next batch, empty at the end; raises when the watch is to break."""
 
     async def following() -> Sequence[WatchEvent]:
         try:

@@ -1,4 +1,4 @@
-"""A virtual loop that can be made to follow the wall clock for a while, because programs outside live by that."""
+"""Virtual event loop that can switch to real time for external programs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class ClusterLoop(VirtualLoop):
-    """In virtual time it runs while somebody waits in `run`; live it runs by itself, in a thread."""
+    """Runs in virtual time during `run`; live, it runs in a thread."""
 
     def __init__(self, shuffle: random.Random | None = None) -> None:
         self._wall = SystemClock()
@@ -26,15 +26,17 @@ class ClusterLoop(VirtualLoop):
 
     @property
     def is_live(self) -> bool:
+        """True while the loop runs in real time."""
         return self._live_since is not None
 
     def time(self) -> float:
+        """Return the loop's time, virtual or real."""
         if self._live_since is None:
             return super().time()
         return self._now + self._wall.monotonic() - self._live_since
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for the work from outside of the loop."""
+        """Run a coroutine from outside of the loop and wait for its result."""
         if not self.is_live:
             return self.run_until_complete(work)
         import asyncio
@@ -47,25 +49,26 @@ class ClusterLoop(VirtualLoop):
             raise
 
     def go_live(self) -> None:
-        """Let time pass as on the wall, and run in a thread from here on."""
+        """Switch to real time and run in a thread."""
         self._live_since = self._wall.monotonic()
         self._thread = Thread(target=self.run_forever, name="kubeloop cluster", daemon=True)
         self._thread.start()
 
     def go_virtual(self) -> None:
-        """Stop the thread; time stands still where it is."""
+        """Stop the thread; time stands still from here on."""
         assert self._thread is not None
         self.call_soon_threadsafe(self.stop)
         self._thread.join()
         self._now, self._live_since, self._thread = self.time(), None, None
 
     async def advance(self, seconds: float) -> None:
+        """Let virtual time pass; raises RuntimeError while live."""
         if self.is_live:
             raise RuntimeError("while a port is open time passes by itself: use eventually()")
         await super().advance(seconds)
 
     def nothing_to_do(self, timeout: float | None) -> None:
-        """Live, wait as any loop does; what has become ready is found in the next turn."""
+        """Wait for I/O if live, else advance virtual time."""
         if self.is_live:
             selectors.SelectSelector.select(self._selector, timeout)  # type: ignore[attr-defined]  # asyncio's own
         else:

@@ -1,6 +1,6 @@
-"""An API server within the process: everything that a started one has, except a port.
+"""API server within the process: complete except for a port.
 
-The server's own objects are made once in a process. Later planes start from their stored bytes, which takes a
+The bootstrap objects are created once per process. Later planes start from their stored bytes, which takes a
 millisecond instead of thirty.
 """
 
@@ -32,7 +32,7 @@ CONFIG = ServerConfig()
 
 
 class Stored(NamedTuple):
-    """What one record of the store is made from."""
+    """Key and value of a store record."""
 
     key: str
     value: bytes
@@ -41,7 +41,7 @@ class Stored(NamedTuple):
 async def start_plane(
     clock: Clock, records: tuple[Stored, ...] | MemoryStore, parts: AsyncExitStack, config: ServerConfig = CONFIG
 ) -> ApiServer:
-    """A server whose store begins with these records, or as another's fork, or else makes its own objects.
+    """Start a server whose store has these records, is another's fork, or is bootstrapped.
 
     The stack stops it.
     """
@@ -67,7 +67,7 @@ def _keep_house(app: ApiServer, clock: Clock, parts: AsyncExitStack) -> None:
 
 
 def _make_accounts(app: ApiServer, clock: Clock, parts: AsyncExitStack) -> None:
-    """The one loop that every plane has, because no pod can be created without a service account."""
+    """Start the service account controller: no pod can be created without a service account."""
     client = Client(LocalEntry(app, User("system:kube-controller-manager", ("system:masters",))))
     informers = Informers(client, clock)
     loop = serviceaccount.wire(Context(client, informers, clock, EventRecorder(client, serviceaccount.NAME, clock)))
@@ -83,7 +83,7 @@ async def _end(task: asyncio.Future[None]) -> None:
 
 @cache
 def config_of(runtime_config: str, feature_gates: str) -> ServerConfig:
-    """The configuration of a plane that serves, and does, what these say."""
+    """Return a server configuration with runtime config and feature gates."""
     return ServerConfig(serving=read_serving([runtime_config], [feature_gates]))
 
 
@@ -93,9 +93,9 @@ _OWN_SEED = 0x0B1EC75
 
 @cache
 def own_objects(config: ServerConfig = CONFIG) -> tuple[Stored, ...]:
-    """Namespaces, roles, default accounts and all the rest, as a server makes them at its first start.
+    """Return the bootstrap objects (namespaces, roles, default accounts, …) of a first start.
 
-    Runs a loop of its own, so it is called where none runs.
+    Runs an event loop, so it must be called where none runs.
     """
     loop = VirtualLoop()
 

@@ -1,6 +1,6 @@
-"""The pytest plugin: clusters as fixtures. Loaded by pytest itself where kubeloop is installed.
+"""pytest plugin with clusters as fixtures. Loaded by pytest where kubeloop is installed.
 
-Imports what a cluster needs only when a test asks for one, because every test run loads this module.
+Imports the cluster only when a test requests one, because every test run loads this module.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def make_cluster() -> Iterator[Callable[..., Cluster]]:
-    """Makes clusters with the arguments of `Cluster`, as many as a test likes; they are closed at its end."""
+    """Return a factory of clusters with the arguments of `Cluster`; they are closed at the end of the test."""
     from kubeloop.testing.cluster import Cluster
 
     with ExitStack() as closing:
@@ -31,13 +31,13 @@ def make_cluster() -> Iterator[Callable[..., Cluster]]:
 
 @pytest.fixture
 def cluster(make_cluster: Callable[..., Cluster]) -> Cluster:
-    """A cluster of the test's own, in virtual time."""
+    """Return a cluster for the test, in virtual time."""
     return make_cluster()
 
 
 @pytest.fixture(scope="session")
 def cluster_keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder for the keys that the clusters of a run share: making them takes longer than a cluster."""
+    """Return a folder for the keys shared by all clusters of a run: creating keys is slower than a cluster."""
     return tmp_path_factory.mktemp("kubeloop-keys")
 
 
@@ -45,7 +45,7 @@ def cluster_keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def live_cluster(
     cluster: Cluster, cluster_keys: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Cluster]:
-    """The same cluster with a port, in real time; KUBECONFIG leads to it for the length of the test."""
+    """Return the cluster with a port, in real time; KUBECONFIG points to it during the test."""
     with cluster.serve(cluster_keys) as address:
         monkeypatch.setenv("KUBECONFIG", str(address.kubeconfig))
         yield cluster

@@ -1,4 +1,4 @@
-"""A cluster's port: TLS, and a kubeconfig of the administrator, for programs outside of the process."""
+"""Port of a cluster: TLS and an admin kubeconfig for external programs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FINISH_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a cluster is found, and as whom."""
+    """URL and kubeconfig of a cluster."""
 
     url: str
     port: int
@@ -29,7 +29,7 @@ class Address:
 
 
 def keys_in(folder: Path) -> Pki:
-    """Certificates that are valid by the wall clock, whatever time it is in the cluster."""
+    """Return certificates that are valid by the wall clock, whatever time it is in the cluster."""
     return ensure_pki(folder / "pki", ["localhost", HOST], SystemClock().now())
 
 

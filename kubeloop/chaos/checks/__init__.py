@@ -1,1 +1,5 @@
-"""TODO: checks."""
+"""Checks of a chaos run's guarantees.
+
+load.py's operations (history.py) ─▶ linearizability.py, watch_order.py
+load.py's calls ─▶ availability.py; elections.py ─▶ leadership.py; both judged by circumstances.py and pace.py
+"""

@@ -1,6 +1,6 @@
-"""Whether clients were answered whenever a majority of etcd and an API server were there.
+"""Checks that clients were answered whenever a majority of etcd and an API server were available.
 
-What a client may notice then, and nothing else:
+The only effects allowed for a client then:
 
     an API server dies or falls silent      one connection of each client breaks, and the next one does not
     an API server is silent                 a call takes longer by what the balancer needs to cut it off
@@ -25,7 +25,7 @@ Failure = Literal["", "broken", "late", "refused"]
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One call of one client, and whether it got a proper answer."""
+    """Call of one client, with its failure if it got no proper answer."""
 
     client: str
     action: Action
@@ -37,11 +37,12 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def span(self) -> Span:
+        """Time from call to answer."""
         return Span(self.called, self.returned)
 
 
 class Availability(NamedTuple):
-    """What came of it."""
+    """Result of the availability check."""
 
     problems: list[str]
     promised: int  # calls that were to be answered
@@ -50,7 +51,7 @@ class Availability(NamedTuple):
 
 
 def judge_availability(attempts: Iterable[Attempt], circumstances: Circumstances) -> Availability:
-    """Attempts of a client are in the order in which it made them."""
+    """Check all attempts; those of a client are in the order in which it made them."""
     by_client: defaultdict[str, list[Attempt]] = defaultdict(list)
     for attempt in attempts:
         by_client[attempt.client].append(attempt)
@@ -70,7 +71,7 @@ def judge_availability(attempts: Iterable[Attempt], circumstances: Circumstances
 
 
 def _failure_problem(attempt: Attempt, circumstances: Circumstances, used: set[Illness]) -> str:
-    """What is wrong with a failure, if anything; `used` are the illnesses for which the client has had its share."""
+    """Return the problem of a failed attempt, if it is one; `used` are faults already excused once."""
     if not attempt.failure or attempt.on_purpose or circumstances.is_excused(attempt.span):
         return ""
     illnesses = circumstances.of("apiserver", attempt.span, circumstances.pace.failover + circumstances.pace.breath)
@@ -100,7 +101,7 @@ def _told(attempt: Attempt) -> str:
 
 
 def allowed_delay(span: Span, circumstances: Circumstances) -> float:
-    """How long a call may take of the time for which an answer was promised, given who was ill then."""
+    """Return the longest allowed duration of a call, given the faults at that time."""
     pace = circumstances.pace
     promised = list(without(span, circumstances.excused))
     allowed = pace.breath + pace.slowed_by
@@ -112,7 +113,7 @@ def allowed_delay(span: Span, circumstances: Circumstances) -> float:
 
 
 def _longest_outage(attempts: Sequence[Attempt], circumstances: Circumstances) -> float:
-    """From a client's first failure to its next proper answer, or how long that alone took."""
+    """Return the longest time from a client's first failure to its next proper answer."""
     longest, since = 0.0, None
     for attempt in attempts:
         since = attempt.called if since is None else since
@@ -122,7 +123,7 @@ def _longest_outage(attempts: Sequence[Attempt], circumstances: Circumstances) -
 
 
 def judge_returns(circumstances: Circumstances) -> list[str]:
-    """Whoever was put right is ready again in time, and without anybody's hand."""
+    """Check that every recovered process was ready again in time without intervention."""
     limit = circumstances.pace.start + circumstances.pace.breath
     return [
         f"{illness.process} took {taken:.1f} s to be ready again"
@@ -132,7 +133,7 @@ def judge_returns(circumstances: Circumstances) -> list[str]:
 
 
 def judge_ends(ends: Iterable[tuple[str, float]], circumstances: Circumstances) -> list[str]:
-    """Nobody ends by itself without a reason: a server that has no etcd, a leader that can't renew its lease."""
+    """Check that no process exited by itself without a reason, such as lost etcd or a lost lease."""
     reach = circumstances.pace.give_up + circumstances.pace.breath
     return [
         f"{process} ended by itself at {circumstances.at(at)}, though all that it needs was there"

@@ -1,7 +1,7 @@
-"""Who was ill and when, and so what could be expected of a plane at each moment.
+"""Timeline of faults, from which the guarantees at each moment follow.
 
-illnesses ─┬─▶ excused: etcd had no majority, or no API server was there          ─▶ clients may be refused
-           └─▶ all other time: somebody else does the work of whoever is ill      ─▶ clients may not
+illnesses ─┬─▶ excused: etcd had no majority, or no API server was available       ─▶ clients may be refused
+           └─▶ all other time: other processes take over the work of the faulty one ─▶ clients may not
 """
 
 from __future__ import annotations
@@ -19,39 +19,43 @@ Kind = Literal["dead", "silent", "full"]
 
 
 class Span(NamedTuple):
-    """From one moment to another."""
+    """Time span."""
 
     began: float
     ended: float
 
     @property
     def seconds(self) -> float:
+        """Length in seconds."""
         return self.ended - self.began
 
     def touches(self, other: Span) -> bool:
+        """Return True if the spans overlap."""
         return self.began < other.ended and other.began < self.ended
 
     def longer_by(self, seconds: float) -> Span:
+        """Return the span extended at its end."""
         return Span(self.began, self.ended + seconds)
 
 
 class Illness(msgspec.Struct, frozen=True, kw_only=True):
-    """A process that was not itself; it was put right, and then took its time to say that it was ready again."""
+    """Fault of a process, from its beginning until the process was ready again after recovery."""
 
     process: str
     kind: Kind
     began: float
     ended: float
     put_right: float | None = None
-    by_itself: bool = False  # nobody had done anything to it
+    by_itself: bool = False  # not caused by an injected fault
 
     @property
     def span(self) -> Span:
+        """Time of the fault."""
         return Span(self.began, self.ended)
 
 
 class Circumstances:
-    """What was to be expected of a plane of some processes, given who of them was ill."""
+    """Guarantees of a control plane, given the faults of its processes."""
 
     def __init__(
         self, members: Mapping[str, Sequence[str]], illnesses: Iterable[Illness], pace: Pace, began: float = 0.0
@@ -61,39 +65,42 @@ class Circumstances:
         self._members = members
         self._illnesses = tuple(illnesses)
         self.without_majority = self._too_few("etcd", len(members["etcd"]) // 2 + 1) if members["etcd"] else ()
-        # What happens in these may be laid to nobody's charge but theirs who were gone.
+        # Failures in these times are excused.
         self.excused = merged((*self.without_majority, *self._too_few("apiserver", 1)))
 
     def at(self, moment: float) -> str:
-        """In words."""
+        """Format a moment as seconds since the start."""
         return f"{moment - self._began:.1f} s"
 
     def of(self, component: str, span: Span, aftermath: float = 0.0) -> list[Illness]:
-        """Who of a component was ill within a time, or shortly before it."""
+        """Return the faults of a component within a time, or shortly before it."""
         names = self._members[component]
         return [one for one in self._illnesses if one.process in names and one.span.longer_by(aftermath).touches(span)]
 
     def of_process(self, process: str) -> list[Illness]:
+        """Return the faults of a process."""
         return [one for one in self._illnesses if one.process == process]
 
     def is_excused(self, span: Span) -> bool:
+        """Return True if the span overlaps a time without guarantees."""
         return any(span.touches(excuse) for excuse in self.excused)
 
     def answerable(self, span: Span) -> float:
-        """How much of a time service was promised for."""
+        """Return the seconds of a span with guaranteed service."""
         return total(without(span, self.excused))
 
     def names(self, component: str) -> Sequence[str]:
+        """Return the processes of a component."""
         return self._members.get(component, ())
 
     def returns(self) -> Iterator[tuple[Illness, float]]:
-        """How long everybody who was put right took to be ready; what nobody can be without does not count."""
+        """Yield each recovered fault with its recovery time, without times that lack an etcd majority."""
         for one in self._illnesses:
             if one.put_right is not None:
                 yield one, total(without(Span(one.put_right, one.ended), self.without_majority))
 
     def _too_few(self, component: str, needed: int) -> tuple[Span, ...]:
-        """When fewer than are needed were there, and until all have found each other again."""
+        """Return the times with fewer members than needed, until the cluster has recovered."""
         names = self._members[component]
         away = [one for one in self._illnesses if one.process in names and one.kind != "full"]
         moments = sorted({moment for one in away for moment in one.span})
@@ -106,7 +113,7 @@ class Circumstances:
 
 
 def merged(spans: Iterable[Span]) -> tuple[Span, ...]:
-    """The same time, in as few spans as possible, in order."""
+    """Merge overlapping spans, in order."""
     found: list[Span] = []
     for span in sorted(spans):
         if found and span.began <= found[-1].ended:
@@ -117,7 +124,7 @@ def merged(spans: Iterable[Span]) -> tuple[Span, ...]:
 
 
 def without(span: Span, holes: Iterable[Span]) -> Iterator[Span]:
-    """What is left of a time."""
+    """Yield the parts of a span outside of the holes."""
     at = span.began
     for hole in merged(hole for hole in holes if hole.touches(span)):
         if at < hole.began:
@@ -128,4 +135,5 @@ def without(span: Span, holes: Iterable[Span]) -> Iterator[Span]:
 
 
 def total(spans: Iterable[Span]) -> float:
+    """Return the total length of spans."""
     return sum(span.seconds for span in spans)

@@ -1,4 +1,4 @@
-"""Who held which lease and since when, by a watch that begins before anything goes wrong."""
+"""Records the holders of leases by a watch that begins before any fault."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SILENT_FOR = 8.0
 
 
 class ElectionWatcher:
-    """Writes down every renewal of the leases, and when it was made."""
+    """Records every renewal of the leases with its time."""
 
     def __init__(self, transport: ClientTransport, clock: Clock, wrong_by: Sequence[float]) -> None:
         self._transport = transport
@@ -37,14 +37,14 @@ class ElectionWatcher:
         self.renewals: dict[str, list[Renewal]] = {name: [] for name in LEASES.values()}
 
     async def begin(self) -> None:
-        """What is there, before anything goes wrong; or again, when what was between was missed."""
+        """List the leases before any fault; or again, after missed events."""
         found = await insist(self._transport, _call("list"))
         for lease in sorted(found.items, key=_revision):
             self._take(lease, is_next=not self._version)
         self._version = found.resource_version
 
     async def watch(self) -> None:
-        """For good."""
+        """Watch until cancelled."""
         while True:
             try:
                 await self._follow()
@@ -54,7 +54,7 @@ class ElectionWatcher:
                 await asyncio.sleep(PAUSE)
 
     async def renewed(self, leases: Iterable[str], since: float) -> None:
-        """Wait until each of some leases was renewed after a moment; so everything before it is written down."""
+        """Wait until each of some leases was renewed after a moment; earlier renewals are then recorded."""
         while not all(self.renewals[lease] and self.renewals[lease][-1].written > since for lease in leases):
             self._told.clear()
             await self._told.wait()

@@ -1,7 +1,7 @@
-"""What clients did to objects, and what they were told: the evidence from which promises are checked.
+"""History of client operations, from which the guarantees are checked.
 
-Every write gives its object a content that no other write has (its `mark`), so that whoever reads an object knows which
-write it sees. A write on a condition names the mark that it found.
+Every write gives its object unique content (its `mark`), so that a reader knows which write it sees. A conditional
+write names the mark that it found.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Outcome = Literal["ok", "exists", "conflict", "missing", "unknown"]
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One call on one object, from the moment when it left to the moment when its answer was there."""
+    """Call on one object, from request to response."""
 
     key: str
     action: Action
@@ -32,7 +32,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def by_key(operations: Iterable[Operation]) -> dict[str, list[Operation]]:
-    """The operations on each object: objects are independent of each other."""
+    """Group operations by object: objects are independent of each other."""
     found: dict[str, list[Operation]] = defaultdict(list)
     for operation in operations:
         found[operation.key].append(operation)

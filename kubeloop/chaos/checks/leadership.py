@@ -1,8 +1,8 @@
-"""Whether somebody led whenever somebody could, and never two at once.
+"""Checks that there was a leader whenever possible, and never two at once.
 
-A lease is to be renewed, by its leader or by the next one, within the time that a standby needs to take over: for as
-long as one candidate is well, and so are enough of those whom it has to ask. Nobody may take a lease that another one
-has renewed less than its length ago, unless that one has given it back.
+A lease must be renewed, by its leader or by the next one, within the time that a standby needs to take over: for as
+long as one candidate is healthy, and so are enough of the servers that it needs. A candidate may not take a lease that
+another one has renewed less than its duration ago, unless that one has released it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _AT_ONCE = 0.05
 
 
 class Renewal(msgspec.Struct, frozen=True, kw_only=True):
-    """A lease as somebody wrote it."""
+    """Write of a lease."""
 
     lease: str
-    holder: str  # nobody, if it was given back
+    holder: str  # empty if it was released
     written: float  # when, by a clock that is right
     length: float  # how long it is the holder's
     revision: int
@@ -31,7 +31,7 @@ class Renewal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Leadership(NamedTuple):
-    """What came of it."""
+    """Result of the leadership check."""
 
     problems: list[str]
     takeovers: int  # leaders that followed one who had not given up the lease
@@ -39,9 +39,9 @@ class Leadership(NamedTuple):
 
 
 def written_at(said: float, told: float, wrong_by: Iterable[float]) -> float:
-    """When somebody wrote who said so by a clock that may have been wrong, by one of so many seconds.
+    """Return when a lease was written, given a timestamp by a clock that may be wrong by one of some offsets.
 
-    It was before we were told, and mostly not long before.
+    It was before we received it, and mostly not long before.
     """
     possible = [said - offset for offset in (0.0, *wrong_by) if said - offset <= told + _AT_ONCE]
     return min(max(possible, default=told), told)
@@ -50,7 +50,7 @@ def written_at(said: float, told: float, wrong_by: Iterable[float]) -> float:
 def judge_leadership(
     renewals: Sequence[Renewal], component: str, circumstances: Circumstances, run: Span
 ) -> Leadership:
-    """All renewals of the lease for which a component's processes stand, in order, and how long the run lasted."""
+    """Check all renewals of a component's lease, in order, over the span of the run."""
     taken = [(last, new) for last, new in pairwise(renewals) if last.holder and new.holder not in ("", last.holder)]
     problems = [problem for last, new in taken if (problem := _usurpation(last, new))]
     longest = 0.0
@@ -80,7 +80,7 @@ def _usurpation(last: Renewal, new: Renewal) -> str:
 
 
 def _longest_chance(span: Span, component: str, circumstances: Circumstances) -> Span | None:
-    """The longest part of a time in which one and the same candidate was well, and could reach whom it needs."""
+    """Return the longest part of a span in which one candidate was healthy and could reach its servers."""
     chances = [
         chance
         for candidate in circumstances.names(component)
@@ -92,7 +92,7 @@ def _longest_chance(span: Span, component: str, circumstances: Circumstances) ->
 
 
 def allowed_age(span: Span, component: str, circumstances: Circumstances) -> float:
-    """How old a lease may get within a time, given who of the servers was ill then."""
+    """Return the longest allowed age of a lease within a span, given the servers' faults."""
     pace = circumstances.pace
     allowed = pace.takeover + pace.breath + pace.slowed_by
     hanging = pace.terms.renew_deadline / 2  # until a candidate gives a try up that is not answered

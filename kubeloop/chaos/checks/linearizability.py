@@ -1,9 +1,9 @@
-"""Whether operations on one object can have happened one after the other, each at a moment between call and answer.
+"""Linearizability check of the operations on one object.
 
     calls and answers in the order of time ──▶ all states that the object can be in, each with the open calls that have
                                                taken effect already ──▶ none left: no order explains what was seen
 
-The method is Lowe's just-in-time linearization: a call need not take effect before somebody's answer depends on it.
+The method is Lowe's just-in-time linearization: a call need not take effect before an answer depends on it.
 A call without an answer stays open for good; it may take effect at any time, or never.
 """
 
@@ -19,7 +19,7 @@ _ABSENT = ""
 
 
 class _Case(NamedTuple):
-    """An object's mark, and which of the open calls have taken effect: those that will be answered, and the others."""
+    """Object's mark, and the open calls that have taken effect: those that will be answered, and the others."""
 
     state: str
     done: frozenset[int]
@@ -27,7 +27,7 @@ class _Case(NamedTuple):
 
 
 class _Cases:
-    """Cases, without those that another one makes needless.
+    """Set of cases without dominated ones.
 
     A call that is never answered need not have taken effect at all. So of two cases with the same state and the same
     calls to be answered, the one in which fewer others have taken effect can go on in every way in which the other can.
@@ -39,7 +39,7 @@ class _Cases:
             self.add(case)
 
     def add(self, case: _Case) -> bool:
-        """Whether it was needed."""
+        """Add a case; return True unless it is dominated by another."""
         least = self._least.setdefault((case.state, case.done), [])
         if any(other <= case.unheard for other in least):
             return False
@@ -60,7 +60,7 @@ class _Cases:
 
 
 class Violation(NamedTuple):
-    """An answer that no order explains, given all that was answered before."""
+    """Answer that no order of effects explains, given all earlier answers."""
 
     operation: Operation
     open: tuple[Operation, ...]  # what was under way at that moment
@@ -77,13 +77,13 @@ class Violation(NamedTuple):
 
 
 def violations(operations: Iterable[Operation]) -> list[Violation]:
-    """The first inexplicable answer about each object, if there is one."""
+    """Return the first violation of each object."""
     found = (first_violation(history) for history in by_key(operations).values())
     return [one for one in found if one is not None]
 
 
 def first_violation(history: Sequence[Operation]) -> Violation | None:
-    """The first answer about one object that no order of effects explains; the object is absent at first."""
+    """Return the first violation of one object; the object is absent at first."""
     history = sorted(history, key=lambda operation: operation.called)
     alike = _alike(history)
     cases = _Cases([_Case(_ABSENT, frozenset(), frozenset())])
@@ -102,7 +102,7 @@ def first_violation(history: Sequence[Operation]) -> Violation | None:
 
 
 def _moments(history: Sequence[Operation]) -> list[tuple[float, bool, int]]:
-    """Calls and answers in the order of time; what happens in the same moment counts as concurrent."""
+    """Return calls and answers in the order of time; those of the same moment count as concurrent."""
     calls = [(operation.called, False, index) for index, operation in enumerate(history)]
     answers = [
         (operation.returned, True, index) for index, operation in enumerate(history) if operation.outcome != "unknown"
@@ -111,7 +111,7 @@ def _moments(history: Sequence[Operation]) -> list[tuple[float, bool, int]]:
 
 
 def _alike(history: Sequence[Operation]) -> list[object]:
-    """For each call by what it is known; calls without an answer whose effects nobody could tell apart are alike."""
+    """Return an identity for each call; unanswered calls with indistinguishable effects share one."""
     told = {operation.mark for operation in history if operation.action == "get"}
     told |= {operation.expected for operation in history}
     return [
@@ -125,7 +125,7 @@ def _alike(history: Sequence[Operation]) -> list[object]:
 def _with_effect_of(
     index: int, cases: _Cases, open_calls: Iterable[int], history: Sequence[Operation], alike: Sequence[object]
 ) -> list[_Case]:
-    """All cases in which a call has taken effect, each reached by letting open calls take theirs in some order."""
+    """Return all cases in which a call has taken effect, with open calls taking effect in some order."""
     reached: list[_Case] = []
     seen = _Cases(cases)
     waiting = deque(cases)
@@ -152,7 +152,7 @@ def _following(case: _Case, call: int, state: str, is_unheard: bool) -> _Case:
 
 
 def _effects(operation: Operation, state: str) -> tuple[str, ...]:
-    """The states that an operation can leave behind it; none if its answer does not fit the one it finds."""
+    """Return the states that an operation can leave; none if its answer does not fit the state it finds."""
     if operation.outcome in ("ok", "unknown"):
         after = _after(operation, state)
         return () if after is None else (after,)
@@ -160,7 +160,7 @@ def _effects(operation: Operation, state: str) -> tuple[str, ...]:
 
 
 def _after(operation: Operation, state: str) -> str | None:
-    """What an operation that succeeds makes of an object; None where it can't succeed."""
+    """Return the state after a successful operation; None if it cannot succeed."""
     if operation.action == "create":
         return operation.mark if state == _ABSENT else None
     if operation.action == "get":
@@ -171,7 +171,7 @@ def _after(operation: Operation, state: str) -> str | None:
 
 
 def _refused(operation: Operation, state: str) -> bool:
-    """Whether a refusal is right about an object."""
+    """Return True if a rejection fits the object's state."""
     if operation.outcome == "exists":
         return state != _ABSENT
     if operation.outcome == "missing":

@@ -1,4 +1,4 @@
-"""How soon everybody notices that somebody else is gone: what a promise about time is reckoned from."""
+"""Time constants of failure detection and recovery, from which the time guarantees are derived."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PROCESSES_IN_A_CALL = 4  # its client, the balancer, an API server and a member
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """Seconds; whoever starts a plane knows them from its parts."""
+    """Time constants in seconds, taken from the components of a control plane."""
 
     ask_every: float  # how often the balancer asks a server whether it is ready
     answer_within: float  # how long it waits for that
@@ -27,44 +27,44 @@ class Pace:
 
     @property
     def noticed(self) -> float:
-        """Until a silent API server gets no new connections: a look had just begun to be answered, the next is not."""
+        """Time until a silent API server gets no new connections: at worst a probe has just been answered."""
         return self.ask_every + self.answer_within
 
     @property
     def cut(self) -> float:
-        """Until connections to a silent API server break."""
+        """Time until connections to a silent API server are closed."""
         return self.silent_looks * self.noticed
 
     @property
     def election(self) -> float:
-        """Until etcd's members have a new leader: up to twice the timeout, and again when votes were split."""
+        """Time until etcd has a new leader: up to twice the timeout, and again after a split vote."""
         return 4 * self.election_timeout
 
     @property
     def failover(self) -> float:
-        """Until an API server has the answer of another member than the silent one that it had asked."""
+        """Time until an API server has the answer of another etcd member than the silent one."""
         return self.attempt + self.election
 
     @property
     def recovery(self) -> float:
-        """Until service is there again after etcd's majority, or an API server, is: all have to find each other."""
+        """Time until service resumes after etcd's majority, or an API server, is back."""
         return self.ask_every + self.failover
 
     @property
     def patience(self) -> float:
-        """How long a client waits: longer than a server, so that it is told what is wrong."""
+        """Timeout of a client: longer than a server's, so that it receives the error."""
         return self.give_up + self.failover
 
     @property
     def look(self) -> float:
-        """The longest pause between two looks of a standby at the lease."""
+        """Longest pause between two reads of the lease by a standby."""
         return self.terms.retry_period * (1 + JITTER)
 
     @property
     def takeover(self) -> float:
-        """Until a standby leads after the last renewal: it is seen within a look, and counts from there."""
+        """Time until a standby leads after the last renewal: it is seen within one read, and counts from there."""
         return self.terms.lease_duration + self.look * (1 + self.lost_tries)
 
     def where_processes_wait(self, seconds: float) -> Pace:
-        """The same on a machine so busy that a process waited so long for its turn: a call needs several of them."""
+        """Return the constants for a machine so busy that a process waited this long for the CPU."""
         return replace(self, breath=self.breath + _PROCESSES_IN_A_CALL * seconds)

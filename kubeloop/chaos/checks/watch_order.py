@@ -1,4 +1,4 @@
-"""Whether watches told every change once, in order, and nothing else."""
+"""Checks that watches delivered every change once, in order, and nothing else."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kubeloop.chaos.checks.history import Operation
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """One event of a watch."""
+    """Event of a watch."""
 
     type: str  # ADDED, MODIFIED or DELETED
     key: str
@@ -23,9 +23,9 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 def watch_problems(
     watches: Mapping[str, Sequence[Seen]], operations: Iterable[Operation], present: Mapping[str, str]
 ) -> list[str]:
-    """What is wrong with watches that lasted from before the first operation until after the last one.
+    """Return the problems of watches that covered all operations.
 
-    `present` tells the mark of every object that is there in the end.
+    `present` has the mark of every object that exists in the end.
     """
     acknowledged = [one for one in operations if one.outcome == "ok" and one.action in ("create", "update")]
     everything = {event.revision: event for events in watches.values() for event in events}
@@ -48,7 +48,7 @@ def _disorder(events: Sequence[Seen]) -> Iterable[str]:
 
 
 def _differences(events: Sequence[Seen], everything: Mapping[int, Seen]) -> Iterable[str]:
-    """Whoever watches sees the same."""
+    """Yield differences between a watch and the union of all."""
     told = {event.revision: event for event in events}
     for revision, event in everything.items():
         if revision not in told:

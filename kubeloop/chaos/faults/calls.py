@@ -1,6 +1,6 @@
-"""Which calls to an API server go wrong, and how: by chance from a plan's seed.
+"""Faults on calls to an API server, chosen at random from a plan's seed.
 
-A server is handed this object by whoever starts it, and asks it about every call that it is about to carry out.
+The server receives this object at start, and asks it about every call before it executes it.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import msgspec
 from kubeloop.api import errors
 from kubeloop.chaos.plan import Conflicts, CutWatches, Errors, LostAnswers, OnCalls, Plan, Slow
 
-# Told among a refusal's causes, so that whoever looks into it can tell it from a real one.
+# Cause of injected errors, which tells them from real ones.
 ON_PURPOSE = "FailedOnPurpose"
 _RETRY_AFTER = 1
 
 
 class Struck(NamedTuple):
-    """What happens to one call."""
+    """Effect of a fault on one call."""
 
     delay: float = 0.0
     error: errors.ApiError | None = None
@@ -29,7 +29,7 @@ class Struck(NamedTuple):
 
 
 class CallFaults:
-    """A plan's faults on calls, and on open watches."""
+    """Faults of a plan on calls, and on open watches."""
 
     def __init__(self, plan: Plan) -> None:
         self._faults = tuple(enumerate(plan.faults))
@@ -40,7 +40,7 @@ class CallFaults:
         self._watches: dict[object, tuple[str, Callable[[], None]]] = {}
 
     def strike(self, user: str, verb: str, resource: str, name: str) -> Struck | None:
-        """What happens to a call; a resource has its group behind it. The first fault that hits is the only one."""
+        """Return the fault that hits a call; `resource` includes the group. Only the first match applies."""
         for index, fault in self._on_calls:
             if verb == "watch" and isinstance(fault, LostAnswers | Slow):
                 continue  # a watch has no one answer; its events are slow, not it
@@ -49,20 +49,20 @@ class CallFaults:
         return None
 
     def delay_of_event(self, user: str, resource: str) -> float:
-        """How long the next events of an open watch take."""
+        """Return the delay of an open watch's next events in seconds."""
         for index, fault in self._slow:
             if fault.concerns(user, "watch", resource) and self._chances[index].random() < fault.chance:
                 return float(fault.by)
         return 0.0
 
     def watch_opened(self, resource: str, cut: Callable[[], None]) -> Callable[[], None]:
-        """Somebody watches; the function that is returned tells that they no longer do."""
+        """Register a watch; returns the function that unregisters it."""
         token = object()
         self._watches[token] = (resource, cut)
         return lambda: self._watches.pop(token, None) and None
 
     def cut_watches(self, resources: tuple[str, ...] = ()) -> int:
-        """Break all watches of some resources, or of any; how many there were."""
+        """Break all watches of some resources, or of any; returns their number."""
         found = [
             cut
             for resource, cut in self._watches.values()
@@ -73,7 +73,7 @@ class CallFaults:
         return len(found)
 
     async def run(self) -> None:
-        """What happens by itself, until it is cancelled."""
+        """Run recurring faults until cancelled."""
         async with asyncio.TaskGroup() as group:
             for index, fault in self._faults:
                 if isinstance(fault, CutWatches):
@@ -99,12 +99,12 @@ def _struck(fault: OnCalls, index: int, resource: str, name: str) -> Struck:
 
 
 def _told(error: errors.ApiError, index: int) -> errors.ApiError:
-    """The same, with where it comes from."""
+    """Add the fault's index as a cause to an error."""
     cause = errors.Cause(reason=ON_PURPOSE, message=f"faults[{index}] of the chaos plan")
     error.details = msgspec.structs.replace(error.details or errors.Details(), causes=(*error.causes, cause))
     return error
 
 
 def is_on_purpose(error: errors.ApiError) -> bool:
-    """Whether a plan made it up: nothing of the call has happened."""
+    """Return True if a plan injected the error: the call was not executed."""
     return any(cause.reason == ON_PURPOSE for cause in error.causes)

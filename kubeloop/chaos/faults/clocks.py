@@ -1,7 +1,7 @@
-"""Clocks that can be set wrong, one for each process: libfaketime between a process and its C library.
+"""Wrong clocks per process, by libfaketime between a process and its C library.
 
-So everything in the process sees the wrong time, certificates' checks within OpenSSL too, and nobody has to be written
-for it. How long things take stays true: only the wall clock is wrong, as on a machine whose clock somebody has set.
+So everything in the process sees the wrong time, including certificate checks within OpenSSL, and no code has to
+support it. The monotonic clock stays right: only the wall clock is wrong, as on a machine whose clock was set.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ _PATTERN = "**/faketime/libfaketimeMT.so.1"
 
 
 class NoClocks(RuntimeError):
-    """There is nothing to set a process's clock with."""
+    """libfaketime is not available."""
 
 
 class Clocks:
-    """The clocks of processes, by name; right until one is set."""
+    """Clocks of processes by name; right until one is set."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._library = _library()
 
     def environment(self, process: str) -> Mapping[str, str]:
-        """What a process has to be started with."""
+        """Return the environment variables that a process must be started with."""
         self.set(process, 0)
         return {
             "LD_PRELOAD": str(self._library),
@@ -35,10 +35,10 @@ class Clocks:
         }
 
     def set(self, process: str, seconds: float) -> None:
-        """Wrong by so much from now on."""
+        """Set the offset of a process's clock in seconds."""
         new = self._file(process).with_suffix(".new")
         new.write_text(f"{seconds:+g}\n")
-        new.rename(self._file(process))  # never half-written before a reader's eyes
+        new.rename(self._file(process))  # atomic for readers
 
     def _file(self, process: str) -> Path:
         return self._folder / f"{process}.clock"

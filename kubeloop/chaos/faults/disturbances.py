@@ -1,4 +1,4 @@
-"""What is done to one process of a plane for a while, and undone."""
+"""Faults of one process, as context managers that undo them at the end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FLIPS = 64
 
 
 def kind_of(moment: Moment, *, with_etcd: bool) -> Kind | None:
-    """How those who need a process see it meanwhile; None if they see nothing."""
+    """Return how dependents see a process during a fault; None if they are not affected."""
     fault = moment.fault
     if isinstance(fault, Pause | Partition):
         return "silent"
@@ -33,11 +33,12 @@ def kind_of(moment: Moment, *, with_etcd: bool) -> Kind | None:
 
 
 class BrokenPromise(Exception):
-    """Something did not end as it should; the message says what."""
+    """Fault that did not end as it should; the message has the reason."""
 
 
 @asynccontextmanager
 async def killed(process: Process) -> AsyncIterator[None]:
+    """Kill a process, and start it at the end."""
     await process.kill()
     yield
     await process.start()
@@ -45,6 +46,7 @@ async def killed(process: Process) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def held(process: Process) -> AsyncIterator[None]:
+    """Stop a process by SIGSTOP, and continue it at the end."""
     process.hold()
     yield
     process.let_go()
@@ -52,6 +54,7 @@ async def held(process: Process) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def cut_off(network: Network, process: Process) -> AsyncIterator[None]:
+    """Disconnect a process from the network, and reconnect it at the end."""
     network.cut_off(process.name)
     yield
     network.join(process.name)
@@ -59,6 +62,7 @@ async def cut_off(network: Network, process: Process) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def clock_set(clocks: Clocks, process: Process, seconds: float) -> AsyncIterator[None]:
+    """Set a process's clock wrong, and right at the end."""
     clocks.set(process.name, seconds)
     yield
     clocks.set(process.name, 0)
@@ -66,7 +70,7 @@ async def clock_set(clocks: Clocks, process: Process, seconds: float) -> AsyncIt
 
 @asynccontextmanager
 async def disk_full(process: Process) -> AsyncIterator[None]:
-    """By a limit on the length of files, which anybody may set for processes of their own; no disk is needed for it."""
+    """Forbid a process to write files, by a limit on the file size; needs no disk of its own."""
     pid = process.pid
     if pid is not None:
         before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
@@ -80,7 +84,7 @@ async def disk_full(process: Process) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def data_lost(process: Process, folder: Path, replace: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
-    """All that a process had written is gone; `replace` tells the others that another one takes its place."""
+    """Kill a process and delete its data; `replace` registers an empty member in its place."""
     await process.kill()
     shutil.rmtree(folder)
     yield
@@ -90,7 +94,7 @@ async def data_lost(process: Process, folder: Path, replace: Callable[[], Awaita
 
 @asynccontextmanager
 async def store_damaged(process: Process, path: Path, chance: random.Random) -> AsyncIterator[None]:
-    """A stopped server's files are damaged: it must not start until they are whole again."""
+    """Damage a stopped server's store, check that it refuses to start, and repair it at the end."""
     await process.stop()
     kept = _damaged(path, chance)
     await process.start()
@@ -115,14 +119,14 @@ async def _refused(process: Process, path: Path) -> None:
 
 
 def _damaged(path: Path, chance: random.Random) -> Path:
-    """Damage a file; where it lies as it was."""
+    """Damage a file; returns the path of the intact copy."""
     kept = path.rename(path.with_suffix(".kept"))
     path.write_bytes(flipped(kept.read_bytes(), chance))
     return kept
 
 
 def flipped(whole: bytes, chance: random.Random) -> bytes:
-    """The same with bits of many bytes changed, the first ones among them."""
+    """Return the bytes with bits of many bytes flipped, the first ones among them."""
     changed = bytearray(whole)
     for offset in (*range(min(16, len(changed))), *(chance.randrange(len(changed)) for _ in range(_FLIPS))):
         changed[offset] ^= 0xFF

@@ -1,4 +1,4 @@
-"""Telling etcd that a member is gone for good and that an empty one takes its place, by its JSON gateway."""
+"""Replaces an etcd member by an empty one, through etcd's JSON gateway."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _ANSWERS_WITHIN = 5.0
 
 
 class CannotReplace(RuntimeError):
-    """Nobody of the others agrees."""
+    """Failure to replace a member: none of the others accepted it."""
 
 
 async def replace_member(others: Sequence[str], name: str, peer: str) -> None:
-    """Replace the member of a name; `others` are the URLs of members who are there, `peer` is where it listens."""
+    """Replace a member by name; `others` are the URLs of available members, `peer` its peer URL."""
     error: Exception | None = None
     for attempt in range(_TRIES):
         try:

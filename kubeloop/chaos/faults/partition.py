@@ -1,10 +1,10 @@
-"""A network of its own for a plane: every process on a host of its own, which can be cut off from all the others.
+"""Network of a control plane: every process on its own host, which can be cut off from all the others.
 
     kl-…  (this process, the balancer, the clients)          kl-…-etcd-0      kl-…-apiserver-2
       bridge 10.87.0.1 ──────────────────────────── veth ──── 10.87.0.10  …    10.87.0.15   …
 
-Hosts are network namespaces, which takes an administrator's rights on Linux. A host that is cut off keeps its link:
-packets vanish, as they do in a network that has come apart, and connections hang instead of breaking.
+Hosts are network namespaces, which requires root on Linux. A host that is cut off keeps its link: packets are
+dropped, as in a partitioned network, and connections hang instead of breaking.
 """
 
 from __future__ import annotations
@@ -24,31 +24,34 @@ HUB = f"{_PREFIX}1"
 
 
 class NoNetwork(RuntimeError):
-    """There are no rights or no tools to make one."""
+    """Missing permissions or tools for network namespaces."""
 
 
 class Network:
-    """Hosts by name, all joined."""
+    """Hosts by name, connected by a bridge."""
 
     def __init__(self, hosts: Sequence[str]) -> None:
         self._hub = f"kl-{os.getpid()}"
         self._numbers = {host: number for number, host in enumerate(hosts)}
 
     def address(self, host: str) -> str:
+        """Return the address of a host."""
         return f"{_PREFIX}{_FIRST_HOST + self._numbers[host]}"
 
     def on(self, host: str, command: Sequence[str]) -> tuple[str, ...]:
-        """A command that runs on a host."""
+        """Return the command line that runs a command on a host."""
         return "ip", "netns", "exec", self._name(host), *command
 
     def cut_off(self, host: str) -> None:
+        """Disconnect a host."""
         _ip(f"-n {self._hub} link set {self._port(host)} nomaster")
 
     def join(self, host: str) -> None:
+        """Reconnect a host."""
         _ip(f"-n {self._hub} link set {self._port(host)} master bridge")
 
     def make(self) -> None:
-        """All hosts, and the hub that joins them."""
+        """Create all hosts and the hub that connects them."""
         hub = self._hub
         _ip(f"netns add {hub}")
         _ip(f"-n {hub} link set lo up")
@@ -65,7 +68,7 @@ class Network:
             _ip(f"-n {name} link set eth0 up")
 
     def enter(self) -> None:
-        """From here on this process, and whoever it starts, is on the hub."""
+        """Move this process, and the processes it starts, to the hub."""
         handle = os.open(_NAMES / self._hub, os.O_RDONLY)
         try:
             if ctypes.CDLL(None, use_errno=True).setns(handle, _NETWORK):
@@ -74,6 +77,7 @@ class Network:
             os.close(handle)
 
     def remove(self) -> None:
+        """Delete all namespaces."""
         for name in (*map(self._name, self._numbers), self._hub):
             if (_NAMES / name).exists():
                 _ip(f"netns delete {name}")
@@ -87,7 +91,7 @@ class Network:
 
 @contextmanager
 def network_of(hosts: Sequence[str]) -> Iterator[Network]:
-    """A network that this process is in, and that is gone afterwards."""
+    """Create a network and enter it; it is deleted at the end."""
     network = Network(hosts)
     here = os.open("/proc/self/ns/net", os.O_RDONLY)
     try:

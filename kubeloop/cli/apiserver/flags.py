@@ -1,6 +1,6 @@
-"""The flags of `kubeloop apiserver`: kube-apiserver's names and defaults where it has the flag.
+"""Flags of `kubeloop apiserver`: kube-apiserver's names and defaults where it has the flag.
 
-A flag of kube-apiserver that we do not follow is refused, never ignored.
+A kube-apiserver flag that is not supported is rejected, never ignored.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ABOUT = "Run the API server alone, with kube-apiserver's flags where they exist
 
 
 def add_command(commands: Any, *, with_flags: bool = True) -> None:
-    """Add `apiserver` to the parser's commands; its flags are so many that other commands go without."""
+    """Add the `apiserver` command; its many flags are only added when it is used."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "apiserver", help="run the API server alone", description=_ABOUT, allow_abbrev=False
     )
@@ -97,7 +97,7 @@ def _add_identity_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--token-auth-file", type=Path, help="bearer tokens: token,user,uid[,groups]")
     _add_switch(parser, "--anonymous-auth", True, "let requests without credentials in as system:anonymous")
     _add_switch(parser, "--enable-bootstrap-token-auth", False, "let tokens in that lie in secrets of kube-system")
-    # Upstream's default lets everybody do everything.
+    # Upstream's default is AlwaysAllow.
     parser.add_argument(
         "--authorization-mode",
         type=authorization_modes,
@@ -197,7 +197,7 @@ def _add_switch(parser: argparse.ArgumentParser, name: str, default: bool, about
 
 
 class _NotFollowed(argparse.Action):
-    """Accepts the value that describes what we do, and refuses every other."""
+    """Accepts only the value that matches our behavior, and rejects every other."""
 
     def __call__(
         self,

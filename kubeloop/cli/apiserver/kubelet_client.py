@@ -1,4 +1,4 @@
-"""How kubelets are reached, as flags say it: as whom, at which of their addresses, and whom the API server believes."""
+"""Kubelet client configuration from flags: credentials, address types and trusted CA."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kubeloop.clock import Clock
 
 
 def kubelet_config(options: argparse.Namespace, pki: Pki | None) -> KubeletConfig:
-    """What the flags ask for; raises CannotStart."""
+    """Build the configuration from flags; raises CannotStart."""
     certificate, key = options.kubelet_client_certificate, options.kubelet_client_key
     if bool(certificate) != bool(key):
         raise CannotStart("--kubelet-client-certificate and --kubelet-client-key need each other")
@@ -39,12 +39,12 @@ def kubelet_config(options: argparse.Namespace, pki: Pki | None) -> KubeletConfi
 
 
 def own_kubelet_config(pki: Pki) -> KubeletConfig:
-    """Where no flags say anything: our own certificates."""
+    """Return the configuration with our own certificates, for programs without these flags."""
     return KubeletConfig(pki.kubelet_client_certificate, pki.kubelet_client_key, own_authority=pki.ca)
 
 
 def dial_kubelets(server: ApiServer, config: KubeletConfig) -> None:
-    """Let a server ask nodes of other processes."""
+    """Give a server access to the nodes of other processes."""
 
     def find(name: str) -> Node | None:
         node: Node | None = server.registry.find("nodes", "", name)
@@ -54,7 +54,7 @@ def dial_kubelets(server: ApiServer, config: KubeletConfig) -> None:
 
 
 def measure_kubelets(server: RunningServer, clock: Clock, beside: ReadOnlyGroup | None = None) -> None:
-    """Serve metrics.k8s.io from what kubelets tell, and from a group of this process' own nodes, until the end."""
+    """Serve metrics.k8s.io from kubelets, and from a group of this process's own nodes."""
     from kubeloop.apiserver.kubelet_client.metrics_group import KubeletMetrics
 
     app = server.app

@@ -27,6 +27,7 @@ _DETAILED, _DEBUG = 2, 4  # upstream's levels of --v
 
 
 def run_apiserver(options: argparse.Namespace) -> int:
+    """Run the API server; returns the exit code."""
     if options.v >= _DETAILED:
         logging.getLogger("kubeloop").setLevel(logging.DEBUG if options.v >= _DEBUG else logging.INFO)
     return run_in_foreground(lambda: _start(options, SystemClock()))
@@ -58,7 +59,7 @@ async def _start(options: argparse.Namespace, clock: Clock) -> RunningServer:
 
 
 def _own_keys(options: argparse.Namespace, clock: Clock) -> Pki | None:
-    """Our own authority, where the flags leave something for it to sign."""
+    """Create our own CA if the flags leave something for it to sign."""
     if options.tls_cert_file and not options.kubeconfig:
         return None
     addresses = (options.bind_address, advertised_address(options))
@@ -67,7 +68,7 @@ def _own_keys(options: argparse.Namespace, clock: Clock) -> Pki | None:
 
 
 def advertised_address(options: argparse.Namespace) -> str:
-    """The address that was given, or bound, or, for one bound to all, the one that leads out of this machine."""
+    """Return the given or bound address; if bound to all, the one of the default route."""
     bound = ipaddress.ip_address(options.bind_address)
     if options.advertise_address or not bound.is_unspecified:
         return str(options.advertise_address or bound)
@@ -103,7 +104,7 @@ def _check_keys(flag: str, path: Path, read: Callable[[bytes], object]) -> None:
 
 
 def _audit(options: argparse.Namespace) -> AuditConfig | None:
-    """Upstream writes nothing without a policy, or without a place, and says nothing about it either."""
+    """Build the audit configuration. Upstream silently writes nothing without a policy or a log path."""
     if bool(options.audit_policy_file) != bool(options.audit_log_path):
         raise CannotStart("--audit-policy-file and --audit-log-path need each other")
     if not options.audit_policy_file:
@@ -118,7 +119,7 @@ def _audit(options: argparse.Namespace) -> AuditConfig | None:
 
 
 def own_front_proxy(pki: Pki) -> RequestHeaders:
-    """Who may say for whom they speak where nobody else was told: ourselves."""
+    """Return request header authentication that trusts only our own front proxy."""
     return RequestHeaders(pki.front_proxy_ca, allowed_names=("front-proxy-client",))
 
 
@@ -146,7 +147,7 @@ def _aggregator(options: argparse.Namespace, pki: Pki | None) -> AggregatorConfi
 
 
 def store_of(options: argparse.Namespace) -> str:
-    """The store's URL; etcd's flags have the last word."""
+    """Return the store's URL; etcd's flags take precedence."""
     if not options.etcd_servers:
         return str(options.store)
     from kubeloop.store.etcd.config import config_of_servers
@@ -156,7 +157,7 @@ def store_of(options: argparse.Namespace) -> str:
 
 
 def config_of(options: argparse.Namespace, pki: Pki | None) -> ServerConfig:
-    """The flags as the server's configuration."""
+    """Convert the flags to the server's configuration."""
     authorities = [options.client_ca_file] if options.client_ca_file else []
     if pki and (options.kubeconfig or not authorities):
         authorities.append(pki.ca)

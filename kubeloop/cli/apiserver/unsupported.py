@@ -1,4 +1,4 @@
-"""kube-apiserver's flags that we do not read: those that may say what we do anyway, and those that ask for more."""
+"""kube-apiserver flags that are not read: those accepted with our value only, and those always rejected."""
 
 from __future__ import annotations
 

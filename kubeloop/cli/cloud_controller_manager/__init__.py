@@ -1,1 +1,4 @@
-"""TODO: cloud_controller_manager."""
+"""`kubeloop cloud-controller-manager` program.
+
+flags.py ─▶ run.py: leader election, then the cloud controllers of a provider
+"""

@@ -1,4 +1,4 @@
-"""The flags of `kubeloop cloud-controller-manager`: upstream's names and defaults, read as the manager's are."""
+"""Flags of `kubeloop cloud-controller-manager`: upstream's names and defaults."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _REFUSED = ("enable_leader_migration", "tls_cipher_suites", "tls_curve_preferenc
 
 
 class OwnFlags(msgspec.Struct, frozen=True, kw_only=True):
-    """What only this manager knows."""
+    """Flags that only this manager has."""
 
     allow_untagged_cloud: bool = False
     concurrent_node_lifecycle_syncs: int = 1
@@ -67,13 +67,14 @@ class OwnFlags(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a cloud controller manager's process is told."""
+    """Configuration of a cloud controller manager process."""
 
     process: ManagerConfig  # connections, leadership, port
     cloud: CloudConfig
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add all flags."""
     parser.description = _ABOUT
     hints, known = get_type_hints(ManagerConfig), defaults()
     for name in SHARED:
@@ -86,7 +87,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def options_of(options: argparse.Namespace) -> Options:
-    """What the command line says, and the defaults. Raises `UnusableConfig`."""
+    """Build the options from the command line and the defaults. Raises `UnusableConfig`."""
     said: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in vars(options).items()}
     folder = str(default_data_dir() / "cloud-controller-manager")
     given = {name: said[name] for name in SHARED if name in said}

@@ -1,4 +1,4 @@
-"""`kubeloop cloud-controller-manager`: the cloud's loops, against any API server, in place of a cloud's own manager."""
+"""`kubeloop cloud-controller-manager`: the cloud controllers against any API server."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ _UNUSABLE = (*UNUSABLE, UnusableChoice, UnusableProvider, UnusableNetworks)
 
 
 def run_cloud_controller_manager(options: argparse.Namespace) -> int:
-    sys.path.insert(0, "")  # a provider of one's own may be beside whoever starts this
+    """Run the manager; returns the exit code."""
+    sys.path.insert(0, "")  # providers may be in the current folder
     try:
         told = options_of(options)
     except _UNUSABLE as error:
@@ -36,14 +37,15 @@ def run_cloud_controller_manager(options: argparse.Namespace) -> int:
 
 
 class CloudTelling(Telling):
-    """What the port shows; the configuration under this manager's name."""
+    """Status pages, with the configuration under this manager's name."""
 
     def configz(self) -> Mapping[str, Any]:
+        """Return the configuration."""
         return {"cloudcontrollermanager.config.k8s.io": msgspec.to_builtins(self._config)}
 
 
 class CloudManager(Candidate):
-    """A provider's loops, and what is told of them."""
+    """Cloud controllers of a provider with their status pages."""
 
     command = "cloud-controller-manager"
 
@@ -58,6 +60,7 @@ class CloudManager(Candidate):
         self.telling = CloudTelling(manager, nothing, process, registry, self.identity, self.elector)
 
     async def lead(self) -> None:
+        """Run the controllers until cancelled."""
         await self.with_tokens(lambda: self._hosted.run(self.grace))
 
     def _client_of(self, account: str) -> Client:

@@ -1,1 +1,4 @@
-"""TODO: commands."""
+"""Commands other than the components: load balancer, chaos runs, simulated nodes, snapshots.
+
+main.py ─▶ balancer.py, chaos.py, node.py (flags in node_flags.py), snapshot.py
+"""

@@ -1,8 +1,7 @@
-"""`kubeloop balancer`: one address for several API servers. Connections go to those that say they are ready.
+"""`kubeloop balancer`: one address for several API servers. Connections go to ready servers.
 
-It passes bytes on and looks into none, so that clients and servers know each other by their certificates as ever. A
-server that stops answering is left out within seconds, and what is open to it is cut: its clients connect again, and
-come to another one.
+It forwards bytes without reading them, so that TLS is end to end. A server that stops answering gets no new
+connections within seconds, and its open connections are closed: its clients reconnect to another one.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ Address = tuple[str, int]
 
 
 class Server:
-    """An API server as the balancer knows it."""
+    """API server behind the balancer."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
@@ -36,7 +35,7 @@ class Server:
         self.connections: set[asyncio.StreamWriter] = set()
 
     async def look(self, context: ssl.SSLContext) -> None:
-        """Ask it whether it is ready; cut what is open to it if it does not answer at all."""
+        """Check readiness; close open connections if the server does not answer at all."""
         try:
             async with asyncio.timeout(ANSWER_WITHIN):
                 self.is_ready = await says_ready(self.address, context)
@@ -50,26 +49,27 @@ class Server:
 
 
 class Balancer:
-    """Listens in the place of its servers."""
+    """TCP load balancer for API servers."""
 
     def __init__(self, servers: Sequence[Address]) -> None:
         self._servers = [Server(address) for address in servers]
         self._turns = count()
-        self._context = trusting()  # whether it is the right server is its clients' business
+        self._context = trusting()  # clients verify the server's certificate
         self._listener: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self, host: str, port: int) -> Address:
-        """Listen; the address, whose port was chosen if 0 was asked for."""
+        """Listen; returns the address, whose port was chosen if 0 was requested."""
         self._listener = await asyncio.start_server(self._connected, host, port)
         bound: Address = self._listener.sockets[0].getsockname()[:2]
         return bound
 
     def look_after_servers(self) -> None:
-        """From now on, those that are not ready come last."""
+        """Start the readiness checks; servers that are not ready are used last."""
         self._begin(self._keep_looking())
 
     async def close(self) -> None:
+        """Stop listening and close all connections."""
         if self._listener is not None:
             self._listener.close()
         for task in self._tasks:
@@ -101,7 +101,7 @@ class Balancer:
             await _cut(writer)
 
     def _in_turn(self) -> list[Server]:
-        """Those that are ready first, each time beginning with another one."""
+        """Return the servers, ready ones first, rotated each time."""
         turn = next(self._turns) % len(self._servers)
         rotated = self._servers[turn:] + self._servers[:turn]
         return sorted(rotated, key=lambda server: not server.is_ready)
@@ -111,7 +111,7 @@ _End = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 async def _join(server: Server, client: _End, there: _End) -> None:
-    """Pass bytes on both ways until one end is done; then neither has anybody to talk to."""
+    """Copy bytes in both directions until one end is closed; then close both."""
     both = {client[1], there[1]}
     server.connections |= both
     try:
@@ -139,6 +139,7 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add all flags."""
     parser.add_argument("--server", action="append", required=True, metavar="HOST:PORT", type=_address, dest="servers")
     parser.add_argument("--bind-address", default="127.0.0.1", help="address (default: 127.0.0.1)")
     parser.add_argument("--port", type=int, default=6443, help="port; 0 for a free one (default: 6443)")
@@ -152,6 +153,8 @@ def _address(text: str) -> Address:
 
 
 def run_balancer(options: argparse.Namespace) -> int:
+    """Run the balancer; returns the exit code."""
+
     async def start() -> Balancer:
         balancer = Balancer(options.servers)
         host, port = await balancer.start(options.bind_address, options.port)

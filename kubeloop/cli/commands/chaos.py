@@ -1,4 +1,4 @@
-"""`kubeloop chaos run PLAN`: a plane of its own, what the plan does to it, and whether promises were kept."""
+"""`kubeloop chaos run PLAN`: starts a control plane, executes the plan and checks the guarantees."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from kubeloop.store.etcd.grpc.client import ATTEMPT_SECONDS, GIVE_UP_SECONDS
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the actions and their flags."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     run = actions.add_parser("run", help="carry a plan out, and judge what came of it", allow_abbrev=False)
     run.add_argument("plan", type=Path, help="a ChaosPlan in YAML")
@@ -36,7 +37,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def run_chaos(options: argparse.Namespace) -> int:
-    """The exit code: 0 when every promise was kept, 1 when not, 2 when the plan could not be carried out."""
+    """Run the command; exit code 0: all guarantees held, 1: some did not, 2: the plan could not be executed."""
     try:
         plan = load_plan(options.plan)
         if options.seed is not None:
@@ -59,8 +60,8 @@ def run_chaos(options: argparse.Namespace) -> int:
 
 
 def _report_on(plan: Plan, folder: Path) -> Report:
-    """Carry it out, on hosts of its own where processes are to be cut off."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends it leaves no process and no network behind
+    """Execute the plan, in network namespaces if it has partitions."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM cleans up processes and networks
     if not any(isinstance(fault, Partition) for fault in plan.faults):
         return asyncio.run(_run(plan, folder, None))
     with network_of([name for names in plan.plane.members().values() for name in names]) as network:
@@ -75,7 +76,7 @@ async def _run(plan: Plan, folder: Path, network: Network | None) -> Report:
 
 
 def _pace() -> Pace:
-    """From the parts of which the plane is made."""
+    """Return the time constants of the components that the plane consists of."""
     return Pace(
         ask_every=balancer.ASK_EVERY,
         answer_within=balancer.ANSWER_WITHIN,

@@ -1,4 +1,4 @@
-"""`kubeloop node`: nodes of a running plane, looked at and disturbed through its API."""
+"""`kubeloop node`: shows and disturbs nodes of a running control plane through its API."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _RETRY_SECONDS = 1.0
 
 
 class CannotDo(Exception):
-    """Why something can't be done to a node; the message is one sentence for a person."""
+    """Action that is impossible for a node; the message is one sentence for a user."""
 
 
 def run_node(options: argparse.Namespace) -> int:
-    """Run one action; the result is the exit code."""
+    """Run one action; returns the exit code."""
     try:
         return asyncio.run(_run(options))
     except (ApiError, ClientError, CannotDo, OSError) as error:
@@ -70,7 +70,7 @@ def _action(nodes: NodeCommands, options: argparse.Namespace) -> Callable[[str],
 
 
 class NodeCommands:
-    """What can be done about nodes, each a write or two."""
+    """Actions on nodes, each one or two writes."""
 
     def __init__(self, client: Client, clock: Clock, say: Callable[[str], None]) -> None:
         self._client = client
@@ -78,6 +78,7 @@ class NodeCommands:
         self._say = say
 
     async def list(self) -> None:
+        """Print all nodes."""
         pods = (await self._client.list(Pod)).items
         lines = [("NAME", "STATUS", "STATE", "PODS", "AGE")]
         for node in (await self._client.list(Node)).items:
@@ -89,26 +90,32 @@ class NodeCommands:
             self._say("   ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
 
     async def stop(self, name: str) -> None:
+        """Stop a node."""
         await self._annotate(name, STATE, STOPPED)
         self._say(f"node/{name} stopped")
 
     async def start(self, name: str) -> None:
+        """Start a stopped node."""
         await self._annotate(name, STATE, None)
         self._say(f"node/{name} started")
 
     async def shutdown(self, name: str) -> None:
+        """Shut a node down gracefully."""
         await self._annotate(name, STATE, SHUTTING_DOWN)
         self._say(f"node/{name} is shutting down")
 
     async def partition(self, name: str) -> None:
+        """Disconnect a node from the API server."""
         await self._annotate(name, STATE, PARTITIONED)
         self._say(f"node/{name} partitioned")
 
     async def heal(self, name: str) -> None:
+        """Reconnect a node."""
         await self._annotate(name, STATE, None)
         self._say(f"node/{name} healed")
 
     async def pressure(self, name: str, of: str) -> None:
+        """Set or clear resource pressure."""
         wanted = [] if of == "none" else of.split(",")
         unknown = [one for one in wanted if one.partition(":")[0] not in PRESSURES]
         if unknown:
@@ -117,25 +124,28 @@ class NodeCommands:
         self._say(f"node/{name} is short of {', '.join(wanted) or 'nothing'}")
 
     async def cordon(self, name: str) -> None:
+        """Mark a node as unschedulable."""
         await self._client.patch(Node, name, {"spec": {"unschedulable": True}})
         self._say(f"node/{name} cordoned")
 
     async def uncordon(self, name: str) -> None:
+        """Mark a node as schedulable."""
         await self._client.patch(Node, name, {"spec": {"unschedulable": None}})
         self._say(f"node/{name} uncordoned")
 
     async def add(self, name: str) -> None:
-        """The plane's own simulator takes it on, as it does every node with this annotation."""
+        """Create a node for the control plane's simulator, which serves every node with the annotation."""
         shape = NodeShape(annotations={SERVED: ""}, runtime=SimulatedRuntime.name)
         await self._client.create(node_object(name, Endpoint(address_of_name(name)), shape, self._clock.now()))
         self._say(f"node/{name} added")
 
     async def delete(self, name: str) -> None:
+        """Delete a node."""
         await self._client.delete(Node, name)
         self._say(f"node/{name} deleted")
 
     async def drain(self, name: str, patience: float) -> None:
-        """Evict all pods but those of daemon sets and mirrors of static ones, and wait until they are gone."""
+        """Evict all pods but those of daemon sets and mirror pods, and wait until they are gone."""
         await self.cordon(name)
         async with asyncio.timeout(patience):
             while pods := [pod for pod in await self._pods_of(name) if leaves_when_drained(pod)]:
@@ -159,7 +169,7 @@ class NodeCommands:
             return
 
     async def _annotate(self, name: str, key: str, value: str | None) -> None:
-        """Only of simulated nodes: no other would take notice."""
+        """Annotate a simulated node; raises for others, which would ignore it."""
         node = await self._client.get(Node, name)
         if not is_served(node):
             raise CannotDo(f"node {name} is not simulated")
@@ -167,7 +177,7 @@ class NodeCommands:
 
 
 def status_of(node: Node) -> str:
-    """As kubectl shows it."""
+    """Return the status column as kubectl shows it."""
     ready = find_condition(node.status.conditions, "Ready")
     words = ["Unknown" if ready is None else "Ready" if ready.status == "True" else "NotReady"]
     if node.spec.unschedulable:
@@ -176,7 +186,7 @@ def status_of(node: Node) -> str:
 
 
 def state_of(node: Node) -> str:
-    """What somebody has made of a simulated node."""
+    """Return the simulated state of a node."""
     if not is_served(node):
         return "real"
     said = [node.metadata.annotations.get(STATE, "") or "running"]
@@ -186,6 +196,7 @@ def state_of(node: Node) -> str:
 
 
 def leaves_when_drained(pod: Pod) -> bool:
+    """Return True if draining evicts a pod."""
     owner = controller_of(pod.metadata.owner_references)
     if owner is not None and owner.kind == "DaemonSet":
         return False

@@ -1,4 +1,4 @@
-"""The flags of `kubeloop node`."""
+"""Flags of `kubeloop node`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ACTIONS = (
 
 
 def add_command(commands: Any) -> None:
-    """Add `node` to the parser's commands."""
+    """Add the `node` command."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "node", help="look after nodes", description=_ABOUT, allow_abbrev=False
     )

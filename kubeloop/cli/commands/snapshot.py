@@ -1,4 +1,4 @@
-"""`kubeloop snapshot save|restore|fork` and `kubeloop migrate`: a cluster in one file, out of it, and elsewhere."""
+"""`kubeloop snapshot save|restore|fork` and `kubeloop migrate`: copies of a cluster's state."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ from kubeloop.store.backup.snapshot import read_snapshot
 from kubeloop.store.errors import StoreError
 
 _STORE: Final = "store.db"
-_BUMP: Final = 1_000_000  # more than a cluster writes between two snapshots that anybody would go back to
+_BUMP: Final = 1_000_000  # more than the writes between two snapshots worth restoring
 _EVENT_SECONDS: Final = 3600.0
 _BEGIN_SECONDS: Final = 300.0  # a server writes all of it down before it sends the first of it
 
 
 def add_snapshot_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the actions of `snapshot` and their flags."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     saving = actions.add_parser("save", help="write a snapshot; a running server is not held up", allow_abbrev=False)
     restoring = actions.add_parser("restore", help="fill a store from a snapshot", allow_abbrev=False)
@@ -56,6 +57,7 @@ def add_snapshot_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def add_migrate_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of `migrate`."""
     parser.add_argument("--from", dest="source", required=True, metavar="URL", help="sqlite:PATH or etcd://HOST:PORT")
     parser.add_argument("--to", dest="target", required=True, metavar="URL", help="the same, and empty")
     _add_force(parser)
@@ -71,10 +73,12 @@ def _add_force(parser: argparse.ArgumentParser) -> None:
 
 
 def run_snapshot(options: argparse.Namespace) -> int:
+    """Run `snapshot`; returns the exit code."""
     return _told({"save": _save, "restore": _restore, "fork": _fork}[options.action](options))
 
 
 def run_migrate(options: argparse.Namespace) -> int:
+    """Run `migrate`; returns the exit code."""
     return _told(_migrate(options))
 
 
@@ -109,7 +113,7 @@ async def _fetch(kubeconfig: Path, file: Path) -> int:
 
 
 def _take_over(part: Path, file: Path) -> int:
-    """Under its name it is found only if it is all there, and nothing of that name is ever overwritten."""
+    """Move a complete snapshot to its final name without overwriting; returns its revision."""
     revision = read_snapshot(str(part)).revision
     try:
         file.hardlink_to(part)
@@ -139,7 +143,7 @@ async def _fork(options: argparse.Namespace) -> str:
 
 
 def _fork_folder(source: Path, target: Path) -> None:
-    """Keys and all; only what belongs to the running process stays behind."""
+    """Copy a data folder with keys, but without files of the running process."""
     if not (source / _STORE).exists():
         raise StoreError(f"{source} is no data folder: it has no {_STORE}")
     if target.exists() and any(target.iterdir()):

@@ -1,1 +1,4 @@
-"""TODO: controller_manager."""
+"""`kubeloop controller-manager` program.
+
+flags.py ─▶ run.py: leader election, then the controllers. effective_flags.py: flags without effect. status.py: command
+"""

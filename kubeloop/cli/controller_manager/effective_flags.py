@@ -1,4 +1,4 @@
-"""Which of the controller manager's flags have an effect by now; the others wait for their loops."""
+"""Flags of the controller manager that have an effect; the others belong to controllers not implemented yet."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ _REFUSED = ("enable_leader_migration", "tls_cipher_suites", "tls_curve_preferenc
 
 
 def unused_flags(config: ManagerConfig) -> list[str]:
-    """What is set to other than its default, and makes no difference yet."""
+    """Return the flags that differ from their default but have no effect yet."""
     return [name for name, value in defaults().items() if name not in IN_USE and getattr(config, name) != value]
 
 
 def refused_flags(config: ManagerConfig) -> list[str]:
-    """What is asked for and must not be ignored."""
+    """Return the flags that are set and must not be ignored."""
     return [name for name in unused_flags(config) if name in _REFUSED]

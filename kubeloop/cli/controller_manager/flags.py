@@ -1,4 +1,4 @@
-"""The flags of `kubeloop controller-manager`: made from `ManagerConfig`, so that each exists exactly once."""
+"""Flags of `kubeloop controller-manager`, generated from `ManagerConfig`."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _SHORT = {"v": ("-v",)}
 
 
 class UnusableConfig(ValueError):
-    """A configuration file that says nothing usable; the message is one sentence for a person."""
+    """Invalid configuration file; the message is one sentence for a user."""
 
 
 def certificate_folder() -> Path:
-    """Where the port's own certificate is kept when nothing is said about it."""
+    """Return the default folder of the port's self-signed certificate."""
     return default_data_dir() / "controller-manager"
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """All flags, and the command `status`."""
+    """Add all flags, and the command `status`."""
     parser.description = _ABOUT
     hints = get_type_hints(ManagerConfig)
     for name, default in defaults().items():
@@ -47,12 +47,12 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def config_of(options: argparse.Namespace) -> ManagerConfig:
-    """The flags, then the file, then the defaults."""
+    """Build the configuration: flags before file before defaults."""
     return ManagerConfig(**(_read(options.config) | given_flags(options)))
 
 
 def given_flags(options: argparse.Namespace) -> dict[str, Any]:
-    """Only what the command line says."""
+    """Return only the flags of the command line."""
     said = vars(options)
     return {
         name: tuple(said[name]) if isinstance(said[name], list) else said[name]
@@ -62,10 +62,12 @@ def given_flags(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def flag_of(field_name: str) -> str:
+    """Return the flag of a configuration field."""
     return "--" + field_name.replace("_", "-")
 
 
 def add_flag(parser: argparse.ArgumentParser, name: str, kind: Any, default: Any) -> None:
+    """Add one flag of a type."""
     about = _OURS.get(name, "")
     shown = "" if default in ("", (), 0, False) else f"(default: {_shown(default)})"
     options: dict[str, Any] = {"default": argparse.SUPPRESS, "help": f"{about} {shown}".strip() or None}
@@ -94,7 +96,7 @@ def _add_status(commands: Any) -> None:
 
 
 def _read(path: Path | None) -> dict[str, Any]:
-    """Flags from a file; their values are read as the command line's are."""
+    """Read flags from a file; their values are parsed like the command line's."""
     if path is None:
         return {}
     import yaml

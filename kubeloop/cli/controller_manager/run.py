@@ -1,4 +1,4 @@
-"""`kubeloop controller-manager`: the loops alone, against any API server, in place of kube-controller-manager."""
+"""`kubeloop controller-manager`: the controllers against any API server, in place of kube-controller-manager."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ _UNUSABLE = (*UNUSABLE, UnusableChoice)
 
 
 def run_controller_manager(options: argparse.Namespace) -> int:
+    """Run the manager or its `status` command; returns the exit code."""
     if options.subcommand == "status":
         from kubeloop.cli.controller_manager.status import run_status
 
         return run_status(options)
-    sys.path.insert(0, "")  # what is loaded may be beside whoever starts this
+    sys.path.insert(0, "")  # loaded modules may be in the current folder
     try:
         config = config_of(options)
         if flags := refused_flags(config):
@@ -37,7 +38,7 @@ def run_controller_manager(options: argparse.Namespace) -> int:
 
 
 class Manager(Candidate):
-    """Loops, and what is told of them."""
+    """Controllers with their status pages."""
 
     command = "controller-manager"
 
@@ -55,11 +56,12 @@ class Manager(Candidate):
             self.telling.add_check("serviceAccountTokens", lambda: self.clients.trouble)
 
     async def lead(self) -> None:
+        """Run the controllers until cancelled."""
         await self.with_tokens(lambda: self._hosted.run(self.grace))
 
 
 def root_ca_of(config: ManagerConfig, server: ServerConfig) -> str:
-    """Who signed the API server's certificate: what the flag says, else what we trust ourselves."""
+    """Return the API server's CA: from the flag, else from the client configuration."""
     if config.root_ca_file:
         return Path(config.root_ca_file).read_text()
     authority = server.authority

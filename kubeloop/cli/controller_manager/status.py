@@ -1,4 +1,4 @@
-"""`kubeloop controller-manager status`: asks a running manager how its loops are, and shows it."""
+"""`kubeloop controller-manager status`: shows the status of a running manager's controllers."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _HEAD = ("LOOP", "STATE", "QUEUE", "ACTIVE", "RATE", "LATENCY", "DONE", "ERRORS"
 
 
 def run_status(options: argparse.Namespace) -> int:
-    """Print it; 0 if all loops are well, 1 if one is ill or nobody answers."""
+    """Print the status; returns 0 if all controllers are healthy, 1 if not or without an answer."""
     try:
         found = asyncio.run(_ask(options))
     except (ApiError, ClientError, TimeoutError) as error:
         print(f"kubeloop: {options.server}: {error or 'no answer'}", file=sys.stderr)
         return 1
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # whoever reads may have read enough
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # the reader of a pipe may close it
     if options.output == "json":
         print(json.dumps(found, indent=2))
     else:
@@ -48,7 +48,7 @@ async def _ask(options: argparse.Namespace) -> Any:
 
 
 def as_whom(known: ServerConfig, options: argparse.Namespace) -> ServerConfig:
-    """The credentials that the API server knows, for the manager's address."""
+    """Return the kubeconfig's credentials for the manager's address."""
     authorities = [options.certificate_authority.read_bytes()] if options.certificate_authority.exists() else []
     authorities.append(known.authority.data or (Path(known.authority.file).read_bytes() if known.authority else b""))
     trusted = Pem(data=b"\n".join(authorities))
@@ -56,7 +56,7 @@ def as_whom(known: ServerConfig, options: argparse.Namespace) -> ServerConfig:
 
 
 def table_of(found: Any) -> str:
-    """For people."""
+    """Format the status as a table."""
     leader = found["leader"] or "nobody"
     who = "this manager leads" if found["leading"] else "this manager stands by"
     rows = [_HEAD, *map(_row, found["loops"])]

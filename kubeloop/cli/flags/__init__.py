@@ -1,1 +1,4 @@
-"""TODO: flags."""
+"""Flags shared by several programs.
+
+types.py: parsers of values. runtime_config.py: --runtime-config, --feature-gates. chaos.py: --chaos-plan.
+"""

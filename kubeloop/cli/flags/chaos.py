@@ -1,4 +1,4 @@
-"""The flag that lets calls to an API server go wrong on purpose."""
+"""Flag for fault injection in an API server."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ log = logging.getLogger(__name__)
 
 
 def add_chaos_flag(parser: argparse.ArgumentParser) -> None:
+    """Add --chaos-plan."""
     about = "a ChaosPlan: calls of clients fail, are slow, get no answer, and watches break, on purpose"
     parser.add_argument("--chaos-plan", type=Path, metavar="FILE", help=about)
 
 
 def faults_of(options: argparse.Namespace) -> CallFaults | None:
-    """What the flag asks for; raises CannotStart."""
+    """Load the faults of the flag; raises CannotStart."""
     path: Path | None = options.chaos_plan
     if path is None:
         return None

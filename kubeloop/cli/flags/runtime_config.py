@@ -1,4 +1,4 @@
-"""The two flags that say which versions of the API are served and which features are on."""
+"""Flags for served API versions and feature gates."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ _FOLLOWED = frozenset(
 
 
 def add_serving_flags(parser: argparse.ArgumentParser) -> None:
+    """Add --runtime-config and --feature-gates."""
     parser.add_argument(
         "--runtime-config",
         action="append",
@@ -39,7 +40,7 @@ def add_serving_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def serving_of(options: argparse.Namespace) -> Serving:
-    """What the flags ask for; raises CannotStart."""
+    """Build the resource configuration from the flags; raises CannotStart."""
     from kubeloop.api.features.gates import DEFAULT_FEATURES, UnusableGate
     from kubeloop.api.features.resource_config import UnusableChoice, read_serving
     from kubeloop.apiserver.server import CannotStart
@@ -55,5 +56,5 @@ def serving_of(options: argparse.Namespace) -> Serving:
 
 
 def gates_of(options: argparse.Namespace) -> tuple[str, ...]:
-    """One word a gate, as the controller manager wants them."""
+    """Return one string per feature gate, as the controller manager takes them."""
     return tuple(word for text in options.feature_gates for word in text.split(",") if word)

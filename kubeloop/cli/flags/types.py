@@ -1,4 +1,4 @@
-"""How flags' values are read: upstream's durations and booleans, ports and addresses."""
+"""Parsers of flag values: upstream's durations and booleans, ports and addresses."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 
 
 def duration(text: str) -> float:
-    """Seconds, from `5m0s` and the like."""
+    """Parse a Go duration such as `5m0s` to seconds."""
     from kubeloop.api.scalars.duration import SECOND, DurationError, parse_duration
 
     try:
@@ -19,7 +19,7 @@ def duration(text: str) -> float:
 
 
 def boolean(text: str) -> bool:
-    """The spellings that Go's flags accept."""
+    """Parse a boolean in the spellings of Go's flags."""
     if text in ("1", "t", "T", "true", "TRUE", "True"):
         return True
     if text in ("0", "f", "F", "false", "FALSE", "False"):
@@ -28,14 +28,14 @@ def boolean(text: str) -> bool:
 
 
 def port(text: str) -> int:
-    """A TCP port; 0 stands for any free one."""
+    """Parse a TCP port; 0 stands for any free one."""
     if not text.isdecimal() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port between 0 and 65535")
     return int(text)
 
 
 def address(text: str) -> str:
-    """An IP address."""
+    """Parse an IP address."""
     import ipaddress
 
     try:
@@ -45,7 +45,7 @@ def address(text: str) -> str:
 
 
 def networks(text: str) -> tuple[str, ...]:
-    """One or two networks such as 10.0.0.0/24, with a comma between them."""
+    """Parse one or two comma-separated networks such as 10.0.0.0/24."""
     import ipaddress
 
     try:
@@ -60,7 +60,7 @@ def networks(text: str) -> tuple[str, ...]:
 
 
 def port_range(text: str) -> range:
-    """Ports as `30000-32767`, or as first and how many more: `30000+2767`."""
+    """Parse ports as `30000-32767`, or as first and number of further ones: `30000+2767`."""
     first, sign, last = text.partition("+" if "+" in text else "-")
     if not (first.isdecimal() and last.isdecimal()):
         raise argparse.ArgumentTypeError(f"{text!r} is not a range of ports such as 30000-32767")
@@ -71,26 +71,26 @@ def port_range(text: str) -> range:
 
 
 def count(text: str) -> int:
-    """A whole number of at least 0."""
+    """Parse a whole number of at least 0."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 0")
     return int(text)
 
 
 def seats(text: str) -> int:
-    """A whole number of at least 1."""
+    """Parse a whole number of at least 1."""
     if not count(text):
         raise argparse.ArgumentTypeError("must be at least 1")
     return int(text)
 
 
 def listed(text: str) -> tuple[str, ...]:
-    """Names with commas between them."""
+    """Parse comma-separated names."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def authorization_modes(text: str) -> tuple[str, ...]:
-    """Ways to decide who may do what, in their order."""
+    """Parse comma-separated authorization modes."""
     from kubeloop.apiserver.authorization import MODES
 
     modes = listed(text)
@@ -103,7 +103,7 @@ def authorization_modes(text: str) -> tuple[str, ...]:
 
 
 def address_types(text: str) -> tuple[str, ...]:
-    """Kinds of nodes' addresses, in their order."""
+    """Parse comma-separated node address types."""
     from kubeloop.apiserver.kubelet_client.kubelet_address import ADDRESS_TYPES
 
     types = listed(text)

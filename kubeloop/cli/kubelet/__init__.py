@@ -1,1 +1,4 @@
-"""TODO: kubelet."""
+"""`kubeloop kubelet` program.
+
+flags.py ─▶ run.py ─▶ server.py: HTTPS ports; bootstrap.py, keys.py: certificate requests; certificates.py: rotation
+"""

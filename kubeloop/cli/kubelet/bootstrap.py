@@ -1,7 +1,7 @@
-"""How a kubelet comes by its certificates: it asks the API server, and waits until somebody approves and signs.
+"""TLS bootstrap and certificate rotation of a kubelet by CertificateSigningRequests.
 
-no kubeconfig ─▶ as who bootstraps: a request ─▶ approved, signed ─▶ certificate and kubeconfig on disk ─▶ a node
-a node ────────▶ before its certificate ends, the same again; and for the certificate that it serves with
+no kubeconfig ─▶ bootstrap credentials: a request ─▶ approved, signed ─▶ certificate and kubeconfig on disk ─▶ a node
+a node ────────▶ before its certificate expires, the same again; and for its serving certificate
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ log = logging.getLogger(__name__)
 
 
 class NotIssued(Exception):
-    """A request that was denied, or is gone."""
+    """Request that was denied, or is gone."""
 
 
 async def issued(client: Client, node: str, signer: str, hosts: Sequence[str] = ()) -> bytes:
-    """A certificate, its key behind it; waits until somebody has approved and signed it. Raises `NotIssued`."""
+    """Request a certificate and wait until it is signed; returns it with its key. Raises `NotIssued`."""
     from kubeloop.cli.kubelet.keys import new_request
 
     key, request = new_request(node, hosts)
@@ -68,7 +68,7 @@ async def issued(client: Client, node: str, signer: str, hosts: Sequence[str] = 
 
 
 async def _signed(client: Client, name: str) -> bytes | None:
-    """The certificate, if it is there before a watch ends."""
+    """Return the certificate; None if the watch ends before it is issued."""
     one = await client.get(CertificateSigningRequest, name)
     if (certificate := _answer(one)) is not None:
         return certificate
@@ -93,7 +93,7 @@ def _answer(one: CertificateSigningRequest) -> bytes | None:
 
 
 async def patiently_issued(client: Client, node: str, signer: str, hosts: Sequence[str] = ()) -> bytes:
-    """The same, as often as it takes."""
+    """Request a certificate until one is issued."""
     while True:
         try:
             return await issued(client, node, signer, hosts)
@@ -103,7 +103,7 @@ async def patiently_issued(client: Client, node: str, signer: str, hosts: Sequen
 
 
 async def bootstrap(node: str, by: Path, kubeconfig: Path, folder: Path, clock: Clock) -> None:
-    """Make a kubeconfig for a node, which another one lets it ask for."""
+    """Create a node's kubeconfig with the bootstrap kubeconfig's credentials."""
     async with Client(HttpTransport(load_config(by), clock), user_agent="kubelet") as client:
         pem = await patiently_issued(client, node, CLIENT_SIGNER)
     _write(pem, by, kubeconfig, folder)
@@ -118,7 +118,7 @@ def _write(pem: bytes, by: Path, kubeconfig: Path, folder: Path) -> None:
 
 
 def kubeconfig_of(bootstrap: dict[str, Any], path: Path, pem: Path) -> dict[str, Any]:
-    """The same cluster, as whoever the file says."""
+    """Return a kubeconfig for the same cluster with a client certificate file."""
     context = _named(bootstrap, "contexts", bootstrap.get("current-context", "")).get("context") or {}
     cluster = dict(_named(bootstrap, "clusters", context.get("cluster", "")).get("cluster") or {})
     if authority := cluster.get("certificate-authority"):
@@ -139,13 +139,13 @@ def _named(config: dict[str, Any], part: str, name: str) -> dict[str, Any]:
 
 
 def is_due(pem: Path, now: datetime) -> bool:
-    """Whether a certificate should be replaced: most of its life is over, or there is none."""
+    """Return True if a certificate should be replaced: most of its life is over, or there is none."""
     life = _life_of(pem)
     return life is None or now > life[0] + _RENEWED_AFTER * (life[1] - life[0])
 
 
 def is_good(pem: Path, now: datetime) -> bool:
-    """Whether a file holds a certificate that is valid for a while yet."""
+    """Return True if a file has a certificate that stays valid for a while."""
     life = _life_of(pem)
     return life is not None and life[0] <= now < life[1] - _SHORTEST
 
@@ -159,7 +159,7 @@ def _life_of(pem: Path) -> tuple[datetime, datetime] | None:
 async def kept(
     client: Client, node: str, signer: str, current: Path, hosts: Sequence[str], clock: Clock
 ) -> AsyncIterator[None]:
-    """For ever, word of each certificate that is in a file from now on; it is replaced before it ends."""
+    """Rotate a certificate file before it expires; yields for each certificate in use."""
     shown = False
     while True:
         if is_due(current, clock.now()):

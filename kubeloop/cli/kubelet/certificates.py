@@ -1,4 +1,4 @@
-"""The certificates of a kubelet program: what it shows at its ports, and who it is to the API server."""
+"""Certificates of a kubelet: for its ports, and as a client."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from kubeloop.clock import Clock
 
 _BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----\n"
 _HERE = ("localhost", "127.0.0.1", "::1")
-_MOST_NAMES = 16  # of nodes that a certificate names; who knows it by the Node objects needs none
+_MOST_NAMES = 16  # maximum number of node names in a certificate
 
 
 class Serving:
-    """TLS for the ports of some nodes."""
+    """TLS of the ports of some nodes."""
 
     def __init__(self, options: argparse.Namespace, nodes: Sequence[str], folder: Path, clock: Clock) -> None:
         self._options = options
@@ -40,7 +40,7 @@ class Serving:
             self._trust(options.client_ca_file)
 
     async def ensure_identity(self) -> None:
-        """Ask for a kubeconfig of this node's own, if there is none that still is of use."""
+        """Bootstrap a kubeconfig for the node unless there is a usable one."""
         options = self._options
         if options.bootstrap_kubeconfig is None or self._has_identity():
             return
@@ -49,7 +49,7 @@ class Serving:
         await bootstrap(self._nodes[0], options.bootstrap_kubeconfig, options.kubeconfig, self._folder, self._clock)
 
     def keeping(self, client: Client) -> Iterator[Coroutine[Any, Any, None]]:
-        """What has to go on so that no certificate ends."""
+        """Yield the coroutines that rotate certificates."""
         options = self._options
         if options.bootstrap_kubeconfig is not None and options.rotate_certificates:
             yield self._keep_identity(client)
@@ -60,12 +60,12 @@ class Serving:
         from kubeloop.cli.kubelet.bootstrap import CLIENT_SIGNER, CURRENT_CLIENT, kept
 
         current = self._folder / CURRENT_CLIENT
-        if current.is_file():  # else the kubeconfig is somebody else's
+        if current.is_file():  # else the kubeconfig was not created by the bootstrap
             async for _ in kept(client, self._nodes[0], CLIENT_SIGNER, current, (), self._clock):
-                pass  # whoever uses the file reads it again
+                pass  # clients read the file again
 
     async def _keep_signed(self, client: Client) -> None:
-        """Have the cluster's own authority sign for the node; until then it shows what it signed itself."""
+        """Request serving certificates from the cluster; until then a self-signed one is used."""
         from kubeloop.cli.kubelet.bootstrap import CURRENT_SERVING, SERVING_SIGNER, kept
 
         node, current = self._nodes[0], self._folder / CURRENT_SERVING

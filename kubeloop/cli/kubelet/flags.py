@@ -1,4 +1,4 @@
-"""The flags of `kubeloop kubelet`: kubelet's names where it has the flag, and its configuration file's defaults."""
+"""Flags of `kubeloop kubelet`: kubelet's names where it has the flag, and its configuration file's defaults."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Which nodes: one, or the first so many of a prefix."""
+    """Node names: one, or a number of names with a prefix."""
 
     one: str
     count: int
@@ -29,11 +29,12 @@ class Names:
 
     @property
     def all(self) -> tuple[str, ...]:
+        """Names of all nodes."""
         return tuple(f"{self.prefix}{number}" for number in range(1, self.count + 1)) if self.count else (self.one,)
 
 
 def names_of(options: argparse.Namespace) -> Names:
-    """Raises ValueError."""
+    """Build the node names from flags. Raises ValueError."""
     if options.nodes and options.hostname_override:
         raise ValueError("--hostname-override is for one node, --nodes for many")
     names = Names(options.hostname_override or socket.gethostname().lower(), options.nodes, options.node_name_prefix)
@@ -43,6 +44,7 @@ def names_of(options: argparse.Namespace) -> Names:
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add all flags."""
     parser.description = _ABOUT
     _add_identity_flags(parser)
     _add_node_flags(parser)
@@ -126,7 +128,7 @@ def _add_switch(parser: argparse.ArgumentParser, name: str, default: bool, about
 
 
 def labels(text: str) -> dict[str, str]:
-    """From `key=value,key=value`."""
+    """Parse `key=value,key=value`."""
     found: dict[str, str] = {}
     for one in filter(None, text.split(",")):
         key, sign, value = one.partition("=")
@@ -137,7 +139,7 @@ def labels(text: str) -> dict[str, str]:
 
 
 def taints(text: str) -> tuple[dict[str, Any], ...]:
-    """From `key=value:effect,key:effect`."""
+    """Parse `key=value:effect,key:effect`."""
     found = []
     for one in filter(None, text.split(",")):
         what, _, effect = one.rpartition(":")

@@ -1,6 +1,6 @@
-"""Keys of a kubelet, and the requests for certificates that go with them.
+"""Keys and certificate requests of a kubelet.
 
-Imported only when a certificate is asked for, since the cryptography package takes longer to load than to use.
+Imported only when a certificate is requested, since the cryptography package takes longer to load than to use.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cryptography.x509.oid import NameOID
 
 
 def new_request(node: str, hosts: Sequence[str] = ()) -> tuple[bytes, bytes]:
-    """A new key and a request for its certificate, both as PEM; hosts are for one that serves."""
+    """Return a new key and its certificate request, both as PEM; hosts are for serving certificates."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name(
         [
@@ -34,7 +34,7 @@ def new_request(node: str, hosts: Sequence[str] = ()) -> tuple[bytes, bytes]:
 
 
 def life_of(pem: bytes) -> tuple[datetime, datetime] | None:
-    """From when until when a certificate is valid; None for what isn't one."""
+    """Return the validity period of a certificate; None if it is not one."""
     try:
         found = x509.load_pem_x509_certificate(pem)
     except ValueError:

@@ -1,6 +1,6 @@
-"""`kubeloop kubelet`: the node agent alone, against any API server, for one node or for many that are simulated.
+"""`kubeloop kubelet`: the node agent against any API server, for one node or for many simulated ones.
 
-flags ─▶ ports listen, with a certificate ─▶ (no kubeconfig yet: asks for its own) ─▶ fleet: registers, runs pods
+flags ─▶ ports listen, with a certificate ─▶ (no kubeconfig yet: TLS bootstrap) ─▶ fleet: registers, runs pods
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ log = logging.getLogger(__name__)
 
 
 def run_kubelet(options: argparse.Namespace) -> int:
+    """Run the kubelet; returns the exit code."""
     if options.v >= _DETAILED:
         logging.getLogger("kubeloop").setLevel(logging.DEBUG if options.v >= _DEBUG else logging.INFO)
     started: list[KubeletProgram] = []
@@ -71,7 +72,7 @@ def run_kubelet(options: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Agent:
-    """What runs once it is known who this is."""
+    """Components that run once the node has its credentials."""
 
     client: Client
     informers: Informers
@@ -80,7 +81,7 @@ class _Agent:
 
 
 class KubeletProgram:
-    """One process: its ports, and the nodes behind them."""
+    """Process with the ports of its nodes, and the nodes."""
 
     def __init__(self, options: argparse.Namespace, names: Names, clock: Clock) -> None:
         self._options = options
@@ -95,7 +96,7 @@ class KubeletProgram:
         self._serving = Serving(options, names.all, folder, clock)
 
     async def start(self) -> None:
-        """Listen, then go on in the background: the API server may not be there yet."""
+        """Listen, then continue in the background: the API server may not be available yet."""
         options = self._options
         self._check_identity()
         self._parts.push_async_callback(self._ports.close)
@@ -110,7 +111,7 @@ class KubeletProgram:
         self._in_background(self._run_or_end(), "nodes")
 
     def _check_identity(self) -> None:
-        """What can't be read is told at once; whether anybody answers is seen later."""
+        """Check that the kubeconfigs are readable; the connection is not tested."""
         options = self._options
         if options.bootstrap_kubeconfig is not None and self._names.count:
             raise CannotStart("--bootstrap-kubeconfig is for one node: each has a certificate of its own")
@@ -118,11 +119,11 @@ class KubeletProgram:
         load_config(options.bootstrap_kubeconfig if bootstraps else options.kubeconfig)
 
     async def close(self) -> None:
-        """Stop where they are; pods go on when it is started again."""
+        """Stop the nodes; pods continue when it is started again."""
         await self._parts.aclose()
 
     async def _run_or_end(self) -> None:
-        """What can't go on ends the program, for whoever looks after it to start it again."""
+        """Run the nodes; end the program on a failure, so that it is restarted by its supervisor."""
         try:
             await self._run()
         except Exception:
@@ -194,7 +195,7 @@ class KubeletProgram:
     # Health.
 
     async def _open_health(self) -> None:
-        """A second program on a machine finds the port taken, and does without."""
+        """Open the healthz port; a second program on a machine does without it."""
         options = self._options
         if not options.healthz_port:
             return

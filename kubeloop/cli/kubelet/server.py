@@ -1,4 +1,4 @@
-"""The HTTPS ports of simulated nodes: a kubelet's paths, for those to whom the API server says that they may.
+"""HTTPS ports of simulated nodes: a kubelet's endpoints, authorized by the API server.
 
 request ─▶ certificate (verified by TLS), or token (TokenReview) ─▶ SubjectAccessReview of nodes/… ─▶ page or stream
 """
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 class Denied(Exception):
-    """Why a request isn't answered."""
+    """Reason for which a request is rejected."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -45,7 +45,7 @@ class Denied(Exception):
 
 
 class AccessRules(NamedTuple):
-    """Who is let in how, as the kubelet's configuration has it; for how long the API server's answers hold."""
+    """Authentication and authorization settings of a kubelet, with cache durations."""
 
     anonymous: bool = False
     by_token: bool = True
@@ -56,7 +56,7 @@ class AccessRules(NamedTuple):
 
 
 class KubeletAccess:
-    """Who may ask nodes for what, decided by the API server."""
+    """Authorizes requests to nodes through the API server."""
 
     def __init__(self, client: Client, clock: Clock, rules: AccessRules | None = None) -> None:
         self._client = client
@@ -65,7 +65,7 @@ class KubeletAccess:
         self._verdicts: Remembered[tuple[User, str, str, str], bool] = Remembered(clock)
 
     async def check(self, request: Request, node: str) -> None:
-        """Raises `Denied`."""
+        """Raise `Denied` unless the request is allowed."""
         user = await self._user(request)
         if self._rules.everybody:
             return
@@ -119,7 +119,7 @@ class KubeletAccess:
 
 
 class KubeletPages:
-    """Answers at one node's port."""
+    """Handler of one node's port."""
 
     def __init__(self, node: str, nodes: NodeDialer, find: FindPod, access: KubeletAccess) -> None:
         self._node = node
@@ -128,6 +128,7 @@ class KubeletPages:
         self._access = access
 
     async def answer(self, request: Request) -> Response:
+        """Authorize and answer a request."""
         await asyncio.sleep(0)  # from here on this is a task, which asking the API server needs
         try:
             await self._access.check(request, self._node)
@@ -144,7 +145,7 @@ class KubeletPages:
 
 
 class KubeletPorts:
-    """The ports of some nodes. They listen before anybody answers: a node tells where it is found when it registers."""
+    """Ports of some nodes. They listen before the nodes register, since a node reports its port then."""
 
     def __init__(self) -> None:
         self._servers: list[Server] = []
@@ -152,7 +153,7 @@ class KubeletPorts:
         self.numbers: dict[str, int] = {}
 
     async def listen(self, node: str, host: str, port: int, tls: ssl.SSLContext | None, clock: Clock) -> None:
-        """Raises CannotStart."""
+        """Listen for a node. Raises CannotStart."""
 
         async def answer(request: Request) -> Response:
             pages = self._pages.get(node)
@@ -166,16 +167,17 @@ class KubeletPorts:
         self.numbers[node] = server.port
 
     def answer(self, nodes: NodeDialer, find: FindPod, access: KubeletAccess) -> None:
-        """From now on."""
+        """Start to answer requests."""
         self._pages = {name: KubeletPages(name, nodes, find, access) for name in self.numbers}
 
     async def close(self) -> None:
+        """Close all ports."""
         await asyncio.gather(*(server.close(_CLOSE_SECONDS) for server in self._servers))
 
 
 @dataclass(frozen=True, slots=True)
 class KubeletPlan:
-    """Where nodes listen, by name, and with which keys."""
+    """Ports of nodes by name, and their keys."""
 
     host: str
     ports: Mapping[str, int]

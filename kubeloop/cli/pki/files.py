@@ -1,6 +1,6 @@
-"""The certificates of one control plane: made at first start, kept in a folder, renewed when they have to be.
+"""Certificates of one control plane: created at first start, kept in a folder, renewed when needed.
 
-A start that changes nothing never imports the cryptography package: a stamp beside the files says for which files and
+A start that changes nothing never imports the cryptography package: a stamp file records for which files and
 names they were last checked, and until when that holds.
 """
 
@@ -21,73 +21,80 @@ _RULES = 2  # the number of the rules in `issuing`; files that were checked by o
 
 
 class UnusableKey(ValueError):
-    """A file in the folder is not what its name says; the message is one sentence for a person."""
+    """File in the folder with unexpected content; the message is one sentence for a user."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pki:
-    """Where each file of a folder is; the names are kubeadm's."""
+    """Paths of a folder's files, with kubeadm's names."""
 
     folder: Path
 
     @property
     def ca(self) -> Path:
+        """Certificate of the cluster's CA."""
         return self.folder / "ca.crt"
 
     @property
     def serving_certificate(self) -> Path:
+        """Serving certificate of the API server."""
         return self.folder / "apiserver.crt"
 
     @property
     def serving_key(self) -> Path:
+        """Key of the serving certificate."""
         return self.folder / "apiserver.key"
 
     @property
     def admin_certificate(self) -> Path:
+        """Client certificate of the administrator."""
         return self.folder / "admin.crt"
 
     @property
     def admin_key(self) -> Path:
+        """Key of the administrator's certificate."""
         return self.folder / "admin.key"
 
     @property
     def account_key(self) -> Path:
-        """What signs the tokens of service accounts."""
+        """Key that signs service account tokens."""
         return self.folder / "sa.key"
 
     @property
     def front_proxy_ca(self) -> Path:
-        """Who signs the certificates of those who may say for whom they speak."""
+        """CA of front proxy client certificates, which may assert user names."""
         return self.folder / "front-proxy-ca.crt"
 
     @property
     def front_proxy_certificate(self) -> Path:
-        """By which extension API servers know this one."""
+        """Client certificate for extension API servers."""
         return self.folder / "front-proxy-client.crt"
 
     @property
     def front_proxy_key(self) -> Path:
+        """Key of the front proxy certificate."""
         return self.folder / "front-proxy-client.key"
 
     @property
     def kubelet_client_certificate(self) -> Path:
-        """By which kubelets know this server."""
+        """Client certificate for kubelets."""
         return self.folder / "apiserver-kubelet-client.crt"
 
     @property
     def kubelet_client_key(self) -> Path:
+        """Key of the kubelet client certificate."""
         return self.folder / "apiserver-kubelet-client.key"
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """All of them, certificate authority first."""
+        """All files, CA first."""
         pairs = ("ca", "apiserver", "apiserver-kubelet-client", "admin", "front-proxy-ca", "front-proxy-client")
         names = (*(f"{name}.{end}" for name in pairs for end in ("key", "crt")), "sa.key", "sa.pub")
         return tuple(self.folder / name for name in names)
 
 
 def ensure_pki(folder: Path, names: Iterable[str], now: datetime) -> Pki:
-    """A folder with valid files whose serving certificate is good for all the names; writes only what is needed."""
+    """Ensure valid files whose serving certificate covers all names; writes only what is needed."""
     pki = Pki(folder)
     wanted = sorted(set(names))
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -110,7 +117,7 @@ def ensure_pki(folder: Path, names: Iterable[str], now: datetime) -> Pki:
 
 
 def serving_names(addresses: Iterable[str], service_network: str, hostname: str) -> list[str]:
-    """Every name and address by which clients may call the server."""
+    """Return every name and address by which clients may reach the server."""
     names = [
         "localhost",
         hostname if hostname.isascii() else "",
@@ -124,7 +131,7 @@ def serving_names(addresses: Iterable[str], service_network: str, hostname: str)
 
 
 def first_service_address(service_network: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """The address of the `kubernetes` Service."""
+    """Return the address of the `kubernetes` Service."""
     return ipaddress.ip_network(service_network)[1]
 
 

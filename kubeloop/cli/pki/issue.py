@@ -1,6 +1,6 @@
-"""Making keys and certificates: given the files there are, the files there should be.
+"""Issues keys and certificates: computes the files needed from the files found.
 
-Imported only when something has to be made, since the cryptography package takes longer to load than to use.
+Imported only when something has to be created, since the cryptography package takes longer to load than to use.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ADMINISTRATORS = {"admin": "kubernetes-admin", "apiserver-kubelet-client": "kub
 
 
 class NotUsable(ValueError):
-    """A file does not hold what its name says."""
+    """File with unexpected content."""
 
     def __init__(self, name: str, why: str) -> None:
         super().__init__(why)
@@ -39,7 +39,7 @@ class NotUsable(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """Contents by file name, and when the first of them should be renewed."""
+    """Contents by file name, and the earliest renewal time."""
 
     files: dict[str, bytes]
     renew_after: datetime
@@ -53,7 +53,7 @@ class _Authority:
 
 
 def issue_missing(found: Mapping[str, bytes], names: Sequence[str], now: datetime) -> Issued:
-    """Keep what is good; make what is missing, expires soon, names other hosts or does not name its authority's key."""
+    """Keep valid files; replace those missing, expiring, for other hosts or from another CA."""
     authority = _authority(found, "ca", "kubernetes", now)
     ca_key, ca = authority.key, authority.certificate
     serving_key, sa_key = _key_of(found, "apiserver.key"), _key_of(found, "sa.key")
@@ -79,7 +79,7 @@ def _authority(found: Mapping[str, bytes], file: str, name: str, now: datetime) 
 
 
 def _front_proxy(found: Mapping[str, bytes], now: datetime) -> tuple[dict[str, Key], dict[str, x509.Certificate]]:
-    """An authority of its own: whoever it signs may say for whom they speak, which no other certificate allows."""
+    """Issue the front proxy CA and client certificate; only this CA's certificates may assert user names."""
     authority = _authority(found, "front-proxy-ca", "front-proxy-ca", now)
     key, certificate = _key_of(found, "front-proxy-client.key"), _certificate_of(found, "front-proxy-client.crt")
     if certificate is None or not _is_good(certificate, key, authority):
@@ -161,7 +161,7 @@ def _serving(key: Key, authority: _Authority, names: Sequence[str]) -> x509.Cert
 
 
 def _client(found: Mapping[str, bytes], file: str, user: str, authority: _Authority) -> tuple[Key, x509.Certificate]:
-    """An administrator's."""
+    """Issue an administrator's client certificate."""
     key, certificate = _key_of(found, f"{file}.key"), _certificate_of(found, f"{file}.crt")
     if certificate is None or not _is_good(certificate, key, authority):
         builder = _leaf(_subject(user, "system:masters"), key, authority, ExtendedKeyUsageOID.CLIENT_AUTH)

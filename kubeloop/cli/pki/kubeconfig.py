@@ -1,4 +1,4 @@
-"""The administrator's kubeconfig: written whole where there is none, merged into one that exists."""
+"""Administrator's kubeconfig: written if there is none, merged into an existing one."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ current-context: {name}
 
 
 class UnusableKubeconfig(ValueError):
-    """The file to merge into is no kubeconfig; the message is one sentence for a person."""
+    """File to merge into that is not a kubeconfig; the message is one sentence for a user."""
 
 
 def admin_kubeconfig(pki: Pki, ca: Path, server: str) -> str:
-    """The text of a kubeconfig that needs no other file."""
+    """Return a kubeconfig that needs no other file."""
     return _TEMPLATE.format(
         name=NAME,
         server=server,
@@ -49,7 +49,7 @@ def admin_kubeconfig(pki: Pki, ca: Path, server: str) -> str:
 
 
 def write_kubeconfig(path: Path, text: str) -> None:
-    """Make the file say what the text says; other clusters, users and contexts in it stay."""
+    """Write or merge the kubeconfig; other clusters, users and contexts in it stay."""
     found = path.read_text() if path.exists() else ""
     if found == text:
         return
@@ -60,7 +60,7 @@ def write_kubeconfig(path: Path, text: str) -> None:
 
 
 def server_url(bind_address: str, port: int) -> str:
-    """The address under which a client on this machine reaches a server bound to an address."""
+    """Return the URL by which a local client reaches a server bound to an address."""
     address = ipaddress.ip_address(bind_address)
     if address.is_unspecified:
         address = ipaddress.ip_address("127.0.0.1" if address.version == 4 else "::1")
@@ -69,7 +69,7 @@ def server_url(bind_address: str, port: int) -> str:
 
 
 def _frame_of(text: str) -> list[str]:
-    """A kubeconfig without what changes from start to start: equal for two that we wrote ourselves."""
+    """Return a kubeconfig without its variable parts: equal for two that we wrote ourselves."""
     return [line.partition(": ")[0] if "-data: " in line or "server: " in line else line for line in text.splitlines()]
 
 

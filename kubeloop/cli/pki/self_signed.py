@@ -1,4 +1,4 @@
-"""A certificate that a port signs for itself, as upstream's components do when they are given none."""
+"""Self-signed certificate of a port, as upstream's components create when they are given none."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CLOCK_SKEW = timedelta(hours=1)  # clocks that are behind, or are set back, see
 
 
 def ensure_self_signed(folder: Path, name: str, hosts: Sequence[str], now: datetime) -> tuple[Path, Path]:
-    """Certificate and key in a folder, made when they are missing, end soon or are for other hosts."""
+    """Ensure a certificate and key; created if missing, expiring or for other hosts."""
     certificate, key = folder / f"{name}.crt", folder / f"{name}.key"
     if not (key.exists() and certificate.exists() and _is_good(certificate.read_bytes(), hosts, now)):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

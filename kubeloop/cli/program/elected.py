@@ -1,4 +1,4 @@
-"""What managers and the scheduler have in common as programs: one of several leads, tells of itself, ends cleanly."""
+"""Base of programs with leader election: the managers and the scheduler."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from kubeloop.runtime.leaderelection.leader_elector import LeaderElector, Terms,
 UNUSABLE = (CannotStart, UnusableConfig, ClientError, OSError)
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _DEBUG = 4  # upstream's level of --v
-_BLOCKED_SECONDS = 30.0  # whatever computes for so long has stopped everything else: show where
+_BLOCKED_SECONDS = 30.0  # a computation of this length blocks the event loop: show the stacks
 _SIGN_OF_LIFE = 10.0
 
 log = logging.getLogger(__name__)
 
 
 class Candidate:
-    """One program: who it is, whom it speaks to, and whether it leads. What it does then, its heirs say."""
+    """Program with clients and leader election. Subclasses implement `lead`."""
 
     command: str  # of ours
     telling: Telling
@@ -62,18 +62,18 @@ class Candidate:
         self.elector = self._stand() if config.leader_elect else None
 
     async def lead(self) -> None:
-        """Do what the one does who leads, until cancelled."""
+        """Do the leader's work until cancelled."""
         raise NotImplementedError
 
     async def run(self) -> None:
-        """Lead when it is our turn, until cancelled. Raises `LeadershipLost` when it no longer is."""
+        """Lead when elected, until cancelled. Raises `LeadershipLost` when leadership ends."""
         if self.elector is None:
             await self.lead()
         else:
             await self.elector.run(self.lead)
 
     async def with_tokens(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Work as the loops' own accounts, where that is wanted."""
+        """Run with the controllers' service account tokens, if configured."""
         await self.clients.get_tokens()
         async with asyncio.TaskGroup() as group:
             renewing = group.create_task(self.clients.renew_tokens(), name="renewing tokens")
@@ -83,7 +83,7 @@ class Candidate:
                 renewing.cancel()
 
     def grace(self) -> float:
-        """How long what waits may take at the end; nobody works who must not write."""
+        """Return the seconds to drain at the end; 0 without leadership, since writes are then forbidden."""
         fence = self.clients.fence
         return self.config.controller_shutdown_timeout if fence is None or fence.is_open else 0.0
 
@@ -111,7 +111,7 @@ def run_candidate(
     make: Callable[[Clock, Path], Candidate],
     unusable: tuple[type[Exception], ...] = UNUSABLE,
 ) -> int:
-    """Run a program until a signal comes or leadership is lost; the exit code."""
+    """Run a program until a signal comes or leadership is lost; returns the exit code."""
     try:
         set_up_logging(config)
         gc.set_threshold(*COLLECTION)
@@ -124,7 +124,7 @@ def run_candidate(
 
 
 def refused(error: Exception) -> int:
-    """Say in one line why there is nothing to run; the exit code."""
+    """Print in one line why the program cannot run; returns the exit code."""
     print(f"kubeloop: {error}", file=sys.stderr)
     return 1
 
@@ -151,7 +151,7 @@ async def _until_end(make: Callable[[Clock, Path], Candidate], clock: Clock) -> 
 
 
 async def _tell(program: Candidate, parts: AsyncExitStack) -> None:
-    """Open the port, and say where."""
+    """Open the secure port and log its address."""
     config, where = program.config, ""
     if program.without_effect:
         log.warning("without effect: %s", ", ".join(program.without_effect))
@@ -166,7 +166,7 @@ async def _tell(program: Candidate, parts: AsyncExitStack) -> None:
 
 
 async def _end(running: asyncio.Task[None], command: str) -> int:
-    """End what runs, with time to drain; the exit code."""
+    """Cancel the work, with time to drain; returns the exit code."""
     running.cancel()
     await asyncio.wait((running,))
     if running.cancelled():
@@ -182,7 +182,7 @@ async def _end(running: asyncio.Task[None], command: str) -> int:
 
 
 async def _live() -> None:
-    """As long as this gets its turn nothing blocks the process; else the system shows the stack that does."""
+    """Watchdog: dumps the stacks if the event loop is blocked."""
     try:
         while True:
             faulthandler.dump_traceback_later(_BLOCKED_SECONDS)
@@ -192,6 +192,7 @@ async def _live() -> None:
 
 
 def set_up_logging(config: ManagerConfig) -> None:
+    """Configure logging from the flags."""
     if config.logging_format not in ("text", "json"):
         raise UnusableConfig(f"--logging-format can be text or json, not {config.logging_format}")
     handler = logging.StreamHandler()

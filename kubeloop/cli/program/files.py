@@ -1,4 +1,4 @@
-"""Writing files whole or not at all, readable by their owner alone where they hold a secret."""
+"""Atomic file writes, readable by the owner only for secrets."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Only the owner may read it."""
+    """Write a file that only its owner can read."""
     _write(path, content, 0o600)
 
 
 def write_public(path: Path, content: bytes) -> None:
-    """Everybody may read it."""
+    """Write a file that all users can read."""
     _write(path, content, 0o644)
 
 

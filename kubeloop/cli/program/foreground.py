@@ -1,4 +1,4 @@
-"""Running a server until a signal comes: one line when it is ready, one line when it can't be, and a clean end."""
+"""Runs a server until a signal: one line when it is ready or cannot start, and a clean shutdown."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ COLLECTION = (50_000, 20, 100)
 
 
 class Running(Protocol):
-    """What a start has to result in."""
+    """Started server."""
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Stop the server."""
 
 
 def run_in_foreground(start: Callable[[], Awaitable[Running]]) -> int:
-    """Start, wait for Ctrl-C or SIGTERM, close. The result is the exit code."""
+    """Start, wait for Ctrl-C or SIGTERM, close. Returns the exit code."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     gc.disable()  # nothing that start-up loads is garbage
     try:
@@ -39,7 +40,7 @@ def run_in_foreground(start: Callable[[], Awaitable[Running]]) -> int:
     except (CannotStart, StoreError, UnusableKey, UnusableKubeconfig, OSError) as error:
         print(f"kubeloop: {_sentence(error)}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:  # the second Ctrl-C, from somebody in a hurry
+    except KeyboardInterrupt:  # the second Ctrl-C
         return 130
     return 0
 

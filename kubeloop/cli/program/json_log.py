@@ -1,4 +1,4 @@
-"""Log lines as JSON objects, with the keys of upstream's `--logging-format=json`."""
+"""JSON log format with the keys of upstream's `--logging-format=json`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import logging
 
 
 class JsonFormatter(logging.Formatter):
+    """Formats log records as JSON objects."""
+
     def format(self, record: logging.LogRecord) -> str:
+        """Return a record as one line of JSON."""
         line = {
             "ts": round(record.created * 1000, 3),
             "level": record.levelname.lower(),

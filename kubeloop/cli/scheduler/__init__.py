@@ -1,1 +1,4 @@
-"""TODO: scheduler."""
+"""`kubeloop scheduler` and `kubeloop why-pending`.
+
+flags.py: KubeSchedulerConfiguration and flags ─▶ run.py: leader election, then the scheduler. why_pending.py: diagnosis
+"""

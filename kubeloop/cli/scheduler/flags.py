@@ -1,4 +1,4 @@
-"""The flags of `kubeloop scheduler`: kube-scheduler's names and defaults, read as the manager's are."""
+"""Flags of `kubeloop scheduler`: kube-scheduler's names and defaults."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ _CONNECTION = {
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a scheduler's process is told."""
+    """Configuration of a scheduler process."""
 
     process: ManagerConfig  # connections, leadership, port
     scheduler: SchedulerConfig
@@ -80,19 +80,19 @@ class Options:
 
     @property
     def unused(self) -> list[str]:
-        """Flags and fields that are set to other than their defaults, and make no difference."""
+        """Flags and fields that differ from their defaults but have no effect."""
         known = {**defaults(), **OWN_DEFAULTS}
         flags = [name for name in SHARED if name in _WITHOUT_EFFECT and getattr(self.process, name) != known[name]]
         return [flag_of(name) for name in flags] + _unused_fields(self.file)
 
     @property
     def refused(self) -> list[str]:
-        """Flags that are asked for and must not be ignored."""
+        """Flags that are set and must not be ignored."""
         return [flag_of(name) for name in _REFUSED if getattr(self.process, name) != defaults()[name]]
 
 
 def _unused_fields(file: ConfigFile) -> list[str]:
-    """All nodes are scored, by one thread."""
+    """Return configuration fields without effect: all nodes are scored, by one thread."""
     told = {
         "parallelism": file.parallelism,
         "percentageOfNodesToScore": file.percentage_of_nodes_to_score,
@@ -107,10 +107,12 @@ def _unused_fields(file: ConfigFile) -> list[str]:
 
 
 def certificate_folder() -> Path:
+    """Return the default folder of the port's self-signed certificate."""
     return default_data_dir() / "scheduler"
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add all flags."""
     parser.description = _ABOUT
     hints = get_type_hints(ManagerConfig)
     known = defaults()
@@ -130,7 +132,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def options_of(options: argparse.Namespace) -> Options:
-    """The flags, then the file, then the defaults. Raises `UnusableConfig`."""
+    """Build the options: flags before file before defaults. Raises `UnusableConfig`."""
     file = _read(options.config)
     said = vars(options)
     given = {name: _value(said[name]) for name in SHARED if name in said}
@@ -157,7 +159,7 @@ def _read(path: Path | None) -> ConfigFile:
 
 
 def _process_settings(file: ConfigFile) -> dict[str, Any]:
-    """What the file says of connections and leadership, under the names of flags."""
+    """Return the file's connection and leader election settings under the names of flags."""
     hints = get_type_hints(ManagerConfig)
     said = [(flag, getattr(file.leader_election, name)) for name, flag in _LEADERSHIP.items()]
     said += [(flag, getattr(file.client_connection, name)) for name, flag in _CONNECTION.items()]
@@ -171,7 +173,7 @@ def _process_settings(file: ConfigFile) -> dict[str, Any]:
 
 
 def written(options: Options) -> bytes:
-    """The whole configuration as it is followed, as JSON, which is YAML too."""
+    """Return the effective configuration as JSON, which is YAML, too."""
     process, patience, file = options.process, options.scheduler.patience, options.file
     document = {
         "apiVersion": file.api_version,
@@ -204,7 +206,7 @@ def _shown(value: Any) -> Any:
 
 
 def _profile(profile: ProfileConfig) -> dict[str, Any]:
-    """Everything by its name, so that it stays the same whatever the defaults become."""
+    """Return a profile with every plugin by name, so that it is independent of the defaults."""
     rows = [{"name": name, "weight": profile.weights.get(name, 0)} for name in profile.names]
     plugins = {"multiPoint": {"enabled": rows, "disabled": [{"name": "*"}]}}
     for point, names in profile.points.items():

@@ -1,4 +1,4 @@
-"""`kubeloop scheduler`: the scheduler alone, against any API server, in place of kube-scheduler."""
+"""`kubeloop scheduler`: the scheduler against any API server, in place of kube-scheduler."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ _UNUSABLE = (*UNUSABLE, UnusableConfig, UnusablePlugin)
 
 
 def run_scheduler(options: argparse.Namespace) -> int:
-    sys.path.insert(0, "")  # a plugin of one's own may be beside whoever starts this
+    """Run the scheduler; returns the exit code."""
+    sys.path.insert(0, "")  # plugins may be in the current folder
     try:
         told = options_of(options)
         if told.refused:
@@ -41,9 +42,11 @@ def run_scheduler(options: argparse.Namespace) -> int:
 
 
 class SchedulerTelling(Telling):
-    """What the port shows; checks and configuration under the scheduler's own names."""
+    """Status pages, with checks and configuration under the scheduler's own names."""
 
     def checks(self) -> tuple[Mapping[str, Check], Mapping[str, Check]]:
+        """Return the liveness and readiness checks."""
+
         def healthy() -> str:
             return self._manager.health(NAME).why
 
@@ -51,11 +54,12 @@ class SchedulerTelling(Telling):
         return self._live, {**self._live, "shutdown": lambda: "", **sync}
 
     def configz(self) -> Mapping[str, Any]:
+        """Return the configuration."""
         return {"kubescheduler.config.k8s.io": msgspec.to_builtins(self._config)}
 
 
 class SchedulerProgram(Candidate):
-    """A scheduler, and what is told of it."""
+    """Scheduler with its status pages."""
 
     command = "scheduler"
 
@@ -68,7 +72,7 @@ class SchedulerProgram(Candidate):
         self.telling = SchedulerTelling(manager, nothing, options.process, registry, self.identity, self.elector)
 
     async def run(self) -> None:
-        """Its elections are told of in events, which nobody else writes while another one leads."""
+        """Run with an event recorder for elections, since the scheduler's own runs only while it leads."""
         async with asyncio.TaskGroup() as group:
             recording = group.create_task(self.recorder.run())
             try:
@@ -77,4 +81,5 @@ class SchedulerProgram(Candidate):
                 recording.cancel()
 
     async def lead(self) -> None:
+        """Schedule until cancelled."""
         await self._hosted.run(self.grace)

@@ -1,4 +1,4 @@
-"""`kubeloop why-pending POD`: asks the scheduler's own plugins about a pod, node by node."""
+"""`kubeloop why-pending POD`: evaluates the scheduler's plugins for a pod, node by node."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from kubeloop.scheduler.scheduler import Scheduler
 
 
 def run_why_pending(options: argparse.Namespace) -> int:
+    """Run the command; returns the exit code."""
     try:
         return asyncio.run(_ask(options))
     except (ApiError, ClientError, OSError) as error:
@@ -56,13 +57,14 @@ async def _ask(options: argparse.Namespace) -> int:
 
 
 class Verdict(NamedTuple):
-    """All objections, and the nodes that nobody objects to."""
+    """All rejections, and the nodes that fit."""
 
     objections: tuple[Objection, ...]
     fitting: list[str]
 
 
 def verdict_on(scheduler: Scheduler, pod: Pod) -> Verdict:
+    """Evaluate a pod against all nodes."""
     if scheduler.engine is None or not len(scheduler.engine.cluster):
         return Verdict((Objection("", "", (NO_NODES,), "add a node"),), [])
     profile = scheduler.profiles.get(pod.spec.scheduler_name)
@@ -76,6 +78,7 @@ def verdict_on(scheduler: Scheduler, pod: Pod) -> Verdict:
 
 
 def rendered(verdict: Verdict, output: str) -> str:
+    """Format the result as a table or JSON."""
     objections, nodes = verdict
     if output == "json":
         return json.dumps({"objections": msgspec.to_builtins(objections), "fitting": nodes})

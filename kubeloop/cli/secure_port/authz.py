@@ -1,4 +1,4 @@
-"""Who may ask at the manager's port: decided by the API server, as upstream's components have it.
+"""Delegated authentication and authorization of the secure port, as in upstream's components.
 
 request ─▶ certificate (verified by TLS), or token (TokenReview) ─▶ administrators, or SubjectAccessReview ─▶ allowed
 """
@@ -25,7 +25,7 @@ from kubeloop.controllers.app.config import ManagerConfig
 from kubeloop.http import Request
 
 ADMINISTRATORS = "system:masters"
-_REMEMBERED = 1024  # answers; forgetting all of them costs but a few questions
+_REMEMBERED = 1024  # maximum number of answers; clearing the cache costs only a few requests
 
 Key = TypeVar("Key", bound=Hashable)
 Answer = TypeVar("Answer")
@@ -38,24 +38,26 @@ class _Verdict:
 
 
 class Remembered(Generic[Key, Answer]):
-    """Answers of the API server for as long as they hold; a bounded number."""
+    """TTL cache of the API server's answers, of bounded size."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._answers: dict[Key, tuple[float, Answer]] = {}
 
     def get(self, key: Key) -> Answer | None:
+        """Return a cached answer that has not expired."""
         until, answer = self._answers.get(key, (0.0, None))
         return answer if self._clock.monotonic() < until else None
 
     def put(self, key: Key, answer: Answer, seconds: float) -> None:
+        """Cache an answer."""
         if len(self._answers) >= _REMEMBERED:
             self._answers.clear()
         self._answers[key] = (self._clock.monotonic() + seconds, answer)
 
 
 class Access:
-    """Raises Unauthorized or Forbidden for what is not allowed."""
+    """Authorizes requests; raises Unauthorized or Forbidden."""
 
     def __init__(self, authentication: Client, authorization: Client, config: ManagerConfig, clock: Clock) -> None:
         self._authentication = authentication
@@ -65,7 +67,7 @@ class Access:
         self._verdicts: Remembered[tuple[User, str, str], _Verdict] = Remembered(clock)
 
     async def check(self, request: Request) -> None:
-        """Whether the request's user may do what it asks for."""
+        """Raise unless the request's user may make it."""
         path, verb = request.path, request.method.lower()
         if self._is_open(path):
             return
@@ -78,7 +80,7 @@ class Access:
             raise errors.Forbidden(f'forbidden: User "{user.name}" cannot {verb} path "{path}"{why}')
 
     def _is_open(self, path: str) -> bool:
-        """Paths are exact unless they end with a star."""
+        """Return True for always allowed paths; they match exactly unless they end with a star."""
         return any(
             path == allowed or (allowed.endswith("*") and fnmatch.fnmatchcase(path, allowed))
             for allowed in self._config.authorization_always_allow_paths

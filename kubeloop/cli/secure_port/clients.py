@@ -1,4 +1,4 @@
-"""The manager's clients: one for itself, one for each loop with its own turns and, if wanted, its own account."""
+"""API clients of a manager: its own, and one per controller with its own rate limit and optional service account."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 def server_of(config: ManagerConfig) -> ServerConfig:
-    """The API server: as the flags say, else that of the cluster this runs in. Never just what kubectl would use."""
+    """Return the API server of the flags, else of the cluster this runs in; never kubectl's default."""
     if config.kubeconfig:
         found = load_config(config.kubeconfig)
         return replace(found, server=config.master) if config.master else found
@@ -65,19 +65,19 @@ class Clients:
         self.fence: Fence | None = None  # set before loops are made, where leaders are elected
 
     def own(self) -> Client:
-        """The manager's own, for reads and events; a leader's loops write by others."""
+        """Return the manager's own client, for reads and events; controllers write with others."""
         return self._client(self._shared)
 
     def for_election(self) -> Client:
-        """One that waits for nobody: its connections and its turns are its own."""
+        """Return a client with its own connections and rate limit."""
         return Client(self._transport(self._server), user_agent=f"{USER_AGENT}/leader-election", metrics=self._metrics)
 
     def of_kubeconfig(self, path: str) -> Client:
-        """As somebody else, for what a flag of its own says."""
+        """Return a client of a flag's kubeconfig; the manager's own if it is empty."""
         return self._client(self._transport(load_config(path))) if path else self.own()
 
     def for_loop(self, account: str) -> Client:
-        """One whose writes pass only while this process leads, and say why they are made."""
+        """Return a client whose writes are fenced by leadership and carry their cause."""
         transport: ClientTransport = self._shared
         if account and self._config.use_service_account_credentials:
             transport = self._transport(self._as_account(account))
@@ -86,13 +86,14 @@ class Clients:
         return self._client(CausedTransport(transport)).with_user_agent(f"{USER_AGENT}/{account or 'loaded'}")
 
     async def close(self) -> None:
+        """Close all transports."""
         for one in self._transports:
             await one.close()
 
     # -- accounts
 
     async def get_tokens(self) -> None:
-        """Return when every account that was asked for has a token."""
+        """Wait until every requested service account has a token."""
         waiting = list(self._accounts)
         while waiting:
             for account in tuple(waiting):
@@ -102,7 +103,7 @@ class Clients:
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def renew_tokens(self) -> None:
-        """Until cancelled, before they end."""
+        """Renew tokens before they expire, until cancelled."""
         while True:
             await asyncio.sleep(_RENEW_SECONDS)
             await self.get_tokens()

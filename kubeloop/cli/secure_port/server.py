@@ -1,4 +1,4 @@
-"""The manager's HTTPS port: /healthz, /livez, /readyz, /metrics, /configz, and /loops for the status command."""
+"""HTTPS port of a manager: /healthz, /livez, /readyz, /metrics, /configz, and /loops for the status command."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PAIR = "kube-controller-manager"
 _TEXT = "text/plain; charset=utf-8"
 _METRICS = "text/plain; version=0.0.4; charset=utf-8"
 _CLOSE_SECONDS = 2.0
-_LOOKUP_SECONDS = 60.0  # between two looks at whom the cluster trusts to sign client certificates
+_LOOKUP_SECONDS = 60.0  # between two reads of the cluster's client CAs
 _LOOKUP_RETRY = 2.0
 _LOOKUP_TIMEOUT = 5.0
 _AUTHENTICATION = "extension-apiserver-authentication"
@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 
 class ManagerStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What /loops tells."""
+    """Content of /loops."""
 
     identity: str
     leader: str
@@ -53,20 +53,23 @@ class ManagerStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Told(Protocol):
-    """What the port shows."""
+    """Content of the port's pages."""
 
     def checks(self) -> tuple[Mapping[str, Check], Mapping[str, Check]]:
-        """Those of the process, and one for each loop."""
+        """Return the process's checks, and one for each controller."""
 
-    def metrics(self) -> str: ...
+    def metrics(self) -> str:
+        """Return the metrics as text."""
 
-    def configz(self) -> Mapping[str, Any]: ...
+    def configz(self) -> Mapping[str, Any]:
+        """Return the configuration."""
 
-    def status(self) -> ManagerStatus: ...
+    def status(self) -> ManagerStatus:
+        """Return the status of the controllers."""
 
 
 class Pages:
-    """Answers requests that may be made."""
+    """Handler of authorized requests."""
 
     def __init__(self, told: Told, access: Access) -> None:
         self._told = told
@@ -78,6 +81,7 @@ class Pages:
         }
 
     async def answer(self, request: Request) -> Response:
+        """Authorize and answer a request."""
         await asyncio.sleep(0)  # from here on this is a task, which asking the API server needs
         try:
             await self._access.check(request)
@@ -105,7 +109,7 @@ class Pages:
 
 
 class Port:
-    """The listening port; made by `open_port`."""
+    """Listening port; created by `open_port`."""
 
     def __init__(self, server: Server, following: asyncio.Task[None]) -> None:
         self.port = server.port
@@ -113,13 +117,14 @@ class Port:
         self._following = following
 
     async def close(self) -> None:
+        """Stop listening."""
         self._following.cancel()
         await asyncio.wait((self._following,))
         await self._server.close(_CLOSE_SECONDS)
 
 
 async def open_port(told: Told, access: Access, client: Client, config: ManagerConfig, clock: Clock) -> Port:
-    """Listen as the configuration says; the client finds out whose client certificates count."""
+    """Listen as configured; the client fetches the CAs for client certificates."""
     tls = _tls(config, clock)
     pages = Pages(told, access)
     try:
@@ -137,7 +142,7 @@ async def open_port(told: Told, access: Access, client: Client, config: ManagerC
 def configz_of(
     config: ManagerConfig, running: Sequence[str], missing: Sequence[str], unused: Sequence[str]
 ) -> dict[str, Any]:
-    """All flags with their values; and what of them is for later."""
+    """Return all flags with their values; and those without effect."""
     flags = {flag_of(name).removeprefix("--"): getattr(config, name) for name in config.__struct_fields__}
     kubeloop = {"running": running, "notYetAvailable": missing, "flagsWithoutEffect": unused}
     return {CONFIGZ: {"flags": flags, "kubeloop": kubeloop}}
@@ -172,7 +177,7 @@ def _pair(config: ManagerConfig, clock: Clock) -> tuple[Path, Path]:
 
 
 class Authorities:
-    """Whom the API server trusts to sign client certificates; the port trusts them from when it can be asked."""
+    """Client CAs of the API server, which the port trusts once they were fetched."""
 
     def __init__(self, tls: ssl.SSLContext, client: Client, config: ManagerConfig) -> None:
         self._tls = tls
@@ -181,7 +186,7 @@ class Authorities:
         self._known = ""
 
     async def look(self) -> None:
-        """Ask once; failures are only told."""
+        """Fetch once; failures are logged."""
         if self._is_given:
             return
         try:
@@ -191,7 +196,7 @@ class Authorities:
             log.warning("client certificates are not accepted yet: %s", error)
 
     async def follow(self) -> None:
-        """Ask again and again, more often as long as there was no answer."""
+        """Fetch repeatedly, more often until the first success."""
         while not self._is_given:
             await asyncio.sleep(_LOOKUP_SECONDS if self._known else _LOOKUP_RETRY)
             await self.look()

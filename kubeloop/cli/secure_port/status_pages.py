@@ -1,4 +1,4 @@
-"""What a manager tells at its port: how its loops are, who leads, and what it was told itself."""
+"""Status pages of a manager: controllers, leader and configuration."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kubeloop.runtime.metrics import Registry
 
 
 class Telling:
-    """Of one manager; without an elector it always leads."""
+    """Pages of one manager; without an elector it always leads."""
 
     def __init__(
         self,
@@ -39,20 +39,24 @@ class Telling:
         self._ready: dict[str, Check] = {name: _check_of(manager, name) for name in manager.names}
 
     def add_check(self, name: str, check: Check) -> None:
-        """Something else that loops need."""
+        """Add a readiness check."""
         self._ready[name] = check
 
     def checks(self) -> tuple[Mapping[str, Check], Mapping[str, Check]]:
+        """Return the liveness and readiness checks."""
         return self._live, self._ready
 
     def metrics(self) -> str:
+        """Return the metrics as text."""
         return self._registry.render() + "".join(f"{line}\n" for line in process_lines())
 
     def configz(self) -> Mapping[str, Any]:
+        """Return the configuration."""
         unused = [flag_of(name) for name in unused_flags(self._config)]
         return configz_of(self._config, self._manager.names, self._missing(), unused)
 
     def status(self) -> ManagerStatus:
+        """Return the status of the controllers."""
         elector = self._elector
         return ManagerStatus(
             identity=self._identity,

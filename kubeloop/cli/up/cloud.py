@@ -1,4 +1,4 @@
-"""The cloud of `kubeloop up`: its loops in the server's own process, for services that want an address."""
+"""Cloud controllers of `kubeloop up`, in the server's process."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from kubeloop.runtime.informer.informer import Informers
 
 
 def start_cloud(server: ApiServer, clock: Clock, provider: str, config_file: str) -> Part[Hosted]:
-    """Returns at once: the loops work when their caches are filled. Raises CannotStart for a provider without use."""
+    """Start the controllers; returns at once. Raises CannotStart for an unusable provider."""
     within = Within(server, COMPONENT, clock)
     own = within.own()
-    # Nobody says here which network pods are in, so routes are left alone.
+    # The pod network is unknown here, so routes are not configured.
     config = CloudConfig(configure_cloud_routes=False)
 
     def make() -> Hosted:

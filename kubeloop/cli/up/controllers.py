@@ -1,4 +1,4 @@
-"""The loops of `kubeloop up`: in the server's own process, without a lease if nobody else can run them."""
+"""Controllers of `kubeloop up`, in the server's process, without a lease if the store is not shared."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ log = logging.getLogger(__name__)
 
 
 class Loops:
-    """Running loops; made by `start_loops`."""
+    """Running controllers; created by `start_loops`."""
 
     def __init__(self, part: Part[Hosted], port: Port | None) -> None:
         self.part = part
         self._port = port
 
     async def close(self) -> None:
-        """Let them finish what they have begun."""
+        """Drain the controllers."""
         if self._port is not None:
             await self._port.close()
         await self.part.close()
 
 
 class Newest:
-    """What is told of the loops that run, or are the next to."""
+    """Status pages of the current controllers, which change with each election."""
 
     def __init__(self, part: Part[Hosted], choice: Choice, config: ManagerConfig, registry: Registry) -> None:
         self._part = part
@@ -54,15 +54,19 @@ class Newest:
         self._registry = registry
 
     def checks(self) -> tuple[Mapping[str, Check], Mapping[str, Check]]:
+        """Return the current liveness and readiness checks."""
         return self._telling().checks()
 
     def metrics(self) -> str:
+        """Return the current metrics."""
         return self._telling().metrics()
 
     def configz(self) -> Mapping[str, Any]:
+        """Return the current configuration."""
         return self._telling().configz()
 
     def status(self) -> ManagerStatus:
+        """Return the current status."""
         return self._telling().status()
 
     def _telling(self) -> Telling:
@@ -72,9 +76,9 @@ class Newest:
 
 
 async def start_loops(server: ApiServer, pki: Pki, clock: Clock, port: int, gates: tuple[str, ...] = ()) -> Loops:
-    """Returns when the loops have seen to everything that was there, such as the accounts that pods need.
+    """Start the controllers; returns when they have processed the present objects.
 
-    Where another plane leads, that is its to do.
+    If another control plane leads, it does not wait for that.
     """
     within = Within(server, COMPONENT, clock)
     config, choice, telemetry = config_of(pki, port, gates), select(["*"], gates), Telemetry()
@@ -92,7 +96,7 @@ async def start_loops(server: ApiServer, pki: Pki, clock: Clock, port: int, gate
 
 
 def config_of(pki: Pki, port: int, gates: tuple[str, ...] = ()) -> ManagerConfig:
-    """The defaults, and a port that knows whom the API server knows; for this machine alone."""
+    """Return the default configuration, with a port on loopback that trusts the API server's CA."""
     return ManagerConfig(
         leader_elect=False,
         feature_gates=gates,
@@ -118,6 +122,6 @@ def config_of(pki: Pki, port: int, gates: tuple[str, ...] = ()) -> ManagerConfig
 async def _open(telling: Newest, client: Client, config: ManagerConfig, clock: Clock) -> Port | None:
     try:
         return await open_port(telling, Access(client, client, config, clock), client, config, clock)
-    except CannotStart as error:  # another plane runs on this machine, and nobody's work depends on this port
+    except CannotStart as error:  # another control plane runs on this machine; the port is optional
         log.info("the loops' status cannot be asked for: %s", error)
         return None

@@ -1,4 +1,4 @@
-"""The storage class of `kubeloop up`, if one is asked for: claims that name none get directories on the nodes."""
+"""Optional default StorageClass of `kubeloop up`: directories on the nodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DEFAULT: Final = "storageclass.kubernetes.io/is-default-class"
 
 
 async def ensure_default_class(server: ApiServer) -> None:
-    """Make the class, unless there is one of that name already, whatever it is like."""
+    """Create the class, unless one of that name exists."""
     client = Client(
         LocalEntry(server, User("system:kubeloop", ("system:masters", AUTHENTICATED))), user_agent="kubeloop"
     )

@@ -1,8 +1,9 @@
-"""Who does the work where several `kubeloop up` share an etcd: in each of them managers and the scheduler stand for the
-leases of the separate programs, which may stand as well.
+"""Leader election within `kubeloop up` when several share an etcd.
 
-A program that loses its lease ends, and is started again by others. Here that would end an API server too, so whoever
-loses stands again instead, with caches and loops that are new.
+Managers and the scheduler compete for the leases of the separate programs, which may compete as well.
+
+A program that loses its lease ends, and is restarted. Here that would end an API server, too, so a component
+that loses its lease competes again instead, with new caches and controllers.
 """
 
 from __future__ import annotations
@@ -34,16 +35,17 @@ log = logging.getLogger(__name__)
 
 
 class Hosted(Protocol):
-    """What can be run by whoever leads, once."""
+    """Work that the leader runs, once."""
 
-    async def run(self, grace: Callable[[], float]) -> None: ...
+    async def run(self, grace: Callable[[], float]) -> None:
+        """Run until cancelled, then drain for `grace()` seconds."""
 
 
 Work = TypeVar("Work", bound=Hosted)
 
 
 class Standing:
-    """One component of this plane as a candidate for the lease of its name."""
+    """Candidacy of one component for its lease."""
 
     def __init__(self, client: Client, component: str, clock: Clock) -> None:
         host = socket.gethostname()
@@ -56,7 +58,7 @@ class Standing:
         )  # fmt: skip
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
-        """Lead whenever it is our turn, until cancelled."""
+        """Lead whenever elected, until cancelled."""
         async with asyncio.TaskGroup() as group:
             recording = group.create_task(self._recorder.run(), name="event recorder of elections")
             try:
@@ -69,7 +71,7 @@ class Standing:
                 recording.cancel()
 
     async def leads(self, within: float) -> bool:
-        """Whether it was elected, as soon as that is known or it has taken so many seconds."""
+        """Wait until an election is decided, at most `within` seconds; return True if elected."""
         try:
             async with asyncio.timeout(within):
                 await self._decided.wait()
@@ -79,7 +81,7 @@ class Standing:
 
 
 class Part(Generic[Work]):
-    """A component of this plane: made at once, and run when it is its turn."""
+    """Component of this control plane: created at once, and run when elected."""
 
     def __init__(self, name: str, make: Callable[[], Work], standing: Standing | None) -> None:
         self.standing = standing
@@ -90,7 +92,7 @@ class Part(Generic[Work]):
         self._running = asyncio.create_task(run, name=name)
 
     async def close(self) -> None:
-        """Let it finish what it has begun."""
+        """Drain the component."""
         self._running.cancel()
         await asyncio.wait((self._running,))
 
@@ -101,12 +103,12 @@ class Part(Generic[Work]):
         await self.hosted.run(self._grace)
 
     def _grace(self) -> float:
-        """How long what waits may take at the end; nobody works who must not write."""
+        """Return the seconds to drain; 0 without leadership, since writes are then forbidden."""
         return _DRAIN_SECONDS if self.standing is None or self.standing.elector.fence.is_open else 0.0
 
 
 class Within:
-    """Clients of one component, within the server's process."""
+    """In-process clients of one component."""
 
     def __init__(self, server: ApiServer, component: str, clock: Clock) -> None:
         self._server = server
@@ -114,11 +116,11 @@ class Within:
         self.standing = Standing(self.own(), component, clock) if server.registry.store.shared else None
 
     def own(self) -> Client:
-        """For reads, events and elections."""
+        """Return a client for reads, events and elections."""
         return self._client(self._entry(f"system:{self._component}"), self._component)
 
     def for_loop(self, account: str) -> Client:
-        """One whose writes pass only while this plane leads; in the name of a service account, if one is given."""
+        """Return a client whose writes are fenced by leadership; as a service account, if given."""
         name = f"system:serviceaccount:{_NAMESPACE}:{account}" if account else f"system:{self._component}"
         transport: ClientTransport = self._entry(name)
         if self.standing is not None:

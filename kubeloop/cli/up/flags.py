@@ -1,4 +1,4 @@
-"""The flags of `kubeloop up`."""
+"""Flags of `kubeloop up`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ All its state is in the data folder: started again, it is all there."""
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """What the flags ask for of simulated nodes."""
+    """Flags for simulated nodes."""
 
     count: int
     events: Literal["none", "warnings", "all"]
@@ -30,14 +30,14 @@ class NodePlan:
 
 @dataclass(frozen=True, slots=True)
 class CloudPlan:
-    """What the flags ask for of a cloud; no provider is none."""
+    """Flags for a cloud; an empty provider means none."""
 
     provider: str
     config_file: str
 
 
 def default_data_dir() -> Path:
-    """Where programs keep state by the XDG convention: the same from whichever folder one starts."""
+    """Return the state folder by the XDG convention."""
     state = os.environ.get("XDG_STATE_HOME", "")
     return (Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state") / "kubeloop"
 
@@ -49,7 +49,7 @@ def _store(text: str) -> str:
 
 
 def add_command(commands: Any) -> None:
-    """Add `up` to the parser's commands."""
+    """Add the `up` command."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "up", help="run the whole control plane", description=_ABOUT, allow_abbrev=False
     )
@@ -112,7 +112,7 @@ def _add_node_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_cloud_flags(parser: argparse.ArgumentParser) -> None:
-    """Who gives what a cluster has from outside: addresses and volumes."""
+    """Add flags for load balancers and volumes."""
     parser.add_argument(
         "--cloud-provider",
         default="",

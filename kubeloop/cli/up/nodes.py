@@ -1,4 +1,4 @@
-"""The nodes of `kubeloop up`: simulated ones, in the server's own process."""
+"""Simulated nodes of `kubeloop up`, in the server's process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _DRAIN_SECONDS = 0.5  # what is left undone is done after the next start
 
 
 class Nodes:
-    """Running nodes; made by `start_nodes`."""
+    """Running nodes; created by `start_nodes`."""
 
     def __init__(self, fleet: Fleet, informers: Informers, clock: Clock) -> None:
         self.fleet = fleet
@@ -38,6 +38,7 @@ class Nodes:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
+        """Start the nodes and wait until they are registered."""
         self._informers.start()
         self._tasks = [
             asyncio.create_task(self.fleet.recorder.run(), name="events of nodes"),
@@ -47,7 +48,7 @@ class Nodes:
             await self.fleet.registered()
 
     async def close(self) -> None:
-        """Stop where they are; the next start finds pods as they were."""
+        """Stop the nodes; the next start finds pods as they were."""
         if self.ports is not None:
             await self.ports.close()
         for task in reversed(self._tasks):
@@ -57,9 +58,9 @@ class Nodes:
 
 
 def fleet_config(plan: NodePlan, host: str = "") -> FleetConfig:
-    """What simulated nodes are made by; raises CannotStart for a stage file that can't be used.
+    """Return the configuration of the nodes; raises CannotStart for an unusable stage file.
 
-    The host is where nodes that have ports of their own listen.
+    The host is where nodes with their own ports listen.
     """
     try:
         rules = tuple(read_rules(plan.stages)) if plan.stages is not None else ()
@@ -78,7 +79,7 @@ def fleet_config(plan: NodePlan, host: str = "") -> FleetConfig:
 
 
 async def start_nodes(server: ApiServer, clock: Clock, config: FleetConfig, pki: Pki) -> Nodes:
-    """Returns when all nodes are registered, and listen if they have ports of their own."""
+    """Start the nodes; returns when they are registered, and listen if they have ports."""
     client = Client(CausedTransport(LocalEntry(server, _USER)), user_agent=COMPONENT)
     informers = Informers(client, clock)
     fleet = Fleet(client, informers, clock, config)

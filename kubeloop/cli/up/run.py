@@ -32,7 +32,7 @@ from kubeloop.store.sqlite.filelock import FileLock
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the flags ask for, with every default filled in."""
+    """Resolved flags, with every default filled in."""
 
     folder: Path
     store: str
@@ -49,17 +49,18 @@ class Plan:
 
 
 class RunningPlane:
-    """Everything that was started; stopped in reverse order."""
+    """All started components; stopped in reverse order."""
 
     def __init__(self, parts: AsyncExitStack) -> None:
         self._parts = parts
 
     async def close(self) -> None:
+        """Stop all components."""
         await self._parts.aclose()
 
 
 def plan_of(options: argparse.Namespace, folder: Path) -> Plan:
-    """The plan for a data folder."""
+    """Build the plan for a data folder."""
     backend = options.store or ("memory" if options.ephemeral else "sqlite")
     store = f"sqlite:{folder / 'store.db'}" if backend == "sqlite" else backend
     kubeconfig = options.kubeconfig or folder / "admin.conf"
@@ -87,6 +88,7 @@ def plan_of(options: argparse.Namespace, folder: Path) -> Plan:
 
 
 def run_up(options: argparse.Namespace) -> int:
+    """Run the control plane; returns the exit code."""
     with ExitStack() as cleanup:
 
         async def start() -> RunningPlane:
@@ -97,7 +99,7 @@ def run_up(options: argparse.Namespace) -> int:
 
 
 def _data_folder(options: argparse.Namespace, cleanup: ExitStack) -> Path:
-    """The folder, made if need be, and ours alone until the end."""
+    """Create and lock the data folder."""
     if options.ephemeral:
         return Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="kubeloop-")))
     folder = (options.data_dir or default_data_dir()).absolute()

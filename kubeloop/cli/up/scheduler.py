@@ -1,4 +1,4 @@
-"""The scheduler of `kubeloop up`: in the server's own process, without a lease if nobody else can run it."""
+"""Scheduler of `kubeloop up`, in the server's process, without a lease if the store is not shared."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from kubeloop.scheduler.scheduler import NAME
 
 
 def start_scheduler(server: ApiServer, clock: Clock) -> Part[Hosted]:
-    """Returns at once: it schedules when it is its turn and its caches are filled."""
+    """Start the scheduler; returns at once: it schedules when elected and synced."""
     within = Within(server, NAME, clock)
     return Part("scheduler", lambda: host(within.for_loop(""), clock, Telemetry()), within.standing)

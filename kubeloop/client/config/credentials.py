@@ -1,4 +1,4 @@
-"""Who we are to the server at this moment: a fixed token, a token file that rotates, or what a plugin gave."""
+"""Credentials of a client: a fixed token, a token file that rotates, or those of an exec plugin."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kubeloop.clock import Clock
 
 
 class Identity(NamedTuple):
-    """A bearer token, and a client certificate where credentials bring one of their own."""
+    """Bearer token, and a client certificate if the credentials include one."""
 
     token: str = ""
     certificate: bytes = b""
@@ -22,36 +22,37 @@ NOBODY = Identity()
 
 
 class Credentials(Protocol):
-    """Where identities come from."""
+    """Source of identities."""
 
     async def identity(self) -> Identity:
-        """The present one."""
+        """Return the current identity."""
 
     def rejected(self, identity: Identity) -> None:
-        """The server answered 401 to it: don't hand it out again without looking."""
+        """Invalidate an identity that the server answered with 401."""
 
     def close(self) -> None:
-        """End what is still running."""
+        """Stop whatever is still running."""
 
 
 class Fixed:
-    """What never changes."""
+    """Credentials that never change."""
 
     def __init__(self, token: str = "") -> None:
         self._identity = Identity(token)
 
     async def identity(self) -> Identity:
+        """Return the fixed identity."""
         return self._identity
 
     def rejected(self, identity: Identity) -> None:
-        """There is no other."""
+        """Do nothing: there is no other identity."""
 
     def close(self) -> None:
-        """Nothing runs."""
+        """Do nothing: nothing runs."""
 
 
 class TokenFile:
-    """A token that something else renews in a file; the last good one holds while the file cannot be read."""
+    """Token in a file that another program renews; the last good one is kept while the file is unreadable."""
 
     def __init__(self, path: str, fallback: str = "") -> None:
         self._path = path
@@ -59,6 +60,7 @@ class TokenFile:
         self._identity = Identity(fallback)
 
     async def identity(self) -> Identity:
+        """Return the token, read again if the file has changed."""
         try:
             found = os.stat(self._path)
             stamp = (found.st_mtime_ns, found.st_ino, found.st_size)
@@ -79,14 +81,15 @@ class TokenFile:
             raise CredentialError(f"the token file {self._path} is empty")
 
     def rejected(self, identity: Identity) -> None:
+        """Read the file again on the next request."""
         self._stamp = None
 
     def close(self) -> None:
-        """Nothing runs."""
+        """Do nothing: nothing runs."""
 
 
 def credentials_of(config: ServerConfig, clock: Clock) -> Credentials:
-    """A token file counts more than a token, and either more than a plugin, as in client-go."""
+    """Return the credentials of a configuration: token file before token before exec plugin, as in client-go."""
     if config.token_file:
         return TokenFile(config.token_file, config.token)
     if config.token or config.certificate or config.exec_plugin is None:

@@ -1,4 +1,4 @@
-"""Credentials from a program: run when needed, its answer kept until it expires or the server refuses it."""
+"""Credentials from an exec plugin: run when needed, cached until they expire or the server rejects them."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class _Credential(msgspec.Struct, rename="camel"):
 
 
 class ExecPlugin:
-    """One program; however many calls wait for it, it runs once.
+    """Runs one program; concurrent calls share one run.
 
-    A call that gives up does not end the program, which may be asking a person: the next call finds its answer.
+    A call that gives up does not end the program, which may be prompting a user: the next call gets its result.
     """
 
     def __init__(self, spec: ExecSpec, clock: Clock) -> None:
@@ -44,6 +44,7 @@ class ExecPlugin:
         self._running: asyncio.Task[Identity] | None = None
 
     async def identity(self) -> Identity:
+        """Return the cached identity, or run the program."""
         if self._identity is not None and not self._is_expired():
             return self._identity
         if self._running is None:
@@ -52,17 +53,19 @@ class ExecPlugin:
         return await asyncio.shield(self._running)
 
     def rejected(self, identity: Identity) -> None:
+        """Drop the cached identity if it is the rejected one."""
         if identity == self._identity:
             self._identity = None
 
     def close(self) -> None:
+        """Cancel a run of the program."""
         if self._running is not None:
             self._running.cancel()
 
     def _ended(self, task: asyncio.Task[Identity]) -> None:
         self._running = None
         if not task.cancelled():
-            task.exception()  # those who waited have it
+            task.exception()  # the waiting callers have received the exception
 
     def _is_expired(self) -> bool:
         return self._expiry is not None and self._clock.now() >= self._expiry
@@ -103,14 +106,14 @@ class ExecPlugin:
 
 
 def is_interactive(spec: ExecSpec, terminal: bool) -> bool:
-    """Whether the program may ask a person."""
+    """Return True if the program may use the terminal."""
     if spec.interactive_mode == "Always" and not terminal:
         raise CredentialError("exec plugin cannot support interactive mode: standard input is not a terminal")
     return spec.interactive_mode != "Never" and terminal
 
 
 def exec_info(spec: ExecSpec, interactive: bool) -> str:
-    """What the program is told in its environment."""
+    """Return the value of KUBERNETES_EXEC_INFO for the program."""
     told: dict[str, object] = {"interactive": interactive}
     if spec.provide_cluster_info:
         told["cluster"] = spec.cluster_info
@@ -119,7 +122,7 @@ def exec_info(spec: ExecSpec, interactive: bool) -> str:
 
 
 def read_answer(output: bytes, api_version: str) -> _Status:
-    """What the program printed, checked as client-go does."""
+    """Decode the program's output, with client-go's checks."""
     try:
         found = msgspec.json.decode(output, type=_Credential)
     except msgspec.DecodeError as error:

@@ -1,4 +1,4 @@
-"""kubeconfig files: several merged into one, a context chosen, its server and user read; every fault told clearly."""
+"""kubeconfig files: merges several, resolves a context, and reports every fault in one sentence."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 
 
 def load_files(files: Sequence[Path], context: str = "", *, must_exist: bool = False) -> ServerConfig:
-    """The server and user of a context, by default the current one, of files of which the earlier count more."""
+    """Load a context (default: the current one) from files; earlier files take precedence."""
     documents = [(file, read_file(file)) for file in files if must_exist or file.exists()]
     return resolve(merge(documents), context, ", ".join(str(file) for file, _ in documents))
 
 
 def read_file(path: Path) -> Mapping[str, Any]:
-    """One file as plain data."""
+    """Read one file as plain data."""
     import yaml
 
     try:
@@ -49,9 +49,9 @@ def read_file(path: Path) -> Mapping[str, Any]:
 
 
 def merge(documents: Sequence[tuple[Path, Mapping[str, Any]]]) -> dict[str, Any]:
-    """One document of many: the first to name a cluster, user, context or the current context wins.
+    """Merge documents: the first to name a cluster, user, context or the current context wins.
 
-    Relative file names are meant from the folder of the file that they stand in.
+    Relative file names are resolved from the folder of the file that contains them.
     """
     merged: dict[str, Any] = {section: {} for section in _SECTIONS}
     for path, document in documents:
@@ -79,7 +79,7 @@ def _with_absolute_paths(entry: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def resolve(merged: Mapping[str, Any], context: str, source: str) -> ServerConfig:
-    """What a context of a merged document means."""
+    """Return the server configuration of a context in a merged document."""
     name = context or merged.get("current-context", "")
     if not name:
         known = ", ".join(sorted(merged["contexts"])) or "none"
@@ -170,7 +170,7 @@ def _exec_spec(plugin: Mapping[str, Any], cluster: Mapping[str, Any]) -> ExecSpe
 
 
 def _cluster_info(cluster: Mapping[str, Any]) -> dict[str, Any]:
-    """What a plugin that asks for it is told of the cluster."""
+    """Return the cluster information for plugins with provideClusterInfo."""
     ca = cluster.get("certificate-authority-data") or ""
     if not ca and cluster.get("certificate-authority"):
         try:

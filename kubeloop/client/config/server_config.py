@@ -1,4 +1,4 @@
-"""What has to be known of a server to speak to it, and where that is found."""
+"""Configuration needed to reach a server, and the places where it is found."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEFAULT_NAMESPACE = "default"
 
 @dataclass(frozen=True, slots=True)
 class Pem:
-    """A certificate or a key: its text, or the file it is in (read again when that changes)."""
+    """Certificate or key: its text, or its file (read again when that changes)."""
 
     data: bytes = b""
     file: str = ""
@@ -28,7 +28,7 @@ class Pem:
 
 @dataclass(frozen=True, slots=True)
 class ExecSpec:
-    """A program that prints credentials."""
+    """Exec plugin: a program that prints credentials."""
 
     command: str
     api_version: str
@@ -37,12 +37,12 @@ class ExecSpec:
     install_hint: str = ""
     provide_cluster_info: bool = False
     interactive_mode: str = "IfAvailable"
-    cluster_info: Mapping[str, Any] = field(default_factory=dict)  # what it is told of the cluster, if it wants
+    cluster_info: Mapping[str, Any] = field(default_factory=dict)  # passed to the plugin if provide_cluster_info is set
 
 
 @dataclass(frozen=True, slots=True)
 class Impersonation:
-    """Whom to act as."""
+    """User to impersonate."""
 
     user: str = ""
     uid: str = ""
@@ -52,7 +52,7 @@ class Impersonation:
 
 @dataclass(frozen=True, slots=True)
 class ServerConfig:
-    """One server, and who we are to it."""
+    """Address of one server and the client's credentials."""
 
     server: str
     authority: Pem = Pem()
@@ -82,7 +82,7 @@ class ServerConfig:
 def load_config(
     path: str | Path | None = None, context: str = "", *, environ: Mapping[str, str] | None = None
 ) -> ServerConfig:
-    """The server that kubectl would speak to: a given file, $KUBECONFIG, ~/.kube/config, or the pod's own cluster."""
+    """Load kubectl's configuration: a given file, $KUBECONFIG, ~/.kube/config, or the pod's own cluster."""
     from kubeloop.client.config.kubeconfig import load_files
 
     environ = os.environ if environ is None else environ
@@ -101,7 +101,7 @@ def load_config(
 
 
 def in_cluster(environ: Mapping[str, str], folder: Path = _SERVICE_ACCOUNT) -> ServerConfig:
-    """The cluster that this pod runs in, as its service account."""
+    """Return the configuration of the cluster that this pod runs in, with its service account."""
     host, port = environ.get("KUBERNETES_SERVICE_HOST", ""), environ.get("KUBERNETES_SERVICE_PORT", "")
     token = folder / "token"
     if not host or not port:

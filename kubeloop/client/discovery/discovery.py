@@ -1,4 +1,4 @@
-"""Resources that are not built in, found by asking the server; what was found is remembered."""
+"""Discovery of resources that are not built in; results are cached."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from kubeloop.client.errors import UnknownKind
 
 
 class Discovery:
-    """The server's own word on what it serves; one document a group and version."""
+    """Cache of the server's APIResourceLists; one document per group and version."""
 
     def __init__(self, document: Callable[[str], Awaitable[Any]]) -> None:
         self._document = document
         self._found: dict[Wanted, Resource] = {}
 
     async def find(self, wanted: Wanted) -> Resource:
-        """The resource that is meant; raises `UnknownKind`. What isn't found is asked for again next time."""
+        """Return the wanted resource; raises `UnknownKind`. A miss is not cached."""
         known = self._found.get(wanted)
         if known is not None:
             return known
@@ -31,7 +31,7 @@ class Discovery:
         raise UnknownKind(f"the server serves no {wanted}")
 
     def forget(self) -> None:
-        """Ask again: definitions may have changed."""
+        """Clear the cache: definitions may have changed."""
         self._found.clear()
 
     async def _candidates(self, wanted: Wanted) -> Iterable[str]:
@@ -52,7 +52,7 @@ class Discovery:
 
 
 def resources_of(listed: dict[str, Any]) -> list[Resource]:
-    """An APIResourceList as our own table's entries."""
+    """Convert an APIResourceList to entries of the kinds table."""
     group, _, version = str(listed.get("groupVersion", "")).rpartition("/")
     entries = [one for one in listed.get("resources") or () if not one.get("group") or "/" in one["name"]]
     subresources: dict[str, list[Subresource]] = {}

@@ -1,6 +1,6 @@
-"""Which resource somebody means: a struct class, an object, a name; the kinds table first, discovery for the rest.
+"""RESTMapper: resolves a struct class, an object or a name; first in the kinds table, then by discovery.
 
-Names are read as `deployments.apps/v1`: a plural, singular, short name or kind, then perhaps a group, then perhaps a
+Names are read as `deployments.apps/v1`: a plural, singular, short name or kind, an optional group, an optional
 version. The first match in discovery order counts, as for kubectl.
 """
 
@@ -17,7 +17,7 @@ What = type | Resource | str
 
 
 class Wanted(NamedTuple):
-    """A resource by what is known of it; an empty version means any, a group of None any."""
+    """Reference to a resource; an empty version means any, a group of None any."""
 
     word: str
     group: str | None = None
@@ -43,7 +43,7 @@ def _by_default() -> dict[tuple[str, str], Resource]:
 
 @cache
 def _on_request() -> dict[tuple[str, str], Resource]:
-    from kubeloop.api.features.optional_resources import OFFERED  # few programs have to do with these
+    from kubeloop.api.features.optional_resources import OFFERED  # needed by few programs
 
     return _by_class(OFFERED)
 
@@ -58,12 +58,12 @@ def _by_word() -> dict[str, tuple[Resource, ...]]:
 
 
 def words_of(resource: Resource) -> set[str]:
-    """Everything that a resource is called."""
+    """Return all names of a resource."""
     return {resource.plural, resource.singular, resource.kind, *resource.short_names}
 
 
 def resource_of_class(cls: type) -> Resource:
-    """The resource whose objects are of a struct class."""
+    """Return the resource whose objects are of a struct class."""
     key = (cls.__module__, cls.__name__)
     found = _by_default().get(key) or _on_request().get(key)
     if found is None:
@@ -72,7 +72,7 @@ def resource_of_class(cls: type) -> Resource:
 
 
 def wanted_of(what: str) -> Wanted:
-    """Read a name."""
+    """Parse a resource name."""
     text, _, version = what.partition("/")
     word, dot, group = text.partition(".")
     if not word or (version and not _is_version(version)):
@@ -81,7 +81,7 @@ def wanted_of(what: str) -> Wanted:
 
 
 def wanted_of_object(obj: Mapping[str, Any]) -> Wanted:
-    """What a plain mapping says it is."""
+    """Return the resource reference of a mapping with apiVersion and kind."""
     kind, api_version = obj.get("kind"), obj.get("apiVersion")
     if not kind or not api_version:
         raise UsageError("an object that is a mapping has to say its apiVersion and kind")
@@ -91,9 +91,9 @@ def wanted_of_object(obj: Mapping[str, Any]) -> Wanted:
 
 @cache
 def built_in(wanted: Wanted) -> Resource | None:
-    """The resource of the kinds table that is meant, if there is one.
+    """Return the matching resource of the kinds table, if there is one.
 
-    Of versions that few servers serve only those that are named in full; the others are discovery's to tell of.
+    Alpha and beta versions match only if they are named in full; the others are left to discovery.
     """
     for resource in _by_word().get(wanted.word, ()):
         if wanted.group in (None, resource.group) and wanted.version in ("", resource.version):

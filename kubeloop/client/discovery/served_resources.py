@@ -1,4 +1,4 @@
-"""Everything that a server serves by its own word: all resources in all versions, and what it could not tell of.
+"""Full discovery: all resources in all versions, and the groups that failed.
 
 /api, /apis ──▶ groups and versions ──▶ one document each ──▶ Served: by kind, and by each one's preferred version
 """
@@ -18,7 +18,7 @@ from kubeloop.client.errors import ClientError
 
 Document = Callable[[str], Awaitable[Any]]
 
-# How many documents are asked for at a time.
+# Number of documents fetched concurrently.
 _AT_ONCE = 16
 _BUILT_IN = {(one.group, one.version, one.plural): one for one in RESOURCES}
 
@@ -32,19 +32,20 @@ def _on_request() -> dict[tuple[str, str, str], Resource]:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What was found. Resources of groups that could not be asked are missing: nothing may be concluded from that."""
+    """Result of discovery. Resources of failed groups are missing: their absence proves nothing."""
 
     groups: tuple[tuple[str, ...], ...]  # the versions of each group as `group/version`, preferred first
     resources: Mapping[str, tuple[Resource, ...]]  # by group and version
     failures: Mapping[str, Exception] = field(default_factory=dict)  # by group and version
 
     def all(self) -> Iterable[Resource]:
+        """Yield the resources in all versions."""
         for group in self.groups:
             for version in group:
                 yield from self.resources.get(version, ())
 
     def preferred(self) -> Iterable[Resource]:
-        """Each resource once: in its group's preferred version, or else in the first that has it."""
+        """Yield each resource once: in its group's preferred version, or else in the first that has it."""
         for group in self.groups:
             seen: set[str] = set()
             for version in group:
@@ -53,7 +54,7 @@ class Served:
                 yield from found
 
     def complaint(self) -> str:
-        """What is wrong, in client-go's words; empty when all is well."""
+        """Return client-go's error text for the failed groups; empty if there are none."""
         if not self.failures:
             return ""
         told = ", ".join(f"{version}: {error}" for version, error in sorted(self.failures.items()))
@@ -61,7 +62,7 @@ class Served:
 
 
 async def discover(document: Document) -> Served:
-    """Ask a server, given `Client.document`. Raises only when not even the groups are told."""
+    """Discover a server's resources through `Client.document`. Raises only if the groups cannot be listed."""
     core, others = await asyncio.gather(document("/api"), document("/apis"))
     groups = (tuple(core.get("versions") or ()), *map(_versions_of, others.get("groups") or ()))
     versions = [version for group in groups for version in group]
@@ -89,7 +90,7 @@ def _versions_of(group: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _known(listed: dict[str, Any]) -> list[Resource]:
-    """The resources of a document; those of our own table are the table's, which everybody shares."""
+    """Return a document's resources; those in the kinds table are the table's shared entries."""
     return [_shared(one) for one in resources_of(listed)]
 
 

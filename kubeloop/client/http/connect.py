@@ -1,4 +1,4 @@
-"""A client of a server over HTTP, wired from its configuration."""
+"""Factory for clients over HTTP."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def connect(
     metrics: ClientMetrics | None = None,
     timeout: float | None = DEFAULT_TIMEOUT,
 ) -> Client:
-    """A client that holds itself to `qps` calls a second (0: as many as it likes); connects when first used."""
+    """Return a client limited to `qps` calls per second (0: unlimited); connects on first use."""
     clock = clock or SystemClock()
     transport = HttpTransport(config or load_config(), clock, metrics=metrics)
     limiter = TokenBucket(qps, burst, clock) if qps > 0 else None

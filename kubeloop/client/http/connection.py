@@ -1,4 +1,4 @@
-"""One connection to a server: a request out, its answer in, whole or piece by piece; llhttp parses."""
+"""HTTP/1.1 connection to a server, parsed by llhttp: one request, its response whole or in pieces."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _NO_BODY = (204, 304)
 
 
 class Connection(asyncio.Protocol):
-    """The client's side of one connection; at most one exchange at a time.
+    """Client side of one connection; at most one exchange at a time.
 
-    During an exchange `_head_due` resolves with the head, and `_pieces` gathers the body (unpacked) until somebody
-    takes it; `_wake` is set while somebody waits for more. `complete` means that the last byte of the answer is in.
-    Once `failure` is set nothing more will come, ever.
+    During an exchange `_head_due` resolves with the head, and `_pieces` collects the body (decompressed) until it is
+    taken; `_wake` is set while a reader waits for more. `complete` means that the response's last byte has arrived.
+    Once `failure` is set, nothing more arrives.
     """
 
     def __init__(self, on_lost: Callable[[Connection], None]) -> None:
@@ -42,21 +42,21 @@ class Connection(asyncio.Protocol):
         self._headers: dict[str, str] = {}
         self._unpack: Any = None
         self._ends_with_connection = False
-        self.heard = False  # whether any byte of the present answer has come
+        self.heard = False  # True once a byte of the current response has arrived
         self.complete = True
         self.keep_alive = True
         self.failure: TransportError | None = None
 
-    # What callers use.
+    # Called by the transport.
 
     @property
     def is_usable(self) -> bool:
-        """Whether another request may be sent."""
+        """True if another request may be sent."""
         transport = self._transport
         return self.complete and self.keep_alive and self.failure is None and not cast(Any, transport).is_closing()
 
     async def exchange(self, request: bytes, *, streamed: bool) -> Head:
-        """Send a request; return when the head of its answer is in."""
+        """Send a request; return when the head of the response has arrived."""
         self.complete = self.heard = self._ends_with_connection = False
         self._pieces = []
         self._held = 0
@@ -70,7 +70,7 @@ class Connection(asyncio.Protocol):
         return await self._head_due
 
     async def whole_body(self) -> bytes:
-        """The body, once all of it is in."""
+        """Return the body once it is complete."""
         while not self.complete:
             await self._more()
         body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
@@ -78,7 +78,7 @@ class Connection(asyncio.Protocol):
         return body
 
     async def next_piece(self) -> bytes:
-        """All of the body that came since the last piece; empty at its end."""
+        """Return all of the body received since the last piece; empty at its end."""
         piece = b""
         while not piece and not (self.complete and not self._pieces):
             if not self._pieces:
@@ -92,7 +92,7 @@ class Connection(asyncio.Protocol):
         return piece
 
     def abort(self) -> None:
-        """Let go of the connection at once."""
+        """Close the connection at once."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -105,13 +105,15 @@ class Connection(asyncio.Protocol):
         finally:
             self._wake = None
 
-    # What the transport calls.
+    # asyncio's callbacks.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Store the transport."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is not a subclass
 
     def data_received(self, data: bytes) -> None:
-        if self.complete:  # nothing was asked: whatever this is, the connection cannot be trusted with a request
+        """Feed bytes to the parser; abort on bytes outside of an exchange."""
+        if self.complete:  # no request is pending: the connection is out of sync
             self.keep_alive = False
             self.abort()
             return
@@ -124,9 +126,11 @@ class Connection(asyncio.Protocol):
             self._fail(ProtocolError(f"the answer is not HTTP: {error}"))
 
     def eof_received(self) -> bool:
+        """Let asyncio close the transport."""
         return False
 
     def connection_lost(self, error: Exception | None) -> None:
+        """Complete a body that ends with the connection; fail any other exchange."""
         if self._ends_with_connection and not self.complete and error is None:
             self.on_message_complete()
         reason = f": {error}" if error is not None and str(error) else ""
@@ -143,19 +147,22 @@ class Connection(asyncio.Protocol):
             self._wake.set_exception(self.failure)
         self.abort()
 
-    # What the parser calls.
+    # The parser's callbacks.
 
     def on_message_begin(self) -> None:
+        """Begin to collect headers; fail if no request is pending."""
         self._headers = {}
-        if self.complete:  # an answer to nothing
+        if self.complete:  # no request is pending
             self._fail(ProtocolError("the server sent more than it was asked for"))
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        """Store a header; repeated headers are joined with commas."""
         key, text = name.decode("latin-1").lower(), value.decode("utf-8", "surrogateescape")
         known = self._headers.get(key)
         self._headers[key] = text if known is None else f"{known}, {text}"
 
     def on_headers_complete(self) -> None:
+        """Resolve the head of a final response and prepare to decompress its body."""
         status = self._parser.get_status_code()
         if status < 200 or self.complete:
             return
@@ -172,6 +179,7 @@ class Connection(asyncio.Protocol):
             self._head_due.set_result(Head(status, headers))
 
     def on_body(self, piece: bytes) -> None:
+        """Store a piece of the body, decompressed."""
         if self.complete:
             return
         if self._unpack is not None:
@@ -198,6 +206,7 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def on_message_complete(self) -> None:
+        """Mark the response as complete; interim responses are ignored."""
         if self.complete or self._parser.get_status_code() < 200:  # an interim answer; the real one follows
             return
         if self._unpack is not None and not self._unpack.eof and self._parser.get_status_code() not in _NO_BODY:

@@ -1,6 +1,6 @@
-"""Ends calls that take too long: one timer for all that are allowed the same time, where `asyncio` would set one each.
+"""Deadlines of calls: one timer for all calls with the same timeout, where `asyncio` would set one for each.
 
-Most calls are answered within milliseconds, by the thousand a second; nearly none ever meets its deadline.
+Most calls are answered within milliseconds, by the thousand a second; nearly none reaches its deadline.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections import deque
 
 
 class Deadline:
-    """Of the call that the current task makes."""
+    """Deadline of the current task's call."""
 
     __slots__ = ("_cancelling", "_task", "has_passed", "when")
 
@@ -22,31 +22,32 @@ class Deadline:
 
     @property
     def is_over(self) -> bool:
-        """Whether there is nothing left to end."""
+        """Return True if the call has ended."""
         return self._task is None
 
     def end(self) -> None:
-        """The call is done, one way or the other."""
+        """Mark the call as ended."""
         self._task = None
 
     def cut(self) -> None:
+        """Cancel the call's task if it has not ended."""
         if self._task is not None:
             self.has_passed = True
             self._task.cancel()
 
     def was_cut(self) -> bool:
-        """Whether a cancellation that arrived was this deadline's, and nobody else's."""
+        """Return True if a received cancellation came from this deadline alone."""
         return self.has_passed and self._task is not None and self._task.uncancel() <= self._cancelling
 
 
 class Deadlines:
-    """Of all calls of a client."""
+    """Deadlines of all calls of a client."""
 
     def __init__(self) -> None:
         self._allowed: dict[float, _Queue] = {}
 
     def begin(self, seconds: float) -> Deadline:
-        """A call of the current task begins."""
+        """Start the deadline of a call of the current task."""
         queue = self._allowed.get(seconds)
         if queue is None:
             queue = self._allowed[seconds] = _Queue(seconds)
@@ -54,7 +55,7 @@ class Deadlines:
 
 
 class _Queue:
-    """Calls that are allowed the same time, so that those that began first are due first."""
+    """Queue of deadlines with the same timeout, in order of expiry."""
 
     __slots__ = ("_deadlines", "_loop", "_seconds", "_timer")
 

@@ -1,4 +1,4 @@
-"""Making connections: TCP, through a proxy's tunnel where there is one, then TLS; each bounded in time."""
+"""Opens connections: TCP, through a proxy's tunnel if configured, then TLS; within a timeout."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 # Go's default dialer and TLS handshake have 30 and 10 seconds; a server that takes longer than this for both is down.
 CONNECT_SECONDS = 15.0
-# A peer that vanished without a word is noticed after about half a minute, as client-go's HTTP/2 pings do.
+# A vanished peer is detected after about half a minute, as by client-go's HTTP/2 pings.
 _KEEPALIVE = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 30_000))
 _MAX_TUNNEL_HEAD = 16 << 10
 
 
 class Address:
-    """Where a server is, and how to get there."""
+    """Address of a server and the proxy to reach it."""
 
     def __init__(self, host: str, port: int, *, server_name: str = "", proxy: Proxy | None = None) -> None:
         self.host = host
@@ -34,6 +34,7 @@ class Address:
 
     @property
     def authority(self) -> str:
+        """Host and port as in a URL."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
@@ -43,7 +44,7 @@ async def dial(
     on_lost: Callable[[Connection], None],
     seconds: float = CONNECT_SECONDS,
 ) -> Connection:
-    """A connection that is ready for requests."""
+    """Open a connection that is ready for requests."""
     try:
         async with asyncio.timeout(seconds):
             if address.proxy is None:
@@ -95,7 +96,7 @@ async def _tunnelled(
 
 
 class _Tunnel(asyncio.Protocol):
-    """Asks a proxy for a tunnel; until it is there, the bytes that come are the proxy's."""
+    """Requests a tunnel from a proxy with CONNECT."""
 
     def __init__(self) -> None:
         self._answer = b""

@@ -1,4 +1,4 @@
-"""Lists of thousands, decoded in slices, so that everything else on the loop goes on meanwhile."""
+"""Decodes large lists in slices, so that the event loop is not blocked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SLICE = 250
 
 
 async def decode_large_list(body: bytes, call: Call, sharing: Sharing) -> ListResult:
-    """The same as decoding it at once; what items have in common they share, because lists of thousands are kept."""
+    """Decode a list in slices and intern its items, because large lists are kept."""
     raw, meta = split_list(body)
     items: list[Any] = []
     for start in range(0, len(raw), _SLICE):
@@ -26,7 +26,7 @@ async def decode_large_list(body: bytes, call: Call, sharing: Sharing) -> ListRe
 
 
 def _decode_slice(raw: Any, call: Call, sharing: Sharing) -> list[Any]:
-    # All that is made here is kept, so looking for garbage among it finds none and takes longer than decoding.
+    # All objects created here are kept, so a garbage collection would find nothing and take longer than decoding.
     collecting = gc.isenabled()
     gc.disable()
     try:

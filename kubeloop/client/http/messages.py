@@ -1,4 +1,4 @@
-"""HTTP requests as bytes, and the heads of responses: the pure part of speaking HTTP/1.1."""
+"""HTTP/1.1 requests as bytes and heads of responses; pure functions."""
 
 from __future__ import annotations
 
@@ -25,29 +25,31 @@ _ESCAPED = re.compile(r"\\(.)")
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The head of a response; names in lower case, values of a repeated name joined with commas."""
+    """Head of a response; names in lower case, values of a repeated name joined with commas."""
 
     status: int
     headers: Mapping[str, str]
 
     @property
     def is_success(self) -> bool:
+        """True if the status is 2xx."""
         return 200 <= self.status < 300
 
     @property
     def retry_after(self) -> int:
-        """Seconds that the server asks us to wait; dates are not understood, as in client-go."""
+        """Seconds of Retry-After; dates are not understood, as in client-go."""
         text = self.headers.get("retry-after", "").strip()
         return int(text) if text.isascii() and text.isdigit() else 0
 
     def warnings(self) -> Iterable[str]:
+        """Texts of the Warning headers."""
         text = self.headers.get("warning", "")
         return [_ESCAPED.sub(r"\1", found) for found in _WARNING.findall(text)] if text else ()
 
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """One request before it is bytes; every attempt gets the credentials of its moment."""
+    """Request before encoding; credentials are added for every attempt."""
 
     method: str
     target: str
@@ -56,7 +58,7 @@ class HttpRequest:
     guard: Callable[[], None] | None = None
 
     def encode(self, more: Iterable[tuple[str, str]]) -> bytes:
-        """The bytes on the wire. Raises `UsageError` for header values that would break the framing."""
+        """Return the bytes on the wire. Raises `UsageError` for header values that would break the framing."""
         lines = [f"{self.method} {self.target} HTTP/1.1"]
         for name, value in (*self.headers.items(), *more):
             if "\n" in value or "\r" in value or "\0" in value:
@@ -67,12 +69,12 @@ class HttpRequest:
         return "\r\n".join(lines).encode("utf-8", "surrogateescape") + b"\r\n\r\n" + self.body
 
     def below(self, prefix: str) -> HttpRequest:
-        """The same on a server whose paths all begin with a prefix."""
+        """Return the same request below a path prefix."""
         return replace(self, target=prefix + self.target)
 
 
 def request_of(call: Call) -> HttpRequest:
-    """A call as an HTTP request, without what the connection adds: host and credentials."""
+    """Convert a call to an HTTP request, without host and credentials, which the connection adds."""
     headers = {"Accept": _accept(call), "User-Agent": call.user_agent}
     body = b""
     if call.body is not None:

@@ -1,4 +1,4 @@
-"""Connections to one server, kept for the next request."""
+"""Pool of connections to one server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Dial = Callable[[Callable[[Connection], None]], Awaitable[Connection]]
 
 
 class Pool:
-    """Idle connections, last used first, and all that are open."""
+    """Idle connections, last used first, and all open ones."""
 
     def __init__(self, dial: Dial) -> None:
         self._dial = dial
@@ -28,10 +28,11 @@ class Pool:
 
     @property
     def size(self) -> int:
+        """Number of open connections."""
         return len(self._open)
 
     async def acquire(self, *, fresh: bool = False) -> tuple[Connection, bool]:
-        """A connection, and whether it has been used before."""
+        """Return a connection, and True if it has been used before."""
         self._check_open()
         while self._idle and not fresh:
             connection, expiry = self._idle.popitem()
@@ -54,7 +55,7 @@ class Pool:
             raise ClientError("the client is closed")
 
     def release(self, connection: Connection) -> None:
-        """Keep a connection whose exchange is over; drop one whose is not."""
+        """Return a connection to the pool; abort it if its exchange is not over."""
         if self._closed or not connection.is_usable or len(self._idle) >= _MAX_IDLE:
             connection.abort()
             return
@@ -62,13 +63,13 @@ class Pool:
         self._idle[connection] = loop.call_later(_IDLE_SECONDS, connection.abort)
 
     def drop_idle(self) -> None:
-        """Forget what was made with credentials that no longer hold."""
+        """Close idle connections made with outdated credentials."""
         for connection in tuple(self._idle):
             connection.abort()
             self._forget(connection)
 
     async def close(self) -> None:
-        """Hang up everything; those who wait for an answer are told that it will not come."""
+        """Abort all connections; pending exchanges fail."""
         self._closed = True
         for connection in tuple(self._open):
             connection.abort()

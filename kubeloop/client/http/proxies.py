@@ -1,4 +1,4 @@
-"""Whether a server is reached through a proxy, and which: kubeconfig's word first, then the environment's."""
+"""Selects the proxy of a server: from the kubeconfig, else from the environment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kubeloop.client.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """An HTTP proxy that makes tunnels."""
+    """HTTP proxy that supports CONNECT."""
 
     host: str
     port: int
@@ -21,7 +21,7 @@ class Proxy:
 
 
 def proxy_for(url: str, explicit: str, environ: Mapping[str, str]) -> Proxy | None:
-    """The proxy to a server's address; the environment's doesn't count for this machine and for NO_PROXY."""
+    """Return the proxy for a server; the environment's is not used for loopback and NO_PROXY hosts."""
     if explicit:
         return parse_proxy(explicit)
     server = urlsplit(url)
@@ -37,7 +37,7 @@ def proxy_for(url: str, explicit: str, environ: Mapping[str, str]) -> Proxy | No
 
 
 def parse_proxy(text: str) -> Proxy:
-    """`http://user:password@host:port`, or just `host:port`."""
+    """Parse `http://user:password@host:port`, or just `host:port`."""
     try:
         parts = urlsplit(text if "://" in text else f"http://{text}")
         port = parts.port or 80
@@ -51,6 +51,7 @@ def parse_proxy(text: str) -> Proxy:
 
 
 def is_loopback(host: str) -> bool:
+    """Return True if a host is localhost or a loopback address."""
     if host == "localhost":
         return True
     try:

@@ -1,4 +1,4 @@
-"""A client that holds itself back: so many calls a second, some at once."""
+"""Client-side rate limit."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ DEFAULT_BURST = 30
 
 
 class Limiter(Protocol):
-    """Makes callers wait for their turn."""
+    """Rate limiter."""
 
     async def wait(self) -> float:
-        """Returns when the caller may go on: the seconds it had to wait."""
+        """Wait until a call is allowed; returns the seconds waited."""
 
 
 class TokenBucket:
-    """`burst` calls at once, refilled at `qps` a second; callers get their turns in the order they came."""
+    """Token bucket of `burst` calls, refilled at `qps` per second; callers are served in order."""
 
     def __init__(self, qps: float, burst: int, clock: Clock) -> None:
         if qps <= 0 or burst < 1:
@@ -28,17 +28,18 @@ class TokenBucket:
         self._clock = clock
         self._seconds_a_token = 1 / qps
         self._burst = burst
-        # When the bucket would be full again if nobody came: each call moves it on by one token's time.
+        # Time at which the bucket would be full again without further calls: each call adds one token's time.
         self._full_at = clock.monotonic()
 
     async def wait(self) -> float:
+        """Take a token, waiting if there is none; returns the seconds waited."""
         delay = self._take()
         if delay <= 0:
             return 0.0
         try:
             await asyncio.sleep(delay)
         except asyncio.CancelledError:
-            self._full_at -= self._seconds_a_token  # the turn was not used
+            self._full_at -= self._seconds_a_token  # return the unused token
             raise
         return delay
 

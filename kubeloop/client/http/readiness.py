@@ -1,4 +1,4 @@
-"""Whether a server says that it is ready: a question that needs neither an identity nor trust."""
+"""Readiness probe of a server without credentials and without verifying its certificate."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ _QUESTION = b"GET /readyz HTTP/1.1\r\nHost: kubeloop\r\nConnection: close\r\n\r\
 
 
 def trusting() -> ssl.SSLContext:
-    """Believes everybody. Whoever is asked is told nothing that is secret."""
+    """Return a TLS context that accepts any certificate; nothing secret is sent."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context
 
 
 async def says_ready(address: tuple[str, int], context: ssl.SSLContext) -> bool:
-    """Its answer; `OSError` when there is none. How long to wait for one is the caller's choice."""
+    """Return True if the server reports ready; raises `OSError` without an answer. The caller sets the timeout."""
     reader, writer = await asyncio.open_connection(*address)
     try:
         await writer.start_tls(context)

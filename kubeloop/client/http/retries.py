@@ -1,4 +1,4 @@
-"""When a call is made again, and after how long: client-go's rules, as pure functions."""
+"""Retry policy of calls: client-go's rules, as pure functions."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _LOST_SECONDS = 1.0
 
 
 def retry_delay(call: Call, error: Exception, attempt: int) -> float | None:
-    """Seconds to wait before the next try, None when the error stands; `attempt` counts from 1.
+    """Return the seconds to wait before the next attempt, None if the error is final; `attempt` counts from 1.
 
-    Whatever the verb, a server that says "too many requests" or "not now" with a time to wait has done nothing. A
-    connection that broke may have carried a write, so only reads are repeated then.
+    A server that answers 429 or 5xx with Retry-After has done nothing, whatever the verb. A connection that broke may
+    have carried a write, so only reads are repeated then.
     """
     if attempt > MAX_RETRIES:
         return None

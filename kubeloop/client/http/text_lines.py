@@ -1,4 +1,4 @@
-"""Lines of text from pieces of bytes, whatever the pieces cut apart."""
+"""Splits a stream of bytes into lines of text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _MAX_LINE = 1 << 20
 
 
 async def lines_of(pieces: AsyncIterator[bytes]) -> AsyncIterator[str]:
-    """Each line without its end; bytes that are no UTF-8 become replacement characters."""
+    """Yield each line without its end; bytes that are not UTF-8 become replacement characters."""
     rest = b""
     async for piece in pieces:
         *lines, rest = (rest + piece).split(b"\n")
@@ -24,7 +24,7 @@ async def lines_of(pieces: AsyncIterator[bytes]) -> AsyncIterator[str]:
 
 
 def _before_character(text: bytes, at: int) -> int:
-    """The nearest place at or before a position where a character begins."""
+    """Return the nearest position at or before `at` where a character begins."""
     for back in range(4):
         if text[at - back] & 0xC0 != 0x80:
             return at - back

@@ -1,4 +1,4 @@
-"""TLS contexts from a configuration; made when first needed, and again when a file they came from has changed."""
+"""TLS contexts of a configuration; created on first use, and again when one of their files has changed."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ _Signature = tuple[object, ...]
 
 
 class Contexts:
-    """The context of the moment."""
+    """Cache of the current context."""
 
     def __init__(self, config: ServerConfig) -> None:
         self._config = config
         self._made: tuple[_Signature, ssl.SSLContext] | None = None
 
     def current(self, identity: Identity) -> ssl.SSLContext:
+        """Return the context for an identity, rebuilt if a file has changed."""
         signature = (*map(_stamp, (self._config.authority, self._config.certificate, self._config.key)), identity.key)
         if self._made is None or self._made[0] != signature:
             self._made = (signature, make_context(self._config, identity))
@@ -29,7 +30,7 @@ class Contexts:
 
 
 def make_context(config: ServerConfig, identity: Identity) -> ssl.SSLContext:
-    """TLS 1.2 or newer, to the configured authority or the system's, with our certificate if we have one."""
+    """Build a context for TLS 1.2 or newer with the configured or system CAs and the client certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
@@ -58,7 +59,7 @@ def _trust(context: ssl.SSLContext, authority: Pem) -> None:
 
 
 def _identify(context: ssl.SSLContext, certificate: Pem, key: Pem) -> None:
-    # OpenSSL reads these from files only; ours alone to read, and gone when it has.
+    # OpenSSL reads these from files only; the file is private and deleted after loading.
     with tempfile.TemporaryDirectory(prefix="kubeloop-") as folder:
         try:
             context.load_cert_chain(_as_file(certificate, Path(folder, "crt")), _as_file(key, Path(folder, "key")))
@@ -76,7 +77,7 @@ def _as_file(pem: Pem, spare: Path) -> Path:
 
 
 def _stamp(pem: Pem) -> object:
-    """Changes when the file does; a file that is gone for a moment keeps what was read from it."""
+    """Return a value that changes when the file does; None for a file that is missing."""
     if pem.data or not pem.file:
         return None
     try:

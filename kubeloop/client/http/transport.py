@@ -1,4 +1,4 @@
-"""Calls over HTTP(S) to any Kubernetes API server."""
+"""HTTP(S) transport to any Kubernetes API server."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _CALLS_AT_ONCE = 64
 
 
 class HttpTransport:
-    """One server, spoken to over as many connections as are needed."""
+    """Transport to one server over as many connections as needed."""
 
     def __init__(
         self,
@@ -71,15 +71,17 @@ class HttpTransport:
         self._sharings: dict[Resource, Sharing] = {}
         self._turns = asyncio.Semaphore(_CALLS_AT_ONCE)
         self._headers = [("Host", parts.netloc.rpartition("@")[2]), *impersonation_headers(config.impersonation)]
-        # Packing costs the server more than a local network saves.
+        # Compression costs the server more than a local network saves.
         if config.compression and not is_loopback(host):
             self._headers.append(("Accept-Encoding", "gzip"))
 
     @property
     def host(self) -> str:
+        """Authority of the server, for metrics."""
         return self._address.authority
 
     async def call(self, call: Call) -> Any:
+        """Make a call and decode its response."""
         body = await self._fetch(request_of(call), call.verb)
         try:
             if call.verb == "list" and len(body) > LARGE:
@@ -89,7 +91,7 @@ class HttpTransport:
             raise ProtocolError(f"the answer is no {call.resource.kind}: {error}") from None
 
     async def document(self, path: str, user_agent: str = "kubeloop") -> Any:
-        """What is served at a path that is no resource, such as discovery; raises as `call` does."""
+        """Return the JSON document at a non-resource path, such as discovery; raises as `call` does."""
         request = HttpRequest("GET", path, {"Accept": "application/json", "User-Agent": user_agent})
         body = await self._fetch(request, "get")
         try:
@@ -98,6 +100,7 @@ class HttpTransport:
             raise ProtocolError(f"the answer to {path} is no JSON: {error}") from None
 
     async def watch(self, call: Call) -> AsyncIterator[Sequence[WatchEvent]]:
+        """Yield batches of watch events."""
         lines = WatchLines(call, self._sharing_of(call.resource))
         async with self._streaming(request_of(call), call.timeout) as connection:
             while piece := await connection.next_piece():
@@ -109,37 +112,39 @@ class HttpTransport:
                 raise ConnectionLost("the watch ended in the middle of an event")
 
     def is_in_process(self, resource: Resource) -> bool:
-        """None is: a connection can be half open, and nobody is told."""
+        """Return False: a half-open connection becomes silent unnoticed."""
         return False
 
     def edition(self) -> object | None:
+        """Return None: only discovery finds changes of the served kinds."""
         return None
 
     async def stream(self, call: Call) -> AsyncIterator[bytes]:
-        """An answer's body in the pieces in which it comes, such as a followed log."""
+        """Yield a response body in the pieces received, such as a followed log."""
         async with self._streaming(request_of(call), call.timeout) as connection:
             while piece := await connection.next_piece():
                 yield piece
 
     async def pieces(self, path: str, seconds: float) -> AsyncIterator[bytes]:
-        """What is served at a path that is no resource, as it comes; it has to begin to come within some seconds."""
+        """Yield the body at a non-resource path in pieces; its head must arrive within `seconds`."""
         request = HttpRequest("GET", path, {"Accept": "*/*", "User-Agent": "kubeloop"})
         async with self._streaming(request, seconds) as connection:
             while piece := await connection.next_piece():
                 yield piece
 
     def _sharing_of(self, resource: Resource) -> Sharing:
-        """What is kept of a resource has its parts in common, by whichever list or watch it came."""
+        """Return the interner of a resource, common to all its lists and watches."""
         return self._sharings.setdefault(resource, Sharing())
 
     async def close(self) -> None:
+        """Close the credentials and all connections."""
         self._credentials.close()
         await self._pool.close()
 
     # One request.
 
     async def _fetch(self, request: HttpRequest, verb: str) -> bytes:
-        """A successful answer's whole body."""
+        """Return the whole body of a successful response."""
         async with self._turns:
             started = self._clock.monotonic()
             connection, head, identity = await self._send(request)
@@ -162,7 +167,7 @@ class HttpTransport:
 
     @asynccontextmanager
     async def _streaming(self, request: HttpRequest, seconds: float | None) -> AsyncIterator[Connection]:
-        """A connection from which a successful answer's body is to be read; only its beginning is bounded in time."""
+        """Provide a connection to read a successful body from; only its beginning has a timeout."""
         try:
             async with asyncio.timeout(seconds):
                 connection, head, identity = await self._send(request, streamed=True)
@@ -183,7 +188,7 @@ class HttpTransport:
             self._pool.release(connection)
 
     async def _send(self, request: HttpRequest, *, streamed: bool = False) -> tuple[Connection, Head, Identity]:
-        """Send on an idle connection or a new one; a read that meets a connection gone stale is sent once more."""
+        """Send on an idle connection or a new one; a read on a stale connection is sent once more."""
         identity = await self._credentials.identity()
         if identity.key != self._identity.key:
             self._pool.drop_idle()
@@ -201,7 +206,7 @@ class HttpTransport:
 
     async def _exchange(self, connection: Connection, request: HttpRequest, data: bytes, streamed: bool) -> Head:
         try:
-            if request.guard is not None:  # from here to the socket nothing waits
+            if request.guard is not None:  # no await between here and the socket
                 request.guard()
             head = await connection.exchange(data, streamed=streamed)
         except BaseException as error:
@@ -233,12 +238,12 @@ class HttpTransport:
         return self._contexts.current(self._identity)
 
     async def _is_outdated(self, identity: Identity) -> bool:
-        """Whether there are newer credentials than those the server refused."""
+        """Return True if there are newer credentials than those the server rejected."""
         self._credentials.rejected(identity)
         return await self._credentials.identity() != identity
 
     def _accepted(self, head: Head, body: bytes) -> bytes:
-        """The body of a success; raises the error that anything else stands for."""
+        """Return the body of a success; raises the matching error otherwise."""
         self._warn(head)
         if head.is_success:
             return body
@@ -257,7 +262,7 @@ async def _error_body(connection: Connection) -> bytes:
 
 
 def error_of(head: Head, body: bytes) -> errors.ApiError:
-    """The error an answer stands for: its Status, or what its code means."""
+    """Return the error of a response: its Status, or a generic one for its code."""
     try:
         status = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError):
@@ -275,7 +280,7 @@ def error_of(head: Head, body: bytes) -> errors.ApiError:
 
 
 def impersonation_headers(whom: Impersonation) -> list[tuple[str, str]]:
-    """How a server is told whom we act as."""
+    """Return the impersonation headers."""
     headers = [("Impersonate-User", whom.user)] if whom.user else []
     if whom.uid:
         headers.append(("Impersonate-Uid", whom.uid))

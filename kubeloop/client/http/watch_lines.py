@@ -1,4 +1,4 @@
-"""From the bytes of a watch to batches of events: one batch is all that one read brought."""
+"""Decodes the bytes of a watch into batches of events: one batch per read."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ _BOOKMARK = msgspec.json.Decoder(_Bookmark)
 
 
 class WatchLines:
-    """Frames lines and decodes them straight into the kind's struct, which shares what it has in common with others.
+    """Frames lines and decodes them into the kind's struct, which is interned.
 
-    `failure` is what the server said instead of going on; the events before it have been returned.
+    `failure` is the server's error event; the events before it have been returned.
     """
 
     def __init__(self, call: Call, sharing: Sharing) -> None:
@@ -50,10 +50,11 @@ class WatchLines:
 
     @property
     def is_between_events(self) -> bool:
+        """True if no partial event is buffered."""
         return not self._rest.strip()
 
     def feed(self, piece: bytes) -> list[WatchEvent]:
-        """The events that a piece completes; raises `ProtocolError` for what is no event."""
+        """Return the events that a piece completes; raises `ProtocolError` for invalid events."""
         end = piece.rfind(b"\n")
         if end < 0:
             self._rest += piece

@@ -1,1 +1,5 @@
-"""TODO: causes."""
+"""Records why each write was made.
+
+informer handler ─▶ Origin ─▶ work queue merges origins ─▶ Cause (cause.py), current during a reconcile
+transport.py attaches the cause to each write; journal.py keeps the latest reconciles for people.
+"""

@@ -1,4 +1,4 @@
-"""Why a reconcile runs: which changes woke its key. Kept for people; no decision may depend on it.
+"""Cause of a reconcile: the changes that enqueued its key. Informational; no decision may depend on it.
 
 A handler makes an `Origin` of each change. The queue merges the origins of one key while it waits. While the key is
 reconciled, a context variable holds its `Cause`, which the transport attaches to every write.
@@ -20,7 +20,7 @@ MAX_WRITES = 64  # of one reconcile, as the journal remembers them
 
 
 class Origin(msgspec.Struct, frozen=True, gc=False):
-    """One change of one object, as far as a person needs it to look the change up."""
+    """Change of one object, with the fields needed to look it up."""
 
     kind: str
     namespace: str
@@ -29,6 +29,7 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
     event: Event
 
     def same_object(self, other: Origin) -> bool:
+        """Return True if both origins are changes of the same object."""
         return self.name == other.name and self.namespace == other.namespace and self.kind == other.kind
 
 
@@ -36,7 +37,7 @@ Origins = tuple[Origin, ...]
 
 
 class Write(msgspec.Struct, frozen=True, gc=False):
-    """One write that a reconcile made; `outcome` is the new revision, or the kind of the error."""
+    """Write made by a reconcile; `outcome` is the new revision, or the kind of the error."""
 
     verb: str
     resource: str
@@ -46,7 +47,7 @@ class Write(msgspec.Struct, frozen=True, gc=False):
 
 
 class Cause(msgspec.Struct, gc=False):
-    """On whose behalf writes are made at this moment, and which were made."""
+    """Origins of the writes made at this moment, and the writes made so far."""
 
     controller: str
     key: Any
@@ -56,18 +57,19 @@ class Cause(msgspec.Struct, gc=False):
 
     @property
     def text(self) -> str:
-        """Compact JSON in ASCII, fit for a header: at most `MAX_TEXT` long, the oldest origins left out first."""
+        """Compact ASCII JSON for a header: at most `MAX_TEXT` long, the oldest origins omitted first."""
         if self._text is None:
             self._text = _text_of(self)
         return self._text
 
     def wrote(self, write: Write) -> None:
+        """Record a write, up to `MAX_WRITES`."""
         if len(self.writes) < MAX_WRITES:
             self.writes = (*self.writes, write)
 
 
 def merge(known: Origins, newer: Origins) -> Origins:
-    """Both, oldest first. A later change of the same object stands for the earlier; a resync tells nothing new."""
+    """Merge origins, oldest first. A later change of the same object replaces the earlier; a resync adds nothing."""
     for origin in newer:
         name = origin.name
         before = [one for one in known if one.name == name and one.same_object(origin)]
@@ -82,22 +84,23 @@ _current: ContextVar[Cause | None] = ContextVar("cause", default=None)
 
 
 def current_cause() -> Cause | None:
-    """The cause of what runs now, also in tasks that a reconcile has started."""
+    """Return the cause of the current task, also in tasks that a reconcile has started."""
     return _current.get()
 
 
 def cause_text() -> str:
-    """The current cause as a write carries it; empty outside of a reconcile."""
+    """Return the current cause as attached to writes; empty outside of a reconcile."""
     cause = _current.get()
     return "" if cause is None else cause.text
 
 
 def enter(cause: Cause) -> Token[Cause | None]:
-    """Make it current; `leave` with the token restores what was."""
+    """Make a cause current; `leave` with the token restores the previous one."""
     return _current.set(cause)
 
 
 def leave(token: Token[Cause | None]) -> None:
+    """Restore the cause that was current before `enter`."""
     _current.reset(token)
 
 
@@ -115,7 +118,7 @@ def _text_of(cause: Cause) -> str:
 
 
 def _json(value: dict[str, Any]) -> str:
-    """Encode in printable ASCII. Nearly all names are ASCII, and for these there is a faster encoder."""
+    """Encode in printable ASCII. Nearly all names are ASCII, and these have a faster encoder."""
     encoded = msgspec.json.encode(value)
     text = encoded.decode() if encoded.isascii() else json.dumps(value, separators=(",", ":"))
     return text.replace("\x7f", "\\u007f")  # DEL, which no encoder escapes and no header may hold

@@ -1,4 +1,4 @@
-"""What loops did lately and why, for people: a bounded memory that nothing decides by."""
+"""Journal of recent reconciles for people: bounded, and no decision depends on it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ QUIET = 256  # reconciles that found nothing to do; kept apart, or a resync woul
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One reconcile."""
+    """Journal entry of one reconcile."""
 
     number: int  # counts up, so that order is known even within one moment
     time: datetime  # when it ended
@@ -30,7 +30,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Journal:
-    """The latest reconciles of all loops that share it."""
+    """Latest reconciles of all controllers that share the journal."""
 
     def __init__(self, active: int = ACTIVE, quiet: int = QUIET) -> None:
         self._active: deque[Entry] = deque(maxlen=active)  # each in order of `number`
@@ -41,14 +41,14 @@ class Journal:
         self, time: datetime, controller: str, key: object, origins: Origins, writes: tuple[Write, ...], result: str,
         seconds: float,
     ) -> None:  # fmt: skip
-        """Remember a reconcile, and forget the oldest of its sort."""
+        """Record a reconcile; the oldest of its class (with or without effects) is dropped if full."""
         self.written += 1
         entry = Entry(self.written, time, controller, key, origins, writes, result, seconds)
         quiet = not writes and result == "success"
         (self._quiet if quiet else self._active).append(entry)
 
     def entries(self, controller: str = "", key: object = None) -> Iterator[Entry]:
-        """Oldest first; of one controller or one key, if told."""
+        """Yield entries, oldest first; optionally of one controller or one key."""
         for entry in merge(self._active, self._quiet, key=lambda entry: entry.number):
             if (not controller or entry.controller == controller) and (key is None or entry.key == key):
                 yield entry

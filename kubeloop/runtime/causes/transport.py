@@ -1,4 +1,4 @@
-"""Between a client and its transport: writes get the cause they are made for, and the cause learns of them."""
+"""Transport wrapper that attaches the current cause to writes and records them in it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ _READS = ("get", "list", "watch")
 
 
 class CausedTransport:
-    """A transport whose writes carry the current cause, and are remembered by it."""
+    """Transport whose writes carry the current cause and are recorded in it."""
 
     def __init__(self, inner: ClientTransport) -> None:
         self._inner = inner
 
     async def call(self, call: Call) -> Any:
+        """Make a call; a write within a reconcile carries the cause."""
         cause = current_cause()
         if cause is None or call.verb in _READS:
             return await self._inner.call(call)
@@ -36,21 +37,27 @@ class CausedTransport:
         return answer
 
     def watch(self, call: Call) -> AsyncIterator[Sequence[WatchEvent]]:
+        """Watch through the wrapped transport."""
         return self._inner.watch(call)
 
     def is_in_process(self, resource: Resource) -> bool:
+        """Return the wrapped transport's answer."""
         return self._inner.is_in_process(resource)
 
     def edition(self) -> object | None:
+        """Return the wrapped transport's edition."""
         return self._inner.edition()
 
     async def document(self, path: str) -> Any:
+        """Return the wrapped transport's document."""
         return await self._inner.document(path)
 
     def stream(self, call: Call) -> AsyncIterator[bytes]:
+        """Stream through the wrapped transport."""
         return self._inner.stream(call)
 
     async def close(self) -> None:
+        """Close the wrapped transport."""
         await self._inner.close()
 
 

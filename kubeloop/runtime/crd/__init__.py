@@ -1,1 +1,4 @@
-"""TODO: crd."""
+"""Custom resources from typed classes.
+
+CustomObject subclass ─▶ CustomKind (definition.py) ─▶ CustomResourceDefinition; schema.py derives its structural schema
+"""

@@ -1,4 +1,4 @@
-"""Custom resources from typed classes: the definition that a server wants, and objects that a loop can work with.
+"""Custom resources from typed classes: the definition for the server, and typed objects for a controller.
 
     class Website(CustomObject, frozen=True, kw_only=True):
         spec: WebsiteSpec
@@ -6,7 +6,7 @@
 
     WEBSITES = CustomKind(Website, "websites.example.com/v1", columns={"Replicas": ".spec.replicas"})
 
-class ──▶ CustomKind ─┬─▶ definition: what to apply, as `ensure` does; resource: what informers are asked for
+class ──▶ CustomKind ─┬─▶ definition: applied by `ensure`; resource: for informers and clients
                       └─▶ read: mapping ─▶ typed object; write: typed object ─▶ mapping
 """
 
@@ -31,7 +31,7 @@ from kubeloop.runtime.objects.owner_references import controller_reference
 
 
 class CustomObject(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What typed custom objects are made of; subclasses add `spec`, and `status` if the kind has one."""
+    """Base of typed custom objects; subclasses add `spec`, and `status` if the kind has one."""
 
     metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
 
@@ -41,7 +41,7 @@ T = TypeVar("T", bound=CustomObject)
 
 @dataclass(frozen=True)
 class CustomKind(Generic[T]):
-    """A kind of custom resource: `name` is its plural, group and version, as `websites.example.com/v1`."""
+    """Kind of a custom resource: `name` is its plural, group and version, as `websites.example.com/v1`."""
 
     type: type[T]
     name: str
@@ -52,11 +52,12 @@ class CustomKind(Generic[T]):
 
     @property
     def kind(self) -> str:
+        """Kind, the class's name."""
         return self.type.__name__
 
     @cached_property
     def resource(self) -> Resource:
-        """For informers and clients."""
+        """Resource for informers and clients."""
         qualified, _, version = self.name.partition("/")
         plural, _, group = qualified.partition(".")
         if not (plural and group and version):
@@ -74,7 +75,7 @@ class CustomKind(Generic[T]):
 
     @cached_property
     def definition(self) -> CustomResourceDefinition:
-        """For the server."""
+        """CustomResourceDefinition for the server."""
         resource = self.resource
         names = {
             "plural": resource.plural,
@@ -93,22 +94,22 @@ class CustomKind(Generic[T]):
         return codec.from_plain({"metadata": {"name": resource.qualified}, "spec": spec}, CustomResourceDefinition)
 
     def read(self, found: Mapping[str, Any]) -> T:
-        """An object of a cache or an answer, typed."""
+        """Convert an object of a cache or a response to a typed one."""
         document = found.document if isinstance(found, Custom) else found
         return codec.from_plain(document, self.type)
 
     def write(self, obj: T) -> Custom:
-        """A typed object, as clients take it."""
+        """Convert a typed object to the form that clients take."""
         document = codec.to_plain(obj)
         return Custom({"apiVersion": self.resource.group_version, "kind": self.kind, **document})
 
     def owner_reference(self, obj: T) -> dict[str, Any]:
-        """Says that an object of this kind manages another, in the form of documents to apply."""
+        """Return a controller owner reference to the object, as plain data to apply."""
         found: dict[str, Any] = codec.to_plain(controller_reference(obj, self.resource))
         return found
 
     async def ensure(self, client: Client, *, manager: str = "", within: float = 30.0) -> None:
-        """Make the server serve this kind as it is defined here; returns when it does."""
+        """Apply the definition and wait until it is established."""
         await client.apply(self.definition, manager=manager or self.resource.qualified, force=True)
         chosen = {"metadata.name": self.definition.metadata.name}
         async with asyncio.timeout(within):
@@ -133,9 +134,9 @@ class CustomKind(Generic[T]):
 
 
 def root_schema(kind: type[CustomObject]) -> Schema:
-    """A whole object's schema; of its metadata the server knows more than we could say."""
+    """Return a whole object's schema; the server knows the schema of metadata itself."""
     schema = schema_of(kind)
-    schema["properties"].get("status", {}).pop("default", None)  # who reports it says when there is one
+    schema["properties"].get("status", {}).pop("default", None)  # the reporting controller sets it
     schema["properties"] |= {
         "apiVersion": {"type": "string"},
         "kind": {"type": "string"},
@@ -154,6 +155,6 @@ def _column(title: str, path: str, schema: Schema) -> dict[str, Any]:
 
 
 def is_established(definition: CustomResourceDefinition) -> bool:
-    """Whether objects of a definition are served."""
+    """Return True if a definition's objects are served."""
     conditions = definition.status.conditions or ()
     return any(one.type == "Established" and one.status == "True" for one in conditions)

@@ -1,6 +1,6 @@
-"""From Python types to the structural schema of a custom resource: what the types allow, the server allows. Pure.
+"""Converts Python types to the structural schema of a custom resource. Pure.
 
-Constraints come from `msgspec.Meta`; whatever it cannot say, such as rules in CEL, from its `extra_json_schema`.
+Constraints come from `msgspec.Meta`; others, such as CEL rules, from its `extra_json_schema`.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _SETS: Final = (inspect.SetType, inspect.FrozenSetType)
 
 
 class NoSchema(TypeError):
-    """A type has no structural schema; the message says where it stands, and why."""
+    """Type without a structural schema; the message has its path and the reason."""
 
 
 def schema_of(kind: Any, path: str = "") -> Schema:
-    """The schema of a type; `path` is where it stands, for errors."""
+    """Return the schema of a type; `path` is its position, for errors."""
     return _schema(inspect.type_info(kind), path, ())
 
 
@@ -89,7 +89,7 @@ def _of_struct(info: inspect.StructType, path: str, within: tuple[type, ...]) ->
 
 
 def _default(field: inspect.Field) -> Schema:
-    """What the server fills in; nothing where that is an empty value anyway, as `omit_defaults` has it."""
+    """Return the default that the server fills in; omitted for empty values, as with `omit_defaults`."""
     value = field.default
     if value is msgspec.NODEFAULT:
         value = None if field.default_factory is msgspec.NODEFAULT else field.default_factory()
@@ -144,7 +144,7 @@ def _lengths(info: Any, names: tuple[str, str]) -> Schema:
 
 
 def at_path(schema: Mapping[str, Any], path: str) -> Mapping[str, Any]:
-    """The part of a schema that a simple path such as `.spec.replicas` leads to."""
+    """Return the part of a schema at a simple path such as `.spec.replicas`."""
     for name in path.removeprefix(".").split("."):
         try:
             schema = schema["properties"][name]

@@ -1,7 +1,7 @@
-"""Which of many similar events are written, and how: client-go's rules for events of the core group.
+"""Event correlator: aggregation, deduplication and spam filter by client-go's rules for core events.
 
-An event goes through three sieves: many that differ only in their message become one "combined" event; one that was
-seen before raises the count of the first; and a source that says too much about one object isn't heard for a while.
+An event passes three filters: many that differ only in their message become one "combined" event; one that was
+seen before raises the count of the first; and a source that exceeds its rate for one object is ignored for a while.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ REMEMBERED: Final = 4096
 # This many messages for one reason within so long are combined.
 SIMILAR_EVENTS: Final = 10
 SIMILAR_SECONDS: Final = 600.0
-# A source may say so much about an object at once, and one thing more every five minutes.
+# Burst of events of one source about an object, and one more every five minutes.
 SPAM_BURST: Final = 25
 SPAM_REFILL_PER_SECOND: Final = 1 / 300
 COMBINED: Final = "(combined from similar events): "
@@ -31,14 +31,14 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """What to do about an event: create it, or add to the one that is there."""
+    """Correlated event: to be created, or patched onto the existing one."""
 
     event: Event
     patch: dict[str, Any] | None = None
 
 
 class EventCorrelator:
-    """The memory of one source of events."""
+    """Correlation state of one source of events."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -47,7 +47,7 @@ class EventCorrelator:
         self._allowances: _Recent[_Allowance] = _Recent()
 
     def correlate(self, event: Event) -> Write | None:
-        """What becomes of an event; None when it isn't written."""
+        """Return the write for an event; None if it is dropped."""
         event, key = self._aggregated(event)
         write = self._counted(event, key)
         return write if self._is_allowed(event) else None
@@ -92,7 +92,7 @@ class EventCorrelator:
 
 @dataclass(slots=True)
 class _Similar:
-    """Messages seen for one reason, oldest first; never as many as are combined."""
+    """Messages seen for one reason, oldest first; fewer than are combined."""
 
     messages: dict[str, None] = field(default_factory=dict)
     last: float = 0.0
@@ -100,7 +100,7 @@ class _Similar:
 
 @dataclass(slots=True)
 class _Observed:
-    """The event on the server that equal ones are added to."""
+    """Event on the server that equal ones are counted on."""
 
     name: str
     first: Time | None
@@ -109,14 +109,14 @@ class _Observed:
 
 @dataclass(slots=True)
 class _Allowance:
-    """A token bucket."""
+    """Token bucket."""
 
     since: float
     tokens: float = SPAM_BURST
 
 
 class _Recent(Generic[V]):
-    """What was used last, and no more of it than is worth remembering."""
+    """LRU cache of bounded size."""
 
     def __init__(self) -> None:
         self._entries: OrderedDict[_Key, V] = OrderedDict()

@@ -1,4 +1,4 @@
-"""Events for people: what a loop did to an object and why, written in the background and never in anybody's way."""
+"""Event recorder: writes events in the background and never blocks its caller."""
 
 from __future__ import annotations
 
@@ -40,15 +40,17 @@ log = logging.getLogger(__name__)
 
 
 class EventClient(Protocol):
-    """What recording takes of `kubeloop.client.Client`."""
+    """Client methods that the recorder needs."""
 
-    async def create(self, obj: Any, namespace: str = "") -> Any: ...
+    async def create(self, obj: Any, namespace: str = "") -> Any:
+        """Create an event."""
 
-    async def patch(self, what: Any, name: str, patch: Any, namespace: str = "", *, type: str) -> Any: ...
+    async def patch(self, what: Any, name: str, patch: Any, namespace: str = "", *, type: str) -> Any:
+        """Patch an event."""
 
 
 def reference_to(obj: Any) -> core_v1.ObjectReference:
-    """What an event says of the object that it is about."""
+    """Return an event's reference to the object that it is about."""
     if isinstance(obj, core_v1.ObjectReference):
         return obj
     meta = obj.metadata
@@ -63,7 +65,7 @@ def reference_to(obj: Any) -> core_v1.ObjectReference:
 
 
 class _Note(msgspec.Struct, frozen=True, gc=False):
-    """What is to be told, as far as only the present knows it; the event is made when there is time to write it."""
+    """Event data that must be captured when it happens; the event is built when it is written."""
 
     component: str
     host: str
@@ -78,7 +80,7 @@ class _Note(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Tally:
-    """What the recorders of all components that write the same way have in common."""
+    """State shared by the recorders of all components that use the same writer."""
 
     __slots__ = ("dropped", "full", "last_stamp", "queued")
 
@@ -90,7 +92,7 @@ class _Tally:
 
 
 class EventRecorder:
-    """Takes events of one component, and writes them one after the other while `run` runs.
+    """Queues events of one component and writes them one after the other while `run` runs.
 
     With `series`, events are of events.k8s.io/v1 and repeated ones its series; else of the core group, counted.
     """
@@ -110,11 +112,11 @@ class EventRecorder:
 
     @property
     def dropped(self) -> int:
-        """How many were lost for want of room in the queue, or because the server never took them."""
+        """Number of events lost because the queue was full or the server never accepted them."""
         return self._tally.dropped
 
     def of_component(self, component: str) -> EventRecorder:
-        """A recorder whose events name another source; they go the same way, and only the first one has to run."""
+        """Return a recorder with another source; it shares the queue, and only the first one has to run."""
         other = copy(self)
         other._component = component
         return other
@@ -131,9 +133,9 @@ class EventRecorder:
         annotations: Mapping[str, str] | None = None,
         host: str = "",
     ) -> None:
-        """Take note of an event; it is written later, or dropped when far too many wait.
+        """Queue an event; it is dropped if too many wait.
 
-        A recorder for many hosts is told which one speaks.
+        A recorder for many hosts takes the reporting `host`.
         """
         if type not in ("Normal", "Warning"):
             log.error("unsupported event type %r", type)
@@ -157,7 +159,7 @@ class EventRecorder:
         self._queue.put_nowait(note)
 
     def _has_no_room(self, reason: str, about: core_v1.ObjectReference) -> bool:
-        """Whether too many of this component's wait; that is told in one line, not for each that comes then."""
+        """Return True if too many of this component's events wait; logged once, not per event."""
         component, tally = self._component, self._tally
         queued = tally.queued[component]
         if queued <= PATIENT:
@@ -171,7 +173,7 @@ class EventRecorder:
         return True
 
     async def run(self) -> None:
-        """Write what is taken note of, until cancelled."""
+        """Write queued events until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._write_queued())
             if self._as_series:
@@ -179,7 +181,7 @@ class EventRecorder:
                 tasks.create_task(self._tell_finished())
 
     async def flush(self, within: float = 5.0) -> bool:
-        """Wait until all that was taken note of is written; whether that was so in time."""
+        """Wait until all queued events are written; return True if done in time."""
         try:
             async with asyncio.timeout(within):
                 await self._queue.join()
@@ -190,7 +192,7 @@ class EventRecorder:
     # Making
 
     def _name(self, about: str, now: datetime) -> str:
-        """`object.time`, unique within this recorder even where time stands still."""
+        """Return `object.time`, unique within this recorder even if the clock stands still."""
         nanoseconds = (now - _EPOCH) // timedelta(microseconds=1) * 1000
         self._tally.last_stamp = max(nanoseconds, self._tally.last_stamp + 1)
         name = f"{about}.{self._tally.last_stamp:x}"
@@ -219,7 +221,7 @@ class EventRecorder:
                 self._queue.task_done()
 
     def _has_many(self) -> bool:
-        """Whether so many of some component's wait that further ones could be lost."""
+        """Return True if so many of a component's events wait that further ones could be lost."""
         return max(self._tally.queued.values(), default=0) >= PATIENT
 
     async def _write(self, event: AnyEvent) -> None:
@@ -243,10 +245,10 @@ class EventRecorder:
                 await self._persist(event, _series_patch(event))
 
     async def _persist(self, event: AnyEvent, patch: dict[str, Any] | None) -> None:
-        """Write until it is written, or refused, or tried too often."""
+        """Write until success, rejection, or too many tries."""
         for attempt in range(TRIES):
             if attempt:
-                # The first pause is random, so that not everybody comes back at once.
+                # The first pause is random, so that clients do not retry in lockstep.
                 await asyncio.sleep(RETRY_SECONDS * (self._clock.random().random() if attempt == 1 else 1))
             try:
                 await self._send(event, patch)

@@ -1,4 +1,4 @@
-"""Events of events.k8s.io: the first of a kind is written, the rest are counted as its series and told now and then."""
+"""Event series of events.k8s.io: the first event is written, repetitions are counted and reported periodically."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kubeloop.clock import Clock
 
 # A series that has been silent for so long is over.
 FINISH_SECONDS: Final = 360.0
-# How often a series that goes on is told.
+# Seconds between two updates of a running series.
 REFRESH_SECONDS: Final = 1800.0
 
 _Key = tuple[Any, ...]
@@ -28,14 +28,14 @@ class _Entry:
 
 
 class EventSeriesCache:
-    """The events of one source that more of the same may follow."""
+    """Recent events of one source that may repeat."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._entries: dict[_Key, _Entry] = {}
 
     def observe(self, event: Event) -> Event | None:
-        """What to write now about an event: itself, the beginning of its series, or nothing."""
+        """Return the event to write now: itself, the beginning of its series, or None."""
         key, now = _key_of(event), self._clock.monotonic()
         entry = self._entries.get(key)
         if entry is None:
@@ -49,11 +49,11 @@ class EventSeriesCache:
         return entry.event if series is None else None
 
     def running(self) -> list[Event]:
-        """All series, to be told anew."""
+        """Return all series, to be reported again."""
         return [entry.event for entry in self._entries.values() if entry.event.series is not None]
 
     def finished(self) -> list[Event]:
-        """Series that are over, to be told a last time; events that nothing followed are forgotten."""
+        """Return series that are over, to be reported a last time; single events are dropped."""
         limit = self._clock.monotonic() - FINISH_SECONDS
         over = {key: entry.event for key, entry in self._entries.items() if entry.last < limit}
         for key in over:

@@ -1,1 +1,5 @@
-"""TODO: informer."""
+"""Shared informers: local caches of API collections.
+
+list_watch.py (Source) ─▶ reflector.py, driven by reflector_states.py ─▶ Informer (informer.py)
+Informer ─▶ store.py: cache with indexes; equivalence_groups.py: grouped counts ─▶ event_handlers.py: notifications
+"""

@@ -1,4 +1,4 @@
-"""Alike objects kept together: what is counted or compared of thousands is done once for all that look the same."""
+"""Groups equivalent objects, so that counting or comparing thousands is done once per class."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kubeloop.runtime.objects.keys import ObjectKey
 
 
 class Place(msgspec.Struct, frozen=True, gc=False):
-    """Where an object is counted, such as with its owner, and what it looks like to whoever counts."""
+    """Group of an object, such as its owner, and its equivalence class within it."""
 
     group: str
     look: Hashable
@@ -23,10 +23,10 @@ _NONE: Alike = {}
 
 
 class Grouping:
-    """Objects by group, and within it by look.
+    """Objects by group, and within it by equivalence class.
 
-    Always true: an object that was put and not removed is at the place that the function gave for it, and nowhere
-    else; no group and no look is empty.
+    Invariant: an object that was put and not removed is at the place that the function returned for it, and nowhere
+    else; no group and no class is empty.
     """
 
     def __init__(self, function: PlaceFunction) -> None:
@@ -35,11 +35,11 @@ class Grouping:
         self._places: dict[ObjectKey, Place] = {}
 
     def of(self, group: str) -> Alike:
-        """A group's objects by their looks, as they are at any time; not to be kept while others may change it."""
+        """Return a group's objects by class: a live view, not to be kept while others may change it."""
         return self._groups.get(group, _NONE)
 
     def put(self, key: ObjectKey, obj: Any, place: Place | None) -> None:
-        """Store an object at its place, and not where it was before."""
+        """Store an object at its place and remove it from its previous one."""
         before = self._places.get(key)
         if before is not None and before != place:
             self.remove(key)
@@ -48,6 +48,7 @@ class Grouping:
             self._groups.setdefault(place.group, {}).setdefault(place.look, {})[key] = obj
 
     def remove(self, key: ObjectKey) -> None:
+        """Remove an object."""
         place = self._places.pop(key, None)
         if place is None:
             return

@@ -1,4 +1,4 @@
-"""Who is told of the changes in a cache, and how: plain calls, one after the other, whose failures stay contained."""
+"""Event handlers of a cache: called synchronously and in order; their exceptions are contained."""
 
 from __future__ import annotations
 
@@ -15,25 +15,28 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """A tombstone: an object is gone, but went unseen, so that its last state may have been another."""
+    """Tombstone of an object whose deletion was missed, so that its last state may be unknown."""
 
     key: ObjectKey
     last_known: Any
 
 
 class Handler(Protocol):
-    """What an informer calls. Handlers must return at once: they take note, and work elsewhere.
+    """Informer event handler. It must return at once: it enqueues, and works elsewhere.
 
     `on_update(old, new)` with `old is new` is a resync: nothing has changed. A handler that also has
-    `on_missed_delete(deleted: Deleted)` is told of unseen deletions there; others by `on_delete` with the last state
-    that is known.
+    `on_missed_delete(deleted: Deleted)` receives missed deletions there; others by `on_delete` with the last known
+    state.
     """
 
-    def on_add(self, obj: Any) -> None: ...
+    def on_add(self, obj: Any) -> None:
+        """Handle a new object."""
 
-    def on_update(self, old: Any, new: Any) -> None: ...
+    def on_update(self, old: Any, new: Any) -> None:
+        """Handle a changed object, or a resync."""
 
-    def on_delete(self, obj: Any) -> None: ...
+    def on_delete(self, obj: Any) -> None:
+        """Handle a deleted object."""
 
 
 def _ignore(*_: Any) -> None:
@@ -42,7 +45,7 @@ def _ignore(*_: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Callbacks:
-    """A handler made of functions, as many as are wanted."""
+    """Handler made of optional functions."""
 
     on_add: Callable[[Any], None] = _ignore
     on_update: Callable[[Any, Any], None] = _ignore
@@ -50,7 +53,7 @@ class Callbacks:
 
 
 class Registration:
-    """A handler's place in an informer."""
+    """Registration of a handler with an informer."""
 
     def __init__(self, handler: Handler, resync: float, objects: Callable[[], Iterable[Any]]) -> None:
         self._handler = handler
@@ -63,17 +66,19 @@ class Registration:
 
     @property
     def synced(self) -> bool:
-        """Whether the handler has been told of everything that was there at first."""
+        """True once the handler was called for all initial objects."""
         return self._told_all.is_set()
 
     async def wait_synced(self) -> None:
+        """Wait until the handler was called for all initial objects."""
         await self._told_all.wait()
 
     def mark_synced(self) -> None:
+        """Mark the initial objects as delivered."""
         self._told_all.set()
 
     def tell(self, old: Any | None, new: Any | None) -> None:
-        """Of a change: without an old object it was added, without a new one deleted."""
+        """Call the handler for a change: without an old object it was added, without a new one deleted."""
         try:
             if old is None:
                 self._handler.on_add(new)
@@ -83,7 +88,7 @@ class Registration:
                 self._missed(old)
             else:
                 self._handler.on_delete(old)
-        except Exception as error:  # one handler's fault is neither the cache's nor another handler's
+        except Exception as error:  # a failing handler must not affect the cache or other handlers
             self.errors += 1
             self.last_error = error
             log.exception("a handler failed")
@@ -96,11 +101,12 @@ class Registration:
             self._handler.on_delete(deleted.last_known)
 
     def start_resyncs(self) -> None:
-        """From now on tell of every object anew, once a period."""
+        """Start to call the handler for every object once per period."""
         if self._resync > 0 and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(self._resync, self._resync_now)
 
     def stop_resyncs(self) -> None:
+        """Stop the periodic resync."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

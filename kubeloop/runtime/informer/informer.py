@@ -1,4 +1,4 @@
-"""Shared informers: one cache of a collection for the whole process, kept up to date, that tells of every change."""
+"""Shared informers: one cache per collection for the whole process, with event handlers."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from kubeloop.runtime.informer.store import Cache, IndexFunction
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
 Transform = Callable[[Any], Any]
-# What a key stood for and what it stands for now; a tombstone stands for an object that went unseen.
+# Old and new object of a key; a tombstone replaces an object whose deletion was missed.
 _Change = tuple[Any | None, Any | None]
 
 
 class Informer:
-    """The present state of one collection, and word of its changes.
+    """Cache of one collection that notifies handlers of changes.
 
     Handlers are called in the order of the changes, after the cache shows them. All of them see the same order.
     """
@@ -44,6 +44,7 @@ class Informer:
 
     @property
     def resource(self) -> Resource:
+        """Resource of the collection."""
         return self.selection.resource
 
     async def run(self) -> None:
@@ -67,38 +68,46 @@ class Informer:
         return len(self._cache)
 
     def get(self, namespace: str, name: str) -> Any | None:
+        """Return an object; None if it does not exist."""
         return self._cache.get((namespace, name))
 
     def list(self, namespace: str = "") -> Sequence[Any]:
+        """Return all objects, or those of a namespace."""
         return self._cache.list(namespace)
 
     def by_index(self, index: str, value: str) -> Sequence[Any]:
+        """Return the objects under an index value."""
         return self._cache.by_index(index, value)
 
     def index_values(self, index: str) -> Sequence[str]:
+        """Return all values of an index."""
         return self._cache.index_values(index)
 
     def add_indexer(self, index: str, function: IndexFunction) -> None:
+        """Add an index."""
         self._cache.add_indexer(index, function)
 
     def alike(self, grouping: str, group: str) -> Alike:
+        """Return a group's objects by equivalence class."""
         return self._cache.alike(grouping, group)
 
     def add_grouping(self, name: str, function: PlaceFunction) -> None:
+        """Add a grouping by equivalence class."""
         self._cache.add_grouping(name, function)
 
     @property
     def synced(self) -> bool:
-        """Whether the cache holds what the server held when it was first asked, and handlers were told."""
+        """True once the cache holds the state of the first list and handlers were called for it."""
         return self._first_state.is_set()
 
     async def wait_synced(self) -> None:
+        """Wait until the cache is synced."""
         await self._first_state.wait()
 
     async def seen(self, resource_version: str, within: float = 30.0) -> None:
-        """Return once the cache shows a write that was answered with this version: read your own writes.
+        """Wait until the cache shows a write that returned this version: read your own writes.
 
-        What a selection leaves out is never seen, and its version only when something else happens after it.
+        Objects outside of the selection never show, and their version only counts as reached after a later event.
         """
         version = int(resource_version)
         if self._is_reached(version):
@@ -108,10 +117,10 @@ class Informer:
         async with asyncio.timeout(within):
             await future
 
-    # Telling
+    # Handlers
 
     def add_handler(self, handler: Handler, resync: float = 0.0) -> Registration:
-        """Tell a handler of all that is there, then of every change; with `resync` of everything again each period."""
+        """Add a handler: called for present objects, then every change; all again each `resync` seconds."""
         one = Registration(handler, resync, lambda: self._cache)
         for obj in self._cache.list():
             one.tell(None, obj)
@@ -123,27 +132,29 @@ class Informer:
         return one
 
     def add_reader(self) -> None:
-        """Somebody reads the cache, and need not be told of changes."""
+        """Register a user of the cache without a handler."""
         self._has_readers = True
 
     @property
     def is_wanted(self) -> bool:
+        """True if there are handlers or readers."""
         return self._has_readers or bool(self._registrations)
 
     def remove_handler(self, registration: Registration) -> None:
+        """Remove a handler."""
         registration.stop_resyncs()
         self._registrations.remove(registration)
 
     def set_transform(self, transform: Transform) -> None:
-        """Store something smaller than what comes, with the same metadata; before anything has come."""
+        """Set a function that reduces objects before they are stored; only before the informer is started."""
         if self._running or self.synced:
             raise RuntimeError(f"the informer of {self.selection} has been started")
         self._transform = transform
 
-    # What the reflector tells
+    # Called by the reflector
 
     def replace(self, items: Sequence[Any], resource_version: str) -> None:
-        """The whole state. What is gone by now went unseen; handlers hear when the cache is complete."""
+        """Replace the whole state. Objects now missing were deleted unseen; handlers run when the cache is complete."""
         present = {key_of(obj) for obj in items}
         changes = [self._bury(key) for key in tuple(self._cache.keys()) if key not in present]
         for obj in items:
@@ -157,7 +168,7 @@ class Informer:
         self._reach(resource_version)
 
     def apply(self, events: Sequence[WatchEvent]) -> None:
-        """Single changes. Handlers hear of each before the next is shown."""
+        """Apply single changes. Handlers are called for each before the next is shown."""
         for event in events:
             if event.type == "BOOKMARK":
                 continue
@@ -175,7 +186,7 @@ class Informer:
         old = self._cache.get(key)
         if old is not None:
             before, after = old.metadata, obj.metadata
-            if before.uid != after.uid:  # deleted and made anew while nobody looked: two changes, not one
+            if before.uid != after.uid:  # deleted and recreated unseen: two changes, not one
                 return (self._bury(key), (self._cache.put(obj), obj))
             if before.resource_version == after.resource_version:
                 return ()
@@ -201,7 +212,7 @@ class Informer:
 
 
 class Informers:
-    """All informers of a process: whoever asks for the same selection shares one."""
+    """Shared informer factory of a process: one informer per selection."""
 
     def __init__(self, client: Reader, clock: Clock, patience: Patience = PATIENT) -> None:
         self._client = client
@@ -223,7 +234,7 @@ class Informers:
         fields: str = "",
         metadata_only: bool = False,
     ) -> Informer:
-        """The informer of a selection; after `start` it follows the server at once."""
+        """Return the informer of a selection; after `start` it follows the server at once."""
         selection = Selection(resource, namespace, labels, fields, metadata_only)
         informer = self._informers.get(selection)
         if informer is None:
@@ -234,13 +245,11 @@ class Informers:
         return informer
 
     def metadata_of(self, resource: Resource) -> Informer:
-        """The informer of all objects of a resource for whoever needs but their metadata: one that somebody has for
-        whole objects, else one of metadata alone.
-        """
+        """Return an informer of a resource's metadata: the one of whole objects if it exists."""
         return self._informers.get(Selection(resource)) or self.of(resource, metadata_only=True)
 
     def release(self, informer: Informer) -> None:
-        """Follow a collection no longer that is gone for good, unless somebody still wants to be told of it."""
+        """Stop the informer of a collection that is gone for good, unless it has handlers or readers."""
         if informer.is_wanted:
             return
         self._informers.pop(informer.selection, None)
@@ -249,12 +258,13 @@ class Informers:
             task.cancel()
 
     def start(self) -> None:
+        """Start all informers."""
         self._started = True
         for informer in self._informers.values():
             self._run(informer)
 
     async def wait_synced(self, within: float = 60.0) -> None:
-        """Return once all caches are filled; a `TimeoutError` names those that are not, and why."""
+        """Wait until all caches are filled; a `TimeoutError` names those that are not, and why."""
         waits = [asyncio.ensure_future(one.wait_synced()) for one in self]
         _, late = await asyncio.wait(waits, timeout=within) if waits else ((), ())
         for one in late:
@@ -263,7 +273,7 @@ class Informers:
             raise TimeoutError("not synced: " + "; ".join(_complaint(one) for one in self if not one.synced))
 
     async def stop(self) -> None:
-        """Follow no longer; the caches stay as they are."""
+        """Stop all informers; the caches stay as they are."""
         self._started = False
         tasks, self._tasks = list(self._tasks.values()), {}
         for task in tasks:

@@ -1,4 +1,4 @@
-"""What a reflector reads from: one collection of objects that can be listed and watched."""
+"""ListWatch: the collection of objects that a reflector lists and watches."""
 
 from __future__ import annotations
 
@@ -11,25 +11,26 @@ from kubeloop.api.requests import ListResult, WatchEvent
 
 
 class Source(Protocol):
-    """A collection."""
+    """Collection that can be listed and watched."""
 
     @property
     def is_in_process(self) -> bool:
-        """Whether watches stay within this process: they end or fail, but never fall silent unnoticed."""
+        """True if watches stay within this process: they end or fail, but never become silent unnoticed."""
 
     async def list(self, *, resource_version: str = "", limit: int = 0, continue_token: str = "") -> ListResult:
-        """One page."""
+        """Return one page."""
 
     def watch(
         self, *, timeout_seconds: int, resource_version: str = "", initial_events: bool | None = None
     ) -> AsyncIterator[Sequence[WatchEvent]]:
-        """Batches of events, bookmarks among them, until the server ends the watch; after 0 seconds means: never."""
+        """Yield batches of events and bookmarks until the server ends the watch; 0 seconds means never."""
 
 
 class Reader(Protocol):
-    """What reading takes of `kubeloop.client.Client`."""
+    """Client methods that list and watch need."""
 
-    def is_in_process(self, resource: Resource) -> bool: ...
+    def is_in_process(self, resource: Resource) -> bool:
+        """Return True if watches of the resource stay within this process."""
 
     async def list(
         self,
@@ -42,7 +43,8 @@ class Reader(Protocol):
         continue_token: str = "",
         resource_version: str = "",
         metadata_only: bool = False,
-    ) -> ListResult: ...
+    ) -> ListResult:
+        """List objects."""
 
     def watch(
         self,
@@ -55,12 +57,13 @@ class Reader(Protocol):
         initial_events: bool | None = None,
         timeout_seconds: int = 0,
         metadata_only: bool = False,
-    ) -> AsyncIterator[Sequence[WatchEvent]]: ...
+    ) -> AsyncIterator[Sequence[WatchEvent]]:
+        """Watch objects."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which objects: a resource, and what narrows it down."""
+    """Resource with namespace and selectors."""
 
     resource: Resource
     namespace: str = ""
@@ -78,7 +81,7 @@ class Selection:
 
 
 class SelectedSource:
-    """The selected objects of an API server."""
+    """Selected objects of an API server."""
 
     def __init__(self, client: Reader, selection: Selection) -> None:
         self._client = client
@@ -86,9 +89,11 @@ class SelectedSource:
 
     @property
     def is_in_process(self) -> bool:
+        """True if watches stay within this process."""
         return self._client.is_in_process(self._selection.resource)
 
     async def list(self, *, resource_version: str = "", limit: int = 0, continue_token: str = "") -> ListResult:
+        """Return one page of the selected objects."""
         wanted = self._selection
         return await self._client.list(
             wanted.resource,
@@ -104,6 +109,7 @@ class SelectedSource:
     def watch(
         self, *, timeout_seconds: int, resource_version: str = "", initial_events: bool | None = None
     ) -> AsyncIterator[Sequence[WatchEvent]]:
+        """Watch the selected objects."""
         wanted = self._selection
         return self._client.watch(
             wanted.resource,

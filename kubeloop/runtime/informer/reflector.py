@@ -1,6 +1,6 @@
-"""Keeps a sink equal to a collection on a server: fetch all once, then watch, through whatever goes wrong.
+"""Reflector: keeps a sink equal to a collection on a server: lists once, then watches, and recovers from failures.
 
-The states and the way from one to the next after a failure are in `reflector_states`; here is what each state does.
+`reflector_states` has the states and the transitions after a failure; this module performs each state.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a reflector waits for what, in seconds."""
+    """Timeouts of a reflector, in seconds."""
 
     page: float = 60.0
     # A server is asked to end each watch after a random time between this and twice this, which spreads the load.
     watch: float = 300.0
     # How long after that time a watch that has not ended counts as dead.
     grace: float = 30.0
-    # A server that sends bookmarks does so every minute: one that has been silent this long has lost us.
+    # A server that sends bookmarks does so every minute: after this much silence the watch counts as dead.
     bookmark: float = 150.0
     # The state comes at once or it won't; a server that never says where it ends doesn't know streaming lists.
     stream: float = 60.0
@@ -62,17 +62,17 @@ PATIENT = Patience()
 
 
 class Sink(Protocol):
-    """What is kept equal to the server."""
+    """Receiver that is kept equal to the server."""
 
     def replace(self, items: Sequence[Any], resource_version: str) -> None:
-        """The whole state at a version."""
+        """Replace the whole state at a version."""
 
     def apply(self, events: Sequence[WatchEvent]) -> None:
-        """What happened next, in order; a bookmark tells only how far that is."""
+        """Apply events in order; a bookmark only advances the version."""
 
 
 class Reflector:
-    """One collection, one sink, one explicit state."""
+    """Reflects one collection into one sink, with one explicit state."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Reflector:
         self.last_error: Exception | None = None
 
     async def run(self) -> None:
-        """Go on for ever; ends by cancellation alone."""
+        """Run until cancelled."""
         try:
             while True:
                 self.state = await self.step(self.state)
@@ -106,7 +106,7 @@ class Reflector:
             await self._close()
 
     async def step(self, state: State) -> State:
-        """Do what a state is about, once, and return the state that follows. Failures lead on like everything else."""
+        """Perform a state once and return the next one. Failures are transitions, too."""
         match state:
             case Empty():
                 return StreamingList(ANY_VERSION)
@@ -121,7 +121,7 @@ class Reflector:
                     following = await self._list(at_least)
                 case Watching(version):
                     following = await self._watch(version)
-        except Exception as error:  # the loop must survive whatever a server, a network or a sink does
+        except Exception as error:  # the reflector must survive failures of the server, the network and the sink
             await self._close()
             return self._failed(state, error)
         if isinstance(following, Watching):
@@ -133,7 +133,7 @@ class Reflector:
         if isinstance(state, StreamingList) and is_refusal(error):
             self._streaming = False
         following = after_failure(state, error, self._backoff.delay)
-        # A kind that is not served, or no longer, comes and goes as people install and remove it.
+        # A kind that is not served may be installed later: not worth an error.
         level = logging.INFO if isinstance(error, NotFound) else logging.WARNING
         level = level if isinstance(following, BackingOff) else logging.DEBUG
         log.log(level, "%s: %s failed: %s; next: %s", self._name, state, error, following)
@@ -212,7 +212,7 @@ class Reflector:
         return self._stream
 
     def _watch_seconds(self) -> int:
-        """After how long a server shall end a watch: never, where no connection can break without a word."""
+        """Return the watch timeout for the server: 0 (never) if the watch is in process."""
         if self._source.is_in_process:
             return 0
         return max(1, int(self._patience.watch * (1 + self._clock.random().random())))
@@ -224,7 +224,7 @@ class Reflector:
 
 
 class _Stream:
-    """An open watch that is given up when it is silent for too long; one without a longest time never is."""
+    """Open watch that is abandoned when silent for too long; without a limit it never is."""
 
     def __init__(self, events: AsyncIterator[Sequence[WatchEvent]], clock: Clock, longest: float | None) -> None:
         self._events = events
@@ -234,7 +234,7 @@ class _Stream:
         self._has_spoken = False
 
     async def next_batch(self, silence: float | None) -> Sequence[WatchEvent] | None:
-        """The next events; None at the end. Raises `Stalled`."""
+        """Return the next events; None at the end. Raises `Stalled`."""
         patience = self._patience(silence)
         try:
             async with asyncio.timeout(patience) as limit:
@@ -273,7 +273,7 @@ def _collect(found: dict[ObjectKey, Any], event: WatchEvent) -> None:
 
 
 def _check_order(batch: Sequence[WatchEvent], version: str) -> None:
-    """Versions only grow. Where they aren't numbers, as some extension servers have it, there is nothing to check."""
+    """Check that versions only grow. Versions that are not numbers (some extension servers) are not checked."""
     if not version.isdigit() or version == ANY_VERSION:
         return
     last = int(version)

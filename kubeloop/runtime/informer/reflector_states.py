@@ -1,4 +1,4 @@
-"""Where a reflector stands, as values, and where a failure takes it: the pure half of the state machine.
+"""States of a reflector as values, and the transition after a failure: the pure half of the state machine.
 
 Empty ──▶ StreamingList ──▶ Watching ◀─┐
             │ refused          │ │     │ event, bookmark, end of a watch: resume
@@ -24,33 +24,33 @@ NEWEST: Final = ""
 
 @dataclass(frozen=True, slots=True)
 class Empty:
-    """Nothing was ever fetched."""
+    """Initial state: nothing was fetched."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamingList:
-    """The whole state is about to come as a watch's first events, no older than `at_least`."""
+    """State that receives the whole state as a watch's first events, no older than `at_least`."""
 
     at_least: str = ANY_VERSION
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The whole state is about to be listed, no older than `at_least`."""
+    """State that lists everything, no older than `at_least`."""
 
     at_least: str = ANY_VERSION
 
 
 @dataclass(frozen=True, slots=True)
 class Watching:
-    """All that happened up to `version` is in the sink; what happens next is awaited."""
+    """State that waits for events after `version`; all earlier ones are in the sink."""
 
     version: str
 
 
 @dataclass(frozen=True, slots=True)
 class BackingOff:
-    """After a failure: nothing is asked for some seconds, then it goes on."""
+    """State after a failure: waits some seconds, then goes on."""
 
     seconds: float
     then: StreamingList | Listing | Watching
@@ -62,24 +62,24 @@ Asking: TypeAlias = StreamingList | Listing | Watching
 
 
 class OutOfOrder(Exception):
-    """A watch told of an older version after a newer one: nothing it says can be relied on."""
+    """Watch event with an older version after a newer one: the watch cannot be trusted."""
 
 
 class Stalled(Exception):
-    """A watch that said nothing for so long that it must be taken for dead."""
+    """Watch that was silent for so long that it counts as dead."""
 
 
 class CutShort(Exception):
-    """A watch that ended at once and without a word."""
+    """Watch that ended at once without any event."""
 
 
 def after_failure(state: Asking, error: Exception, delay: Callable[[], float]) -> State:
-    """Where to go when what a state asks for has failed."""
+    """Return the next state after a failure."""
     then = _then(state, error)
     if isinstance(error, Stalled) or (is_version_gone(error) and not isinstance(state, Watching)):
-        return then  # it has cost time enough; or an answer that asks for another question, no failure of the server
+        return then  # no backoff: it has already taken time; or the answer requires another request and is no failure
     if isinstance(state, StreamingList) and is_refusal(error):
-        return then  # another way is open
+        return then  # fall back to a plain list
     asked = error.retry_after_seconds if isinstance(error, ApiError) else 0
     return BackingOff(max(delay(), float(asked)), then, error)
 
@@ -93,21 +93,21 @@ def _then(state: Asking, error: Exception) -> Asking:
         case StreamingList(at_least):
             if is_version_gone(error):
                 return StreamingList(NEWEST)
-            # Whatever else a server or something on the way has against streaming, a plain list may get through.
+            # A plain list may succeed where the server or a proxy rejects streaming.
             return state if isinstance(error, TooManyRequests) else Listing(at_least)
         case Listing():
             return Listing(NEWEST) if is_version_gone(error) else state
 
 
 def is_version_gone(error: Exception) -> bool:
-    """The asked version is too old, or the server doesn't know it yet and may never."""
+    """Return True if the requested version is too old, or unknown to the server."""
     if isinstance(error, Expired | Gone):
         return True
     return isinstance(error, Timeout) and any(cause.reason == "ResourceVersionTooLarge" for cause in error.causes)
 
 
 def is_refusal(error: Exception) -> bool:
-    """The server understood, and won't; asking the same again is of no use before something else changes."""
+    """Return True if the server rejected the request for good: a 4xx other than 429 and a version that is gone."""
     if not isinstance(error, ApiError) or is_version_gone(error):
         return False
     return 400 <= error.code < 500 and not isinstance(error, TooManyRequests)

@@ -1,6 +1,6 @@
-"""Objects by key and by index: the local copy of a collection that every loop reads from.
+"""Indexed store of objects: the local copy of a collection that controllers read from.
 
-Objects are shared and immutable; what changes is which object a key stands for.
+Objects are shared and immutable; a change replaces the object of a key.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _Buckets = dict[str, dict[ObjectKey, None]]
 
 
 def reads(part: Part) -> Callable[[IndexFunction], IndexFunction]:
-    """Says of an index function that it looks at one part alone: while that is the same, it need not be asked."""
+    """Declare that an index function depends on one part only, so that it is skipped while that is unchanged."""
 
     def declare(function: IndexFunction) -> IndexFunction:
         function.part = part  # type: ignore[attr-defined]  # functions have room for it
@@ -47,14 +47,14 @@ def owner_uids_of(obj: Any) -> tuple[str, ...]:
 
 @reads(_owners_part)
 def controller_uid_of(obj: Any) -> tuple[str, ...]:
-    """Index by the uid of the one owner that controls the object."""
+    """Index by the uid of the controlling owner."""
     controller = controller_of(obj.metadata.owner_references)
     return (controller.uid,) if controller is not None else ()
 
 
 @reads(_owners_part)
 def orphan_namespace_of(obj: Any) -> tuple[str, ...]:
-    """Index what no owner controls by namespace: what a new owner there may adopt."""
+    """Index objects without a controlling owner by namespace: candidates for adoption."""
     return () if controller_of(obj.metadata.owner_references) is not None else (obj.metadata.namespace,)
 
 
@@ -72,7 +72,7 @@ NODE = "node"
 
 
 class _Index:
-    """Which keys have which value."""
+    """Index: keys by value."""
 
     __slots__ = ("buckets", "function", "part")
 
@@ -98,10 +98,10 @@ _Move = tuple[_Index, tuple[str, ...], tuple[str, ...]]  # from these values to 
 
 
 class Cache:
-    """Objects of one kind.
+    """Indexed objects of one kind.
 
-    Always true: an index lists exactly those objects that are stored, under exactly the values that its function
-    gives for them; no bucket is empty.
+    Invariant: an index lists exactly the stored objects, under exactly the values that its function returns for them;
+    no bucket is empty.
     """
 
     def __init__(self) -> None:
@@ -120,27 +120,28 @@ class Cache:
         return iter(self._objects.values())
 
     def keys(self) -> Iterable[ObjectKey]:
+        """Return all keys."""
         return self._objects.keys()
 
     def get(self, key: tuple[str, str]) -> Any | None:
-        """The object of a (namespace, name)."""
+        """Return the object of a (namespace, name)."""
         return self._objects.get(key)  # type: ignore[call-overload]  # a plain tuple equals the key
 
     def list(self, namespace: str = "") -> Sequence[Any]:
-        """All objects, or those of a namespace."""
+        """Return all objects, or those of a namespace."""
         return self.by_index(NAMESPACE, namespace) if namespace else tuple(self._objects.values())
 
     def by_index(self, index: str, value: str) -> Sequence[Any]:
-        """The objects under a value; raises KeyError for an index that was never added."""
+        """Return the objects under a value; raises KeyError for an unknown index."""
         bucket = self._indexes[index].buckets.get(value)
         return tuple(map(self._objects.__getitem__, bucket)) if bucket else ()
 
     def index_values(self, index: str) -> Sequence[str]:
-        """All values that an index has objects for."""
+        """Return all values that an index has objects for."""
         return tuple(self._indexes[index].buckets)
 
     def add_indexer(self, index: str, function: IndexFunction) -> None:
-        """Index what is there and what comes. The same index may be asked for by many who share a cache."""
+        """Add an index over present and future objects. Users of a shared cache may add the same one."""
         known = self._indexes.get(index)
         if known is not None and known.function is not function:
             raise ValueError(f"there is another index called {index} already")
@@ -151,11 +152,11 @@ class Cache:
             self._indexes[index] = made
 
     def alike(self, grouping: str, group: str) -> Alike:
-        """A group's objects by their looks; raises KeyError for a grouping that was never added."""
+        """Return a group's objects by equivalence class; raises KeyError for an unknown grouping."""
         return self._groupings[grouping].of(group)
 
     def add_grouping(self, name: str, function: PlaceFunction) -> None:
-        """Keep alike objects together, those that are there and those that come. Many may ask for the same."""
+        """Add a grouping over present and future objects. Users of a shared cache may add the same one."""
         known = self._groupings.get(name)
         if known is not None and known.function is not function:
             raise ValueError(f"there is another grouping called {name} already")
@@ -166,7 +167,7 @@ class Cache:
             self._groupings[name] = grouping
 
     def put(self, obj: Any) -> Any | None:
-        """Store an object; returns the one it takes the place of."""
+        """Store an object; returns the one it replaces."""
         key = key_of(obj)
         old = self._objects.get(key)
         # All values first: an index function that raises must leave everything as it was.
@@ -181,7 +182,7 @@ class Cache:
         return old
 
     def _moves(self, old: Any | None, new: Any) -> Sequence[_Move]:
-        """The indexes in which an object has other values than before."""
+        """Return the indexes in which an object's values change."""
         moves: MutableSequence[_Move] = []
         for index in self._indexes.values():
             part, function = index.part, index.function
@@ -194,7 +195,7 @@ class Cache:
         return moves
 
     def remove(self, key: ObjectKey) -> Any | None:
-        """Drop an object; returns it."""
+        """Remove an object; returns it."""
         old = self._objects.pop(key, None)
         if old is not None:
             for index in self._indexes.values():

@@ -1,8 +1,8 @@
-"""Leader election on a Lease, by client-go's rules, so that programs of either kind can compete for the same one.
+"""Leader election on a Lease by client-go's rules, compatible with upstream's candidates.
 
-Nobody's clock is compared with another's: a lease is expired when this process has seen the same record for as long as
-the record says. So a leader whose renewals fail must stop before that: its fence closes `renew_deadline` after the
-last renewal was *sent*, which is earlier than anybody can have begun to count.
+Clocks are never compared between processes: a lease is expired when this process has seen the same record for as
+long as the record says. So a leader whose renewals fail must stop before that: its fence closes `renew_deadline`
+after the last renewal was *sent*, which is before any other candidate can have begun to count.
 """
 
 from __future__ import annotations
@@ -35,24 +35,28 @@ log = logging.getLogger(__name__)
 
 
 class LeaseClient(Protocol):
-    """What election takes of `kubeloop.client.Client`."""
+    """Client methods that the election needs."""
 
-    async def get(self, what: type[Lease], name: str, namespace: str = "") -> Lease: ...
+    async def get(self, what: type[Lease], name: str, namespace: str = "") -> Lease:
+        """Get a Lease."""
 
-    async def create(self, obj: Any, namespace: str = "") -> Any: ...
+    async def create(self, obj: Any, namespace: str = "") -> Any:
+        """Create a Lease."""
 
-    async def update(self, obj: Any, namespace: str = "") -> Any: ...
+    async def update(self, obj: Any, namespace: str = "") -> Any:
+        """Update a Lease."""
 
 
 class EventSink(Protocol):
-    """Who is told of elections; an `EventRecorder`."""
+    """Receiver of election events; an `EventRecorder`."""
 
-    def event(self, obj: Any, type: str, reason: str, message: str) -> None: ...
+    def event(self, obj: Any, type: str, reason: str, message: str) -> None:
+        """Record an event."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """How long things take, in seconds; kube-controller-manager's defaults."""
+    """Durations of the election in seconds; kube-controller-manager's defaults."""
 
     lease_duration: float = 15.0
     renew_deadline: float = 10.0
@@ -70,12 +74,12 @@ class Terms:
 
 
 def new_identity(host: str, clock: Clock) -> str:
-    """Who this process is among the candidates: its host, and something that no restart repeats."""
+    """Return a candidate identity: the host and a unique suffix."""
     return f"{host}_{new_uid(clock)}"
 
 
 class LeaderElector:
-    """One candidate for one lease."""
+    """Candidate for one lease."""
 
     def __init__(
         self,
@@ -110,31 +114,31 @@ class LeaderElector:
 
     @property
     def leader(self) -> str:
-        """Who leads as far as is known; empty when nobody does."""
+        """Holder of the lease as last observed; empty if there is none."""
         return self._observed.holder_identity or ""
 
     @property
     def is_leader(self) -> bool:
-        """Whether the lease says so; whether writing is safe is the fence's to say."""
+        """True if the observed lease names this process; the fence decides if writing is safe."""
         return self.leader == self.identity
 
     @property
     def term(self) -> int:
-        """How often the lease has changed hands: a number that grows with every new leader."""
+        """Number of lease transitions; it grows with every new leader."""
         return self._observed.lease_transitions or 0
 
     def unhealthy(self, tolerance: float = 20.0) -> str:
-        """Why a process that thinks it leads should be restarted: it has not renewed and not noticed. Else empty."""
+        """Return why a leader that did not renew and did not notice should be restarted; else empty."""
         age = self._clock.monotonic() - self._observed_at
         if self.is_leader and age > self._terms.lease_duration + tolerance:
             return f"failed election to renew leadership on lease {self._name}"
         return ""
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
-        """Wait until this process leads, then lead; return when `lead` does.
+        """Wait until this process leads, then call `lead`; return when `lead` does.
 
         Raises `LeadershipLost` when another may lead: `lead` has been cancelled and has ended by then. When this is
-        cancelled itself, `lead` may still write while it ends, and only then is the lease given back.
+        cancelled itself, `lead` may still write while it ends, and only then is the lease released.
         """
         await self._acquire()
         leading = asyncio.ensure_future(lead())
@@ -167,7 +171,7 @@ class LeaderElector:
         self._tell("became leader")
 
     def _pause_of_a_candidate(self) -> float:
-        """Until the next look, but not beyond the moment in which the lease is anybody's."""
+        """Return the seconds until the next attempt, at most until the lease expires."""
         pause = self._terms.retry_period * (1 + JITTER * self._clock.random().random())
         if not self._is_held_by_another():
             return pause
@@ -175,7 +179,7 @@ class LeaderElector:
         return max(min(pause, left), _SHORTEST_PAUSE)
 
     async def _keep(self) -> None:
-        """Renew until that fails for too long, or another has the lease."""
+        """Renew until that fails for too long, or another holds the lease."""
         while self.fence.is_open:
             await asyncio.sleep(max(min(self._terms.retry_period, self.fence.seconds_left()), _SHORTEST_PAUSE))
             if not await self._try(self.fence.seconds_left()) and not self.is_leader:
@@ -193,7 +197,7 @@ class LeaderElector:
                 log.warning("failed to release lease %s/%s: %s", self._namespace, self._name, error)
 
     async def _try(self, seconds: float) -> bool:
-        """One attempt to get or keep the lease; failures are only told."""
+        """Try once to acquire or renew the lease; failures are logged."""
         try:
             async with asyncio.timeout(seconds):
                 succeeded = await self._acquire_or_renew()
@@ -211,11 +215,11 @@ class LeaderElector:
                 await self._write(self._renewed(self._observed))
                 return True
             except Conflict:
-                pass  # somebody wrote to it: look
+                pass  # conflict with another writer: read it
         try:
             await self._read()
         except NotFound:
-            # Whoever deletes a lease doesn't make its holder stop: what was seen of it counts until it is expired.
+            # Deleting a lease does not stop its holder: the last observed record counts until it expires.
             if self._is_held_by_another():
                 return False
             await self._create()
@@ -231,7 +235,7 @@ class LeaderElector:
         return True
 
     async def _release(self) -> None:
-        """Give the lease back, so that the next leader need not wait."""
+        """Release the lease, so that the next leader need not wait for its expiry."""
         while True:
             await self._read()
             if not self.is_leader:
@@ -282,9 +286,9 @@ class LeaderElector:
         await self._written(self._client.create(lease, self._namespace))
 
     async def _write(self, spec: LeaseSpec) -> None:
-        """Replace what was read, if it still is so.
+        """Replace the lease that was read, if it is unchanged.
 
-        An update instead of a patch, because the roles that clusters have for this allow nothing else.
+        An update instead of a patch, because the usual cluster roles allow nothing else.
         """
         lease = msgspec.structs.replace(self._lease or Lease(), spec=spec)
         await self._written(self._client.update(lease, self._namespace))
@@ -296,7 +300,7 @@ class LeaderElector:
             self.fence.open_until(sent + self._terms.renew_deadline)
 
     async def _in_time(self, answer: Awaitable[Lease]) -> Lease:
-        """No single request may use up all the time that there is to renew."""
+        """Limit one request to half of the renew deadline."""
         async with asyncio.timeout(self._terms.renew_deadline / 2):
             return await answer
 
@@ -306,7 +310,7 @@ class LeaderElector:
             self._observed = lease.spec
             self._observed_at = self._clock.monotonic()
 
-    # Telling
+    # Reporting
 
     def _report_leader(self) -> None:
         if self.leader != self._reported:
@@ -330,4 +334,4 @@ async def _ended(task: asyncio.Future[Any]) -> None:
     task.cancel()
     await asyncio.wait((task,))
     if not task.cancelled():
-        task.exception()  # taken note of, so that asyncio doesn't complain
+        task.exception()  # retrieved, so that asyncio does not log it

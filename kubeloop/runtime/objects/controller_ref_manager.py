@@ -1,7 +1,7 @@
-"""Which objects belong to an owner: those that its selector matches are adopted, those it no longer does released.
+"""Controller reference manager: adopts orphans that an owner's selector matches, releases those it no longer does.
 
-An orphan is taken only if the owner still lives, which the cache may not know: the server is asked before the first
-adoption. Nothing is taken from another owner, and an owner that is being deleted takes and releases nothing.
+An orphan is adopted only if the owner still exists, which the cache may not know: the server is asked before the
+first adoption. Nothing is taken from another owner, and an owner that is being deleted adopts and releases nothing.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from kubeloop.runtime.objects.patcher import Patcher
 
 T = TypeVar("T")
 LiveCheck = Callable[[], Awaitable[None]]
-AT_ONCE = 64  # calls of one round of claims: as many as a server may like to have from one owner
+AT_ONCE = 64  # concurrent calls of one round of claims
 
 
 class CannotAdopt(Exception):
-    """The owner is gone or going; its cache didn't know."""
+    """Adoption by an owner that is gone or being deleted, unknown to the cache."""
 
 
 class Verdict(Enum):
-    """What is to be done about an object."""
+    """Action for an object: adopt, release, keep or ignore."""
 
     OWNED = "it is the owner's, and stays so"
     ADOPT = "it is nobody's, and matches"
@@ -43,16 +43,16 @@ _NEEDS_A_CALL = (Verdict.ADOPT, Verdict.RELEASE)
 
 @dataclass(frozen=True)
 class Claimant:
-    """An owner and what it is entitled to."""
+    """Owner with its selector."""
 
     owner: Any
     resource: Resource
     selector: LabelSelector
-    finalizers: tuple[str, ...] = ()  # put on what is adopted, taken from what is released
+    finalizers: tuple[str, ...] = ()  # added on adoption, removed on release
 
 
 def verdict_of(claimant: Claimant, obj: Any, matches: Callable[[Any], bool]) -> Verdict:
-    """What to do about an object, from what the cache knows."""
+    """Decide what to do with an object, from the cache alone."""
     owner, meta = claimant.owner.metadata, obj.metadata
     manager = controller_of(meta.owner_references)
     if manager is not None:
@@ -76,9 +76,9 @@ async def claim(
     may_adopt: LiveCheck,
     wanted: Callable[[T], bool] | None = None,
 ) -> list[T]:
-    """The objects of this resource that are the owner's in the end; `wanted` narrows down what the selector matches.
+    """Return the objects that the owner controls in the end; `wanted` narrows down the selector's matches.
 
-    All objects are seen to, many at once, before the failures among them are raised: one as it is, several as a group.
+    All objects are processed concurrently before failures are raised: one as it is, several as a group.
     """
     claiming = _Claiming(client, claimant, resource, may_adopt)
 
@@ -96,7 +96,7 @@ async def claim(
 
 
 class _Claiming:
-    """One round of claims; the server is asked about the owner at most once in it."""
+    """One round of claims; the owner is read from the server at most once."""
 
     def __init__(self, client: Patcher, claimant: Claimant, resource: Resource, may_adopt: LiveCheck) -> None:
         self._client = client
@@ -106,7 +106,7 @@ class _Claiming:
         self._refusal: Exception | None = None
 
     async def act_on(self, judged: Sequence[tuple[Any, Verdict]]) -> list[bool | Exception]:
-        """For each object whether it is the owner's now, or what went wrong."""
+        """Return for each object True if the owner controls it now, or the exception."""
         outcomes: list[bool | Exception] = [verdict is Verdict.OWNED for _, verdict in judged]
 
         async def attempt(position: int) -> None:
@@ -164,7 +164,7 @@ class _Claiming:
 
 
 def live_check(owner: Any, kind: str, read: Callable[[], Awaitable[Any]]) -> LiveCheck:
-    """A check that reads the owner from the server: it has to be the same one, and not being deleted."""
+    """Return a check that reads the owner from the server: same uid, and not being deleted."""
 
     async def check() -> None:
         expected = owner.metadata

@@ -1,4 +1,4 @@
-"""Finalizers, put on and taken off by a patch that fails if anything about the object has changed meanwhile."""
+"""Adds and removes finalizers by a patch that fails if the object has changed meanwhile."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from kubeloop.runtime.objects.patcher import Patcher
 
 
 async def ensure_finalizer(client: Patcher, resource: Resource, obj: Any, finalizer: str) -> Any:
-    """The object with the finalizer; the same object, without a request, if it has it already.
+    """Return the object with the finalizer; without a request if it has it already.
 
-    Conflict if the object has changed: a list is replaced as a whole, and another's finalizer must not be lost.
+    Raises Conflict if the object has changed: the list is replaced as a whole, and other finalizers must not be lost.
     """
     if finalizer in obj.metadata.finalizers:
         return obj
@@ -21,7 +21,7 @@ async def ensure_finalizer(client: Patcher, resource: Resource, obj: Any, finali
 
 
 async def remove_finalizer(client: Patcher, resource: Resource, obj: Any, finalizer: str) -> Any:
-    """The object without the finalizer; None if it is gone, as it should be if that was the last one."""
+    """Return the object without the finalizer; None if it is gone, as after its last finalizer."""
     if finalizer not in obj.metadata.finalizers:
         return obj
     try:

@@ -1,4 +1,4 @@
-"""What a queue holds: the name of an object, never the object or what happened to it."""
+"""Keys of objects: queues hold only the name of an object, never the object or the event."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 
 class ObjectKey(NamedTuple):
-    """Where an object is found among its kind; the namespace is empty for cluster-scoped kinds."""
+    """Namespace and name of an object; the namespace is empty for cluster-scoped kinds."""
 
     namespace: str
     name: str
@@ -15,10 +15,10 @@ class ObjectKey(NamedTuple):
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
-_new = tuple.__new__  # keys are made all the time, and a named tuple's own way to be made takes twice as long
+_new = tuple.__new__  # keys are created often, and NamedTuple's constructor takes twice as long
 
 
 def key_of(obj: Any) -> ObjectKey:
-    """The key of an object."""
+    """Return the key of an object."""
     meta = obj.metadata
     return _new(ObjectKey, (meta.namespace, meta.name))

@@ -1,4 +1,4 @@
-"""Owner references as loops write them: on what they create, and as patches that adopt or release. Pure."""
+"""Owner references as controllers write them: on new objects, and as patches that adopt or release. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kubeloop.api.kinds import Resource
 
 
 def controller_reference(owner: Any, resource: Resource) -> OwnerReference:
-    """Says that the owner, which is of this kind, manages an object and outlives it."""
+    """Return a controller reference to an owner, with blockOwnerDeletion."""
     return OwnerReference(
         api_version=resource.group_version,
         kind=resource.kind,
@@ -22,7 +22,7 @@ def controller_reference(owner: Any, resource: Resource) -> OwnerReference:
 
 
 def adoption_patch(reference: OwnerReference, uid: str, finalizers: Iterable[str] = ()) -> dict[str, Any]:
-    """A strategic patch that makes the referred one the manager of the object with this UID, and of no namesake."""
+    """Return a strategic merge patch that adopts the object with this UID and no namesake."""
     metadata: dict[str, Any] = {
         "uid": uid,
         "ownerReferences": [
@@ -42,7 +42,7 @@ def adoption_patch(reference: OwnerReference, uid: str, finalizers: Iterable[str
 
 
 def release_patch(owner_uid: str, uid: str, finalizers: Iterable[str] = ()) -> dict[str, Any]:
-    """A strategic patch that takes the object with this UID from its owner."""
+    """Return a strategic merge patch that removes the owner from the object with this UID."""
     metadata: dict[str, Any] = {"uid": uid, "ownerReferences": [{"$patch": "delete", "uid": owner_uid}]}
     if removed := list(finalizers):
         metadata["$deleteFromPrimitiveList/finalizers"] = removed

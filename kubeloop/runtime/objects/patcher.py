@@ -1,4 +1,4 @@
-"""The one thing that adoption and finalizers need of a client."""
+"""Client interface that adoption and finalizers need."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from kubeloop.api.requests import MERGE_PATCH
 
 
 class Patcher(Protocol):
-    """A client, as far as it patches."""
+    """Client that patches."""
 
     async def patch(
         self, what: Resource, name: str, patch: Any, namespace: str = "", *, type: str = MERGE_PATCH
     ) -> Any:
-        """The object as it is afterwards."""
+        """Patch an object; returns it as it is afterwards."""

@@ -1,1 +1,5 @@
-"""TODO: queue."""
+"""Work queue of controllers.
+
+informer handler ─▶ enqueue.py: keys with origins ─▶ workqueue.py ─▶ worker; rate_limits.py delays retries
+expectations.py: creations and deletions not yet in the cache. slow_start.py: batches. backoff.py: restart delays.
+"""

@@ -1,4 +1,4 @@
-"""How long to wait before trying again: exponential with jitter, and forgotten after a healthy while."""
+"""Exponential backoff with jitter that resets after a healthy period."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HEALTHY_AFTER = 120.0
 
 
 class Backoff:
-    """The delays of one loop that keeps failing: between `first` and `longest`, each up to doubled by chance."""
+    """Delays between `first` and `longest`, each with jitter up to twice its length."""
 
     def __init__(
         self, clock: Clock, *, first: float = FIRST, longest: float = LONGEST, healthy_after: float = HEALTHY_AFTER
@@ -26,7 +26,7 @@ class Backoff:
         self._last_failure = clock.monotonic()
 
     def delay(self) -> float:
-        """The seconds to wait after one more failure."""
+        """Return the seconds to wait after one more failure."""
         now = self._clock.monotonic()
         if now - self._last_failure > self._healthy_after:
             self._next = self._first

@@ -1,4 +1,4 @@
-"""From what happened to an object to keys in a queue, each with its origin."""
+"""Maps object events to keys in a queue, each with its origin."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from kubeloop.runtime.queue.workqueue import LOW, NORMAL, Priority, WorkQueue
 
 Key = TypeVar("Key", bound=Hashable)
 KeysOf = Callable[[Any], Iterable[Key]]
-# Given the old and the new object, of which one is None when it is added or deleted: whether it matters.
+# Takes the old and the new object (None when added or deleted); returns True if the change is relevant.
 Predicate = Callable[[Any, Any], bool]
 
 
 def own_key(obj: Any) -> tuple[ObjectKey]:
-    """For the kind that a loop reconciles."""
+    """Return the object's own key, for the kind that a controller reconciles."""
     return (key_of(obj),)
 
 
 def controller_key(owner: Resource) -> KeysOf[ObjectKey]:
-    """For kinds that a loop owns: the key of the managing owner, if it is of this kind in whatever version."""
+    """Return a function for the key of the controlling owner, if it is of this kind in any version."""
 
     def keys_of(obj: Any) -> tuple[ObjectKey, ...]:
         meta = obj.metadata
@@ -38,10 +38,10 @@ def controller_key(owner: Resource) -> KeysOf[ObjectKey]:
 
 
 class Enqueue(Generic[Key]):
-    """A handler of an informer's events that puts keys into a queue.
+    """Event handler that puts keys into a queue.
 
-    An update that changes nothing is a resync: it waits behind fresh changes, and a predicate judges it as it would
-    the object's first sight, because a predicate that looks for differences would never let it pass.
+    An update that changes nothing is a resync: it has low priority, and the predicate sees it as an added object,
+    because a predicate that looks for differences would never let it pass.
     """
 
     def __init__(
@@ -59,20 +59,23 @@ class Enqueue(Generic[Key]):
         self._delay = delay
 
     def on_add(self, obj: Any) -> None:
+        """Enqueue the keys of an added object."""
         if self._predicate is None or self._predicate(None, obj):
             self._put(tuple(self._keys_of(obj)), obj, "ADDED", NORMAL)
 
     def on_update(self, old: Any, new: Any) -> None:
+        """Enqueue the keys of both states of a changed object; resyncs with low priority."""
         if old is new or old.metadata.resource_version == new.metadata.resource_version:
             if self._predicate is None or self._predicate(None, new):
                 self._put(tuple(self._keys_of(new)), new, "resync", LOW)
         elif self._predicate is None or self._predicate(old, new):
             keys, before = tuple(self._keys_of(new)), tuple(self._keys_of(old))
-            if before != keys:  # who was concerned before has to see that it no longer is
+            if before != keys:  # the previous keys must be reconciled, too
                 keys += tuple(key for key in before if key not in keys)
             self._put(keys, new, "MODIFIED", NORMAL)
 
     def on_delete(self, obj: Any) -> None:
+        """Enqueue the keys of a deleted object."""
         if self._predicate is None or self._predicate(obj, None):
             self._put(tuple(self._keys_of(obj)), obj, "DELETED", NORMAL)
 

@@ -1,7 +1,7 @@
-"""What a loop has asked for and not yet seen in its cache: so that it doesn't ask twice.
+"""Expectations: creations and deletions requested but not yet seen in the cache, so that none is repeated.
 
-A loop that creates or deletes dependents says how many it expects to see; its handlers lower the numbers as they see
-them. Until all are seen the cache is older than the loop's own writes, and the loop holds still.
+A controller that creates or deletes dependents sets how many it expects to see; its handlers lower the numbers as
+they see them. Until all are seen the cache is older than the controller's own writes, and the controller waits.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from kubeloop.clock import Clock
 
 Key = TypeVar("Key", bound=Hashable)
 
-TIMEOUT = 300.0  # after which something went wrong that no waiting repairs, and the loop looks for itself
+TIMEOUT = 300.0  # seconds after which expectations expire and the controller trusts its cache again
 
 
 class Expected:
-    """What one key waits for. Numbers below zero are as good as zero: a watch may be quicker than the loop."""
+    """Expectations of one key. Numbers below zero count as zero: a watch may be quicker than the controller."""
 
     __slots__ = ("creations", "deletions", "since", "uids")
 
@@ -29,12 +29,14 @@ class Expected:
 
     @property
     def fulfilled(self) -> bool:
+        """True if all creations and deletions were observed."""
         return self.creations <= 0 and self.deletions <= 0
 
 
 class Expectations(Generic[Key]):
-    """Of all keys of one loop. Deletions are told apart by UID, because one may be seen twice: as it begins (a
-    deletion timestamp), and as it ends.
+    """Expectations of all keys of one controller.
+
+    Deletions are identified by UID, because one may be observed twice: at the deletion timestamp, and at its end.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -42,48 +44,51 @@ class Expectations(Generic[Key]):
         self._of: dict[Key, Expected] = {}
 
     def expect(self, key: Key, creations: int = 0, deletions: int = 0) -> None:
-        """Expect this, instead of whatever was expected before."""
+        """Set the expectations of a key, replacing earlier ones."""
         self._of[key] = Expected(creations, deletions, set(), self._clock.monotonic())
 
     def expect_creations(self, key: Key, count: int) -> None:
+        """Expect a number of creations."""
         self.expect(key, creations=count)
 
     def expect_deletions(self, key: Key, uids: Iterable[str]) -> None:
-        """Expect the end of these very objects."""
+        """Expect the deletion of the objects with these UIDs."""
         wanted = set(uids)
         self.expect(key, deletions=len(wanted))
         self._of[key].uids = wanted
 
     def lower(self, key: Key, creations: int = 0, deletions: int = 0) -> None:
-        """Expect less: seen by a handler, or known not to come because the request failed."""
+        """Lower expectations: observed by a handler, or not to come because the request failed."""
         self.raise_by(key, -creations, -deletions)
 
     def raise_by(self, key: Key, creations: int = 0, deletions: int = 0) -> None:
-        """Expect more than was said, with the same patience."""
+        """Raise expectations without extending their timeout."""
         expected = self._of.get(key)
         if expected is not None:
             expected.creations += creations
             expected.deletions += deletions
 
     def creation_observed(self, key: Key) -> None:
+        """Count one creation as observed."""
         self.lower(key, creations=1)
 
     def deletion_observed(self, key: Key, uid: str) -> None:
-        """Counts once for an object, and only if its end was expected."""
+        """Count an expected object's deletion as observed, once."""
         expected = self._of.get(key)
         if expected is not None and uid in expected.uids:
             expected.uids.remove(uid)
             expected.deletions -= 1
 
     def forget(self, key: Key) -> None:
-        """The key is gone."""
+        """Delete the expectations of a key that is gone."""
         self._of.pop(key, None)
 
     def of(self, key: Key) -> Expected | None:
+        """Return the expectations of a key."""
         return self._of.get(key)
 
     def satisfied(self, key: Key) -> bool:
-        """Whether the cache shows the loop's own writes, or it is no use to wait any longer."""
+        """Return True if the cache shows the controller's own writes, or the timeout has passed."""
         expected = self._of.get(key)
         if expected is None or expected.fulfilled:
             return True

@@ -1,4 +1,4 @@
-"""How long a failed key waits before its next try: by its own failures, and by all retries together."""
+"""Rate limiters of retries: per key by its failures, and overall."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _ENOUGH_DOUBLINGS = 64  # past every sensible limit, and 2**64 still fits a floa
 
 
 class RateLimiter(Protocol[AnyKey]):
-    """Decides when a key may be tried again."""
+    """Decides when a key may be retried."""
 
     def when(self, key: AnyKey) -> float:
-        """Seconds to wait for this try; each call counts as one."""
+        """Return the seconds to wait for this retry; each call counts as one."""
 
     def forget(self, key: AnyKey) -> None:
-        """The key has succeeded, or was given up: its failures no longer count."""
+        """Reset the failures of a key that has succeeded or was given up."""
 
     def retries(self, key: AnyKey) -> int:
-        """How often the key has failed since it was last forgotten."""
+        """Return the failures of the key since it was last forgotten."""
 
 
 class ItemExponential(Generic[Key]):
-    """Each failure of a key doubles its delay."""
+    """Doubles a key's delay with each failure."""
 
     def __init__(self, base: float = FIRST_DELAY, longest: float = LONGEST_DELAY) -> None:
         self._base = base
@@ -38,19 +38,22 @@ class ItemExponential(Generic[Key]):
         self._failures: dict[Key, int] = {}  # only keys that have failed since they were last forgotten
 
     def when(self, key: Key) -> float:
+        """Return the delay and count a failure."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         return min(self._longest, self._base * 2.0 ** min(failures, _ENOUGH_DOUBLINGS))
 
     def forget(self, key: Key) -> None:
+        """Reset the failures of a key."""
         self._failures.pop(key, None)
 
     def retries(self, key: Key) -> int:
+        """Return the failures of a key."""
         return self._failures.get(key, 0)
 
 
 class Bucket:
-    """All keys share tokens that come at a steady rate; who finds none waits for the token that will be theirs."""
+    """Token bucket shared by all keys; without a token a key waits for a reserved one."""
 
     def __init__(self, clock: Clock, qps: float = RETRIES_PER_SECOND, burst: int = RETRY_BURST) -> None:
         self._clock = clock
@@ -60,35 +63,40 @@ class Bucket:
         self._as_of = clock.monotonic()
 
     def when(self, _key: object) -> float:
+        """Reserve a token and return the seconds until it is available."""
         now = self._clock.monotonic()
         self._tokens = min(self._burst, self._tokens + (now - self._as_of) * self._qps) - 1
         self._as_of = now
         return max(0.0, -self._tokens / self._qps)
 
     def forget(self, _key: object) -> None:
-        """Tokens are spent for good."""
+        """Do nothing: tokens are spent for good."""
 
     def retries(self, _key: object) -> int:
+        """Return 0: failures are not counted."""
         return 0
 
 
 class MaxOf(Generic[Key]):
-    """The most patient of several."""
+    """Longest delay of several limiters."""
 
     def __init__(self, *limiters: RateLimiter[Key]) -> None:
         self._limiters = limiters
 
     def when(self, key: Key) -> float:
+        """Return the longest delay."""
         return max(limiter.when(key) for limiter in self._limiters)
 
     def forget(self, key: Key) -> None:
+        """Forget the key in all limiters."""
         for limiter in self._limiters:
             limiter.forget(key)
 
     def retries(self, key: Key) -> int:
+        """Return the highest count."""
         return max(limiter.retries(key) for limiter in self._limiters)
 
 
 def default_limiter(clock: Clock) -> RateLimiter[object]:
-    """client-go's default for controllers."""
+    """Return client-go's default limiter for controllers."""
     return MaxOf[object](ItemExponential[object](), Bucket(clock))

@@ -1,6 +1,6 @@
-"""Many equal calls in growing batches: quick when all goes well, and a single failure when nothing does.
+"""Slow start: equal calls in growing batches, so that a common failure costs a single call.
 
-A quota that is full fails every call alike. Trying one, then two, then four finds that out with one call.
+An exhausted quota fails every call alike. Trying one, then two, then four finds that out with one call.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ FIRST_BATCH = 1
 async def slow_start(
     count: int, call: Callable[[int], Awaitable[object]], first_batch: int = FIRST_BATCH
 ) -> tuple[int, Exception | None]:
-    """Call with 0 up to the count, each batch twice as large as the one before, and stop after a batch with a failure.
+    """Call with 0 up to the count in batches that double in size; stop after a batch with a failure.
 
-    Returns how many calls succeeded, and the first failure. The calls of a batch run at once and all to their end.
+    Returns how many calls succeeded, and the first failure. The calls of a batch run concurrently to their end.
     """
     succeeded = 0
     failures: list[Exception] = []

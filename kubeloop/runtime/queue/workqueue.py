@@ -1,4 +1,4 @@
-"""Keys that wait to be worked on: each once, fairly, fresh changes before resyncs, never in two workers at once.
+"""Work queue: deduplicates keys, is fair, prefers fresh changes to resyncs, never hands a key to two workers.
 
 add ─────────────────────▶ ready ── get ──▶ in work ── done ──▶ gone
 add_after ──▶ delayed ───────┘ ▲                        │
@@ -28,7 +28,7 @@ PASSED_OVER = 32  # …before one taken key in so many is such a resync
 
 
 class Priority(IntEnum):
-    """Which of two waiting keys is worked on first."""
+    """Priority of a waiting key."""
 
     NORMAL = 0
     LOW = 1  # nothing is known to have changed: a resync
@@ -38,7 +38,7 @@ NORMAL, LOW = Priority.NORMAL, Priority.LOW
 
 
 class Item(msgspec.Struct, Generic[Key], gc=False):
-    """A key with what brought it here. Complete once `get` has returned it; until then the queue may add to it."""
+    """Key with its origins. Complete once `get` has returned it; until then the queue may add to it."""
 
     key: Key
     origins: Origins
@@ -46,7 +46,7 @@ class Item(msgspec.Struct, Generic[Key], gc=False):
     queued_at: float
 
     def absorb(self, origins: Origins, priority: Priority) -> None:
-        """The same key was added again before it was worked on."""
+        """Merge a second addition of the same key."""
         if origins:
             self.origins = merge(self.origins, origins)
         if priority < self.priority:
@@ -54,7 +54,7 @@ class Item(msgspec.Struct, Generic[Key], gc=False):
 
 
 class _Delayed(msgspec.Struct, Generic[Key]):
-    """A key that is added at its moment."""
+    """Key that is added at a later time."""
 
     item: Item[Key]
     when: float
@@ -62,7 +62,7 @@ class _Delayed(msgspec.Struct, Generic[Key]):
 
 
 class WorkQueue(Generic[Key]):
-    """A deduplicating, fair, delaying, rate-limited queue in two levels. For one event loop; nothing in it blocks."""
+    """Deduplicating, fair, delaying, rate-limited queue with two priorities. For one event loop; never blocks it."""
 
     def __init__(
         self,
@@ -83,9 +83,9 @@ class WorkQueue(Generic[Key]):
         self._again: dict[Key, Item[Key]] = {}
         # Keys that will be added; independent of where the key is now. Empty once shut down.
         self._delayed: dict[Key, _Delayed[Key]] = {}
-        # Who waits in `get`, longest first. For each key that became ready one has been woken, as long as any waited.
+        # Waiters in `get`, longest first. For each key that became ready one has been woken, as long as any waited.
         self._getters: deque[asyncio.Future[None]] = deque()
-        # Who waits in `drained`.
+        # Waiters in `drained`.
         self._drainers: list[asyncio.Future[None]] = []
         self._taken_before_resync = 0  # fresh keys taken since a resync last was
         self.shutting_down = False
@@ -96,8 +96,9 @@ class WorkQueue(Generic[Key]):
     # -- adding
 
     def add(self, key: Key, origins: Origins = (), priority: Priority = NORMAL) -> None:
-        """The key needs work. If it waits already it keeps its place, or gets a better one; if it runs, it runs again
-        afterwards. Ignored once shut down.
+        """Add a key. A waiting key keeps its position or improves it; a running one runs again afterwards.
+
+        Ignored after shutdown.
         """
         if self.shutting_down:
             return
@@ -124,7 +125,7 @@ class WorkQueue(Generic[Key]):
             self._fresh[key] = self._resyncs.pop(key)
 
     def add_after(self, key: Key, seconds: float, origins: Origins = (), priority: Priority = NORMAL) -> None:
-        """Add the key later; of several moments the earliest counts."""
+        """Add the key after a delay; the earliest of several times counts."""
         if self.shutting_down:
             return
         self.requeues += 1
@@ -144,23 +145,23 @@ class WorkQueue(Generic[Key]):
         self._delayed[key] = _Delayed(Item(key, origins, priority, 0.0), when, timer)
 
     def add_rate_limited(self, key: Key, origins: Origins = (), priority: Priority = NORMAL) -> float:
-        """Add the key when the limiter says so, in the returned number of seconds."""
+        """Add the key after the limiter's delay, which is returned in seconds."""
         delay = self._limiter.when(key)
         self.add_after(key, delay, origins, priority)
         return delay
 
     def forget(self, key: Key) -> None:
-        """The key's failures no longer count. It stays in the queue if it is there."""
+        """Reset the key's failures. It stays in the queue if it is there."""
         self._limiter.forget(key)
 
     def retries(self, key: Key) -> int:
-        """How often the key was added rate limited since it was last forgotten."""
+        """Return the number of rate-limited additions of the key since it was last forgotten."""
         return self._limiter.retries(key)
 
     # -- taking
 
     async def get(self) -> Item[Key] | None:
-        """The next key, which nobody else gets before `done`; None when the queue is shut down and empty."""
+        """Return the next key, exclusive until `done`; None when the queue is shut down and empty."""
         while not self._fresh and not self._resyncs:
             if self.shutting_down and not self._again:
                 return None
@@ -173,9 +174,7 @@ class WorkQueue(Generic[Key]):
         return item
 
     def done(self, key: Key) -> float:
-        """Work on the key has ended, after the returned number of seconds. If it was added meanwhile it is ready
-        again.
-        """
+        """Mark work on the key as ended; returns its seconds. A key added meanwhile is ready again."""
         seconds = self._clock.monotonic() - self._running.pop(key)
         if self._metrics is not None:
             self._metrics.worked(seconds)
@@ -188,9 +187,7 @@ class WorkQueue(Generic[Key]):
     # -- ending
 
     def shutdown(self, *, drain: bool = True) -> None:
-        """Take no more keys and let the delayed ones go. With `drain`, what is ready is still handed out; without, it
-        is let go too.
-        """
+        """Accept no more keys and drop the delayed ones. Without `drain`, ready keys are dropped, too."""
         self.shutting_down = True
         for delayed in self._delayed.values():
             delayed.timer.cancel()
@@ -202,43 +199,43 @@ class WorkQueue(Generic[Key]):
         self._tell_if_drained()
 
     async def drained(self) -> None:
-        """Return when the queue is shut down and all work is done."""
+        """Wait until the queue is shut down and all work is done."""
         if self.shutting_down and not self._running and not self.depth:
             return
         waiter = asyncio.get_running_loop().create_future()
         self._drainers.append(waiter)
         await waiter
 
-    # -- looking
+    # -- inspection
 
     @property
     def depth(self) -> int:
-        """How many keys are ready or will be as soon as their present run ends."""
+        """Number of keys that are ready or will be as soon as their present run ends."""
         return len(self._fresh) + len(self._resyncs) + len(self._again)
 
     @property
     def delayed(self) -> int:
-        """How many keys wait for their moment."""
+        """Number of delayed keys."""
         return len(self._delayed)
 
     @property
     def running(self) -> int:
-        """How many keys are in work."""
+        """Number of keys in work."""
         return len(self._running)
 
     def running_seconds(self) -> list[float]:
-        """How long each key in work has been so."""
+        """Seconds that each key in work has been so."""
         now = self._clock.monotonic()
         return [now - began for began in self._running.values()]
 
     def oldest_running(self) -> tuple[Key, float] | None:
-        """The key that has been in work longest, and for how long."""
+        """Return the key that has been in work longest, with its seconds."""
         if not self._running:
             return None
         key, began = next(iter(self._running.items()))  # a dict keeps the order of insertion: of `get`s
         return key, self._clock.monotonic() - began
 
-    # -- within
+    # -- internals
 
     def _make_ready(self, item: Item[Key]) -> None:
         level = self._fresh if item.priority is NORMAL else self._resyncs
@@ -254,7 +251,7 @@ class WorkQueue(Generic[Key]):
         return self._fresh.popitem(last=False)[1]
 
     def _resync_is_due(self) -> bool:
-        """Whether fresh changes have passed over the longest waiting resync for too long."""
+        """Return True if the oldest resync was passed over for too long."""
         if self._taken_before_resync < PASSED_OVER:
             return False
         longest_waiting = next(iter(self._resyncs.values()))
@@ -270,7 +267,7 @@ class WorkQueue(Generic[Key]):
         try:
             await waiter
         except asyncio.CancelledError:
-            if not waiter.cancelled():  # woken and cancelled in one turn: what it was woken for is another's now
+            if not waiter.cancelled():  # woken and cancelled in one turn: wake another waiter
                 self._wake_one()
             raise
 

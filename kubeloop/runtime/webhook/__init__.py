@@ -1,1 +1,4 @@
-"""TODO: webhook."""
+"""Admission webhook server for operators.
+
+API server ─▶ server.py: HTTPS, one path per hook ─▶ review.py: AdmissionReview in, decision and patch out
+"""

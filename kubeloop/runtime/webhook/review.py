@@ -1,4 +1,4 @@
-"""An admission webhook's conversation, without the network: a review in, a verdict out. Pure but for the hook itself.
+"""AdmissionReview protocol without the network. Pure but for the hook itself.
 
 AdmissionReview ─▶ Review ─▶ hook: raises Denied, or returns the object as it should be ─▶ AdmissionReview with a patch
 """
@@ -15,11 +15,11 @@ API_VERSION: Final = "admission.k8s.io/v1"
 
 
 class NoReview(ValueError):
-    """What came is no AdmissionReview that we understand; the message is for whoever sent it."""
+    """Invalid AdmissionReview; the message is for the sender."""
 
 
 class Denied(Exception):
-    """The hook says no; the message is for whoever made the request."""
+    """Denial by a hook; the message is for the author of the request."""
 
     def __init__(self, message: str, code: int = 403, reason: str = "") -> None:
         super().__init__(message)
@@ -28,18 +28,24 @@ class Denied(Exception):
 
 
 class GroupVersionKind(msgspec.Struct, frozen=True):
+    """Group, version and kind of an object."""
+
     group: str = ""
     version: str = ""
     kind: str = ""
 
 
 class GroupVersionResource(msgspec.Struct, frozen=True):
+    """Group, version and resource of a request."""
+
     group: str = ""
     version: str = ""
     resource: str = ""
 
 
 class UserInfo(msgspec.Struct, frozen=True):
+    """User that made the request."""
+
     username: str = ""
     uid: str = ""
     groups: tuple[str, ...] = ()
@@ -47,7 +53,7 @@ class UserInfo(msgspec.Struct, frozen=True):
 
 
 class Review(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What is asked: who does what to which object."""
+    """Request of an AdmissionReview: user, operation and object."""
 
     uid: str
     kind: GroupVersionKind = GroupVersionKind()
@@ -61,7 +67,7 @@ class Review(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     old_object: dict[str, Any] | None = None
     options: dict[str, Any] | None = None
     dry_run: bool = False
-    warnings: list[str] = msgspec.field(default_factory=list)  # the hook's own; shown to whoever made the request
+    warnings: list[str] = msgspec.field(default_factory=list)  # added by the hook; returned to the client
 
 
 class _Asked(msgspec.Struct, rename="camel"):
@@ -78,7 +84,7 @@ _SORTED: Final = msgspec.json.Encoder(order="deterministic")
 
 
 def read_review(body: bytes) -> Review:
-    """The request of an AdmissionReview; raises `NoReview`."""
+    """Decode the request of an AdmissionReview; raises `NoReview`."""
     try:
         asked = _ASKED.decode(body)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -89,7 +95,7 @@ def read_review(body: bytes) -> Review:
 
 
 async def answer(review: Review, hook: Hook) -> dict[str, Any]:
-    """The AdmissionReview that says what the hook decides. What else the hook raises is the server's to handle."""
+    """Return the AdmissionReview with the hook's decision. Other exceptions of the hook propagate to the server."""
     try:
         wanted = await hook(review)
     except Denied as refusal:
@@ -110,9 +116,9 @@ def _patch(before: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> dict[
 
 
 def json_patch(before: Any, after: Any, path: str = "") -> list[dict[str, Any]]:
-    """Operations that make one document of another: field by field, lists as a whole."""
+    """Return JSON patch operations from one document to another: field by field, lists as a whole."""
     if not (isinstance(before, Mapping) and isinstance(after, Mapping)):
-        # By their bytes: in Python true equals one.
+        # Compared by their encoding, since True == 1 in Python.
         same = _SORTED.encode(before) == _SORTED.encode(after)
         return [] if same else [{"op": "replace", "path": path, "value": after}]
     operations = [{"op": "remove", "path": f"{path}/{_token(key)}"} for key in before if key not in after]

@@ -1,4 +1,4 @@
-"""A small HTTPS server for admission webhooks: a path for each hook, and nothing else.
+"""HTTPS server for admission webhooks: one path per hook.
 
 async def no_latest(review: Review) -> None:
     if any(one["image"].endswith(":latest") for one in review.object["spec"]["containers"]):
@@ -41,7 +41,7 @@ Answer = tuple[HTTPStatus, bytes]
 
 
 async def respond(hooks: Mapping[str, Hook], method: str, url: str, body: bytes) -> Answer:
-    """The answer to one request. A hook that fails is an error, and the webhook's failure policy decides."""
+    """Answer one request. A hook that fails is an error, and the webhook's failure policy decides."""
     where = urlsplit(url)
     if where.path == "/healthz":
         return HTTPStatus.OK, b"ok"
@@ -61,7 +61,7 @@ async def respond(hooks: Mapping[str, Hook], method: str, url: str, body: bytes)
 
 
 def _seconds(query: str) -> float:
-    """How long the API server waits, which it tells as `timeout=10s`."""
+    """Return the API server's timeout from the query `timeout=10s`."""
     said = parse_qs(query).get("timeout", [""])[0]
     try:
         return parse_duration(said) / _NANOSECONDS if said else HOOK_SECONDS
@@ -73,7 +73,7 @@ def _seconds(query: str) -> float:
 async def serving(
     hooks: Mapping[str, Hook], certificate: Path, key: Path, *, host: str = "0.0.0.0", port: int = 8443
 ) -> AsyncIterator[int]:
-    """Serve until the block ends; the port, which matters if 0 was asked for."""
+    """Serve until the block ends; yields the port, which matters if 0 was requested."""
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.minimum_version = ssl.TLSVersion.TLSv1_2
     tls.load_cert_chain(certificate, key)
@@ -96,7 +96,7 @@ async def serving(
 
 
 class _Conversation:
-    """One connection: requests one after the other. Its callbacks are the parser's."""
+    """Connection with requests one after the other, and the parser's callbacks."""
 
     def __init__(self, hooks: Mapping[str, Hook], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._hooks = hooks
@@ -128,7 +128,7 @@ class _Conversation:
             self._writer.close()
 
     async def _receive(self) -> bool:
-        """One whole request; False when no more come, or it is too large."""
+        """Read one whole request; return False when no more come, or it is too large."""
         limit = IDLE_SECONDS
         while not self._is_complete:
             async with asyncio.timeout(limit):

@@ -1,6 +1,6 @@
-"""A second store that begins where the first is: shares what the file system can share, copies the rest.
+"""Forks a SQLite store: shares blocks that the file system can share, copies the rest.
 
-Also of a store that a server writes to at this moment: what it has acknowledged by now is in the fork.
+Works on a store that a server is writing to: all writes acknowledged by now are in the fork.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _CLONE: Final = 0x40049409  # Linux' FICLONE: two files that share their blocks 
 
 
 def fork_sqlite(source: str, target: str) -> None:
-    """Blocks. Nothing under `target` is ever overwritten."""
+    """Fork a SQLite store. Blocks. Nothing under `target` is ever overwritten."""
     if not os.path.exists(source):
         raise StoreError(f"there is no store {source}")
     if os.path.exists(target):
@@ -38,7 +38,7 @@ def fork_sqlite(source: str, target: str) -> None:
 
 
 def _cloned_at_rest(source: str, target: str) -> bool:
-    """False if a server has the store open, or has left some of it in the write-ahead log."""
+    """Clone the file; return False if a server has it open or its write-ahead log is not empty."""
     lock = FileLock(f"{source}.lock")
     try:
         lock.acquire(source)

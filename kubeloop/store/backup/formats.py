@@ -1,10 +1,10 @@
-"""How stored values are laid out, as a number that lies beside them; and the steps from older layouts to ours.
+"""Format version of stored values, kept beside them, and the migration steps from older formats.
 
 1   objects as JSON, without their resourceVersion; node ports of shared stores under /registry/ranges/
 
-A program that finds a newer number does not touch the data. One that finds an older number takes the steps between, one
-after the other, before it serves. A step may be interrupted and is then taken again from its beginning: what it has
-changed already, it must leave alone.
+A program that finds a newer version does not touch the data. One that finds an older version takes the steps between,
+one after the other, before it serves. An interrupted step is repeated from its beginning: it must leave values alone
+that it has already changed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _AT_ONCE: Final = 256
 
 
 class Step(NamedTuple):
-    """From the layout before it to `number`: what a record's value becomes (None: it goes)."""
+    """Migration from the previous format to `number`: maps a record's value (None: delete it)."""
 
     number: int
     change: Callable[[str, bytes], bytes | None]
@@ -33,7 +33,7 @@ STEPS: Final[tuple[Step, ...]] = ()
 
 
 async def ensure_format(store: Store, steps: Sequence[Step] = STEPS) -> None:
-    """Bring a store that is open to the layout that this program writes. `StoreError` if it is newer."""
+    """Migrate an open store to the format that this program writes. `StoreError` if it is newer."""
     newest = steps[-1].number if steps else FIRST
     await store.current()
     found, present = store.get(FORMAT_KEY), newest

@@ -1,12 +1,11 @@
-"""Moves what a store holds: into a snapshot, out of one, from one store to another.
+"""Saves, restores and moves the content of stores.
 
 snapshot ◀── save ── sqlite (also of a running server), etcd
 snapshot ── restore ──▶ sqlite, etcd
 
-Who follows a store must never see a revision twice with different meanings. A snapshot that is restored is a step back
-in time, so that the restored store goes on well above any revision that the old one can have reached since, and its
-history begins there: clients that watch are told to list again. Moving a store that nobody writes to any more needs
-none of that.
+A client must never see a revision twice with different meanings. A restored snapshot is a step back in time, so that
+the restored store continues well above any revision that the old one can have reached since, and its history begins
+there: clients that watch have to list again. Moving a store that is no longer written to needs none of that.
 """
 
 from __future__ import annotations
@@ -33,11 +32,11 @@ _ETCD: Final = "etcd:"
 
 
 class Restoring(msgspec.Struct, frozen=True):
-    """How to restore."""
+    """Options of a restore."""
 
     above: int = 0  # how far above the snapshot's revision to go on; 0 for a move, which keeps the history too
     replace: bool = False  # what is there already
-    left_out: tuple[str, ...] = ()  # prefixes of keys that mean something to servers that run, and to nobody else
+    left_out: tuple[str, ...] = ()  # prefixes of keys that only concern running servers
     ending: tuple[tuple[str, float], ...] = ()  # prefixes of keys that end by themselves, and after how many seconds
 
 
@@ -55,7 +54,7 @@ async def save(url: str, path: str) -> int:
 
 
 async def restore(path: str, url: str, how: Restoring) -> int:
-    """Fill a store from a snapshot; returns the revision that it goes on from."""
+    """Fill a store from a snapshot; returns the revision that it continues from."""
     content = _without(await asyncio.to_thread(read_snapshot, path), how.left_out)
     if url.startswith(_SQLITE):
         return await asyncio.to_thread(_restore_sqlite, content, url.removeprefix(_SQLITE), how)
@@ -67,7 +66,7 @@ async def restore(path: str, url: str, how: Restoring) -> int:
 
 
 async def move(source: str, target: str, how: Restoring) -> int:
-    """From one store to another, history and all where the other can hold it. Nobody may be writing to the first."""
+    """Move one store's content to another, with history if it can hold it. The source must not be written to."""
     with tempfile.TemporaryDirectory(prefix="kubeloop-move-") as folder, _at_rest(source):
         path = os.path.join(folder, "snapshot.db")
         await save(source, path)
@@ -78,7 +77,7 @@ async def move(source: str, target: str, how: Restoring) -> int:
 
 @contextmanager
 def _at_rest(url: str) -> Iterator[None]:
-    """Raises `StoreInUse` if a server has the store to itself."""
+    """Hold the store's lock; raises `StoreInUse` if a server has it open."""
     path = url.removeprefix(_SQLITE)
     if path == url or not os.path.exists(path):
         yield
@@ -124,7 +123,7 @@ def _restore_sqlite(content: LoadedLog, target: str, how: Restoring) -> int:
 
 
 def _revision_of(target: str) -> int:
-    """How far a store has got that is to be replaced; one that is damaged may be replaced all the same."""
+    """Return the revision of a store that is to be replaced; 0 if it is damaged, which is allowed."""
     try:
         return file.load(target)[0].revision
     except (sqlite3.Error, StoreError):
@@ -132,7 +131,7 @@ def _revision_of(target: str) -> int:
 
 
 def _from_there_on(content: LoadedLog, revision: int, reached: int) -> LoadedLog:
-    """The same state at a later revision, and without a past, unless it is to be just as it was."""
+    """Return the same state at a later revision and without history, unless the revision is unchanged."""
     revision = max(revision, reached + 1 if reached else 0)
     if revision == content.revision:
         return content
@@ -140,7 +139,7 @@ def _from_there_on(content: LoadedLog, revision: int, reached: int) -> LoadedLog
 
 
 def _without(content: LoadedLog, prefixes: tuple[str, ...]) -> LoadedLog:
-    """Without some keys; and without a past, if they had a part in it."""
+    """Return the content without some keys; also without history if they occur in it."""
     records = {key: record for key, record in content.records.items() if not key.startswith(prefixes)}
     if any(event.key.startswith(prefixes) for event in content.events):
         return LoadedLog(records, [], content.revision, content.revision, content.cluster_id)

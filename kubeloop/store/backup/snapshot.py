@@ -1,6 +1,6 @@
-"""A consistent copy of a store's state in one file, whatever the store's own backend: written, and read back with care.
+"""Snapshots: a consistent copy of a store's state in one file, for any backend, verified when read.
 
-The file is a SQLite store's (`kubeloop.store.sqlite.file`) with a seal: a digest of everything in it. It holds one
+The file is a SQLite store's (`kubeloop.store.sqlite.file`) with a seal: a digest of its whole content. It holds one
 revision's state and the history before it, so that it can be opened as a store, too, which breaks the seal.
 """
 
@@ -15,7 +15,7 @@ from kubeloop.store.sqlite import file
 
 
 def write_snapshot(path: str, content: LoadedLog) -> None:
-    """Blocks: to be called off the event loop. Nothing under `path` is ever overwritten."""
+    """Write a snapshot. Blocks: call it off the event loop. Nothing under `path` is ever overwritten."""
     if os.path.exists(path):
         raise StoreError(f"cannot write the snapshot: {path} is there already")
     try:
@@ -25,7 +25,7 @@ def write_snapshot(path: str, content: LoadedLog) -> None:
 
 
 def read_snapshot(path: str) -> LoadedLog:
-    """Everything in it, once it is certain that it is all there. Blocks."""
+    """Return the content of a snapshot after checking its seal. Blocks."""
     if not os.path.exists(path):
         raise StoreError(f"there is no snapshot {path}")
     try:

@@ -1,7 +1,7 @@
-"""etcd v3 as the store, shared by any number of API servers.
+"""etcd v3 store, shared by any number of API servers.
 
-write ─▶ pending: speculative at once, one transaction a key's newest revision ─▶ etcd
+write ─▶ pending.py: speculative at once ─▶ transactions.py: one transaction compares the key's revision ─▶ etcd
                                                                                    │ watch of everything
-get, range, subscribers ◀── Committed: keyspace, history ◀── feed: resumes, fails over ◀┘
-current() ─▶ a linearizable read tells etcd's revision; the feed has to reach it
+get, range, subscribers ◀── Committed: keyspace, history ◀── replica.py: resumes, fails over ◀┘
+current() ─▶ revision_query.py: a linearizable read returns etcd's revision, which the replica has to reach
 """

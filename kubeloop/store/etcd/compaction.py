@@ -1,7 +1,7 @@
-"""Compacts etcd once an interval, however many servers want to: upstream's agreement by a key's version.
+"""Compacts etcd once per interval for any number of servers: upstream's agreement by a key's version.
 
-Everybody writes the key `compact_rev_key` if it still has the version last seen; who succeeds compacts, and who does
-not has learned the version for the next time.
+Every server writes the key `compact_rev_key` if it still has the version last seen; the one that succeeds compacts,
+and the others learn the version for the next time.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ KEY = b"compact_rev_key"
 
 
 class Compactions:
-    """One server's part in it."""
+    """Compaction state of one server."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._version = 0
 
     async def compact(self, revision: int) -> bool:
-        """Whether it was our turn."""
+        """Compact if it is this server's turn; return True if it was."""
         request = claim_request(KEY, str(revision).encode(), self._version)
         answer = read_txn(await self._connection.call(TXN, request))
         if not answer.succeeded:
@@ -30,6 +30,6 @@ class Compactions:
         try:
             await self._connection.call(COMPACT, compaction_request(revision))
         except Refused as refused:
-            if not refused.compacted:  # somebody compacted by hand, and further
+            if not refused.compacted:  # compacted further by another client
                 raise
         return True

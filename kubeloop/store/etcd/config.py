@@ -1,4 +1,4 @@
-"""Which etcd, how to trust it, and where in it our keys lie; also as one URL, which is how a store is named."""
+"""etcd configuration: endpoints, TLS and key prefix; also as one URL, which names the store."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FILES = ("cafile", "certfile", "keyfile")
 
 
 class EtcdConfig(msgspec.Struct, frozen=True):
-    """`prefix` is where in etcd the keys under `local_prefix` lie; both end with a slash."""
+    """Keys under `local_prefix` are stored under `prefix` in etcd; both end with a slash."""
 
     endpoints: tuple[str, ...]  # host:port
     prefix: str = OUR_PREFIX
@@ -25,7 +25,7 @@ class EtcdConfig(msgspec.Struct, frozen=True):
     keyfile: str = ""
 
     def url(self) -> str:
-        """The store's name, from which `config_of_url` makes the same again."""
+        """URL of the store, which `config_of_url` parses."""
         files = {name: value for name in _FILES if (value := getattr(self, name))}
         if self.tls and not files:
             files["tls"] = "true"
@@ -34,7 +34,7 @@ class EtcdConfig(msgspec.Struct, frozen=True):
 
 
 def config_of_url(url: str) -> EtcdConfig:
-    """`etcd://HOST:PORT,HOST:PORT[/PREFIX][?cafile=…&certfile=…&keyfile=…]`."""
+    """Parse `etcd://HOST:PORT,HOST:PORT[/PREFIX][?cafile=…&certfile=…&keyfile=…]`."""
     parts = urlsplit(url)
     query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
     if unknown := set(query) - {*_FILES, "tls"}:
@@ -46,7 +46,7 @@ def config_of_url(url: str) -> EtcdConfig:
 
 
 def config_of_servers(servers: str, prefix: str, files: dict[str, str]) -> EtcdConfig:
-    """From kube-apiserver's flags: URLs of http or https, all of one kind, separated by commas."""
+    """Convert kube-apiserver's flags: http or https URLs, all of one kind, separated by commas."""
     split = [urlsplit(server if "//" in server else f"http://{server}") for server in servers.split(",") if server]
     schemes = {one.scheme for one in split}
     if not split or not schemes <= {"http", "https"} or not all(one.netloc for one in split):

@@ -1,6 +1,6 @@
-"""Leases that end keys after a time: shared by the writes of a minute, so that etcd does not keep one for each key.
+"""Leases for keys with a time to live, shared by the writes of a minute.
 
-Upstream's way and numbers: a lease serves a minute, or a thousand keys, and lasts that much longer than asked.
+Upstream's numbers: a lease is reused for a minute, or a thousand keys, and lasts that much longer than asked.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MOST_KEYS = 1000
 
 
 class Leases:
-    """Knows under which prefixes keys end, and the lease that the next one there gets."""
+    """Prefixes with a time to live, and their current leases."""
 
     def __init__(self, connection: Connection, clock: Clock) -> None:
         self._connection = connection
@@ -27,25 +27,26 @@ class Leases:
         self._granting = asyncio.Lock()
 
     def end_after(self, prefix: str, seconds: float) -> None:
+        """Set the time to live of keys under a prefix."""
         self._lives[prefix] = seconds
 
     def is_for(self, key: str) -> bool:
-        """Whether a key ends by itself."""
+        """Return True if a key has a time to live."""
         return key.startswith(tuple(self._lives))
 
     async def lease_for(self, key: str) -> int:
-        """0 for a key that stays."""
+        """Return the lease of a key; 0 for a key without a time to live."""
         for prefix, seconds in self._lives.items():
             if key.startswith(prefix):
                 return await self.lease(prefix, seconds)
         return 0
 
     def forget(self) -> None:
-        """etcd does not know the lease that it was last given."""
+        """Drop the granted leases after etcd reports one as unknown."""
         self._granted.clear()
 
     async def lease(self, prefix: str, seconds: float) -> int:
-        """The one that keys under a prefix share at present."""
+        """Return the lease that keys under a prefix currently share."""
         async with self._granting:
             granted = self._granted.get(prefix)
             if granted is None or not granted.serves(self._clock.monotonic()):

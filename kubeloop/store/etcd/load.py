@@ -1,4 +1,4 @@
-"""Reads what etcd holds under our prefix: the state at a revision, and how far back its history goes."""
+"""Loads the state under our prefix at a revision, and finds the oldest revision with history."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ MOST_REPLAYED = 3_000
 
 
 class Names:
-    """Our keys and revisions, as they are called in etcd, and back.
+    """Translates keys and revisions between the store and etcd.
 
-    Ours are `ahead` of etcd's revisions if the data came from elsewhere, where it had reached more: what clients have
-    seen must not come again with another meaning.
+    The store's revisions are `ahead` of etcd's if the data came from a store with higher ones: a revision that clients
+    have seen must not come again with another meaning.
     """
 
     def __init__(self, config: EtcdConfig) -> None:
@@ -33,10 +33,11 @@ class Names:
         self.end = self.first[:-1] + bytes([self.first[-1] + 1])
 
     def theirs(self, key: str) -> bytes:
+        """Return a key's name in etcd."""
         return (self._theirs + key.removeprefix(self._ours)).encode()
 
     def ours(self, key: bytes) -> str | None:
-        """None for a key that is not ours."""
+        """Return the store's name of an etcd key; None outside of our prefix."""
         if not key.startswith(self.first):
             return None
         try:
@@ -45,6 +46,7 @@ class Names:
             raise StoreCorrupt(f"etcd holds a key {key!r} that no API server has written") from None
 
     def record(self, found: KeyValue) -> Record | None:
+        """Convert a KeyValue to a record; None outside of our prefix."""
         key = self.ours(found.key)
         if key is None:
             return None
@@ -52,18 +54,18 @@ class Names:
 
 
 async def current_revision(connection: Connection) -> RangeAnswer:
-    """What etcd's members agree on this moment."""
+    """Return etcd's current revision by a linearizable read."""
     return read_range(await connection.call(RANGE, range_request(b"\0", count_only=True)))
 
 
 async def load_revisions(connection: Connection, names: Names) -> None:
-    """How far ahead of etcd's revisions ours are."""
+    """Load the offset of the store's revisions to etcd's."""
     found = read_range(await connection.call(RANGE, range_request(names.revisions_key))).found
     names.ahead = int(found[0].value) if found else 0
 
 
 async def load_past(connection: Connection, names: Names) -> tuple[LoadedLog, int]:
-    """The oldest state that there is enough history after, and the revision that the history reaches by now."""
+    """Return the oldest state with enough history after it, and the revision that the history reaches."""
     while True:
         present = await current_revision(connection)
         compacted = await _compacted(connection) if present.revision > EMPTY_REVISION else EMPTY_REVISION
@@ -79,7 +81,7 @@ async def load_past(connection: Connection, names: Names) -> tuple[LoadedLog, in
 
 
 async def load_present(connection: Connection, names: Names) -> tuple[dict[str, Record], int]:
-    """The newest state, and its revision."""
+    """Return the newest state and its revision."""
     while True:
         present = await current_revision(connection)
         try:
@@ -102,7 +104,7 @@ async def _state(connection: Connection, names: Names, revision: int) -> dict[st
 
 
 async def _compacted(connection: Connection) -> int:
-    """Up to where history is forgotten. Only a watch that asks for too much is told."""
+    """Return etcd's compact revision. Only a watch from a compacted revision reports it."""
     while True:
         try:
             async with aclosing(connection.watch(watch_request(EMPTY_REVISION))) as answers:

@@ -1,6 +1,6 @@
-"""etcd's messages, as far as we speak them: requests as bytes, answers as small structs.
+"""Subset of etcd's v3 API messages: requests as bytes, responses as small structs.
 
-The numbers are those of etcd's published v3 API.
+Field numbers are those of etcd's published v3 API.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ _FIRST, _SECOND, _THIRD = (tag(number, LENGTH) for number in (1, 2, 3))
 
 
 class KeyValue(msgspec.Struct, gc=False):
+    """Key with its value and revisions."""
+
     key: bytes = b""
     create_revision: int = 0
     mod_revision: int = 0
@@ -26,6 +28,8 @@ class KeyValue(msgspec.Struct, gc=False):
 
 
 class RangeAnswer(msgspec.Struct):
+    """Response to a range request."""
+
     revision: int = 0
     cluster_id: int = 0
     found: list[KeyValue] = msgspec.field(default_factory=list)
@@ -33,7 +37,7 @@ class RangeAnswer(msgspec.Struct):
 
 
 class TxnAnswer(msgspec.Struct):
-    """`found` and `mark` are what a failed comparison was answered with."""
+    """Response to a transaction; `found` and `mark` are the values read if the comparison failed."""
 
     revision: int = 0
     succeeded: bool = False
@@ -42,7 +46,7 @@ class TxnAnswer(msgspec.Struct):
 
 
 class Mark(msgspec.Struct, frozen=True, gc=False):
-    """What a transaction puts beside what it does."""
+    """Write marker that a transaction puts in addition."""
 
     key: bytes
     value: bytes
@@ -50,11 +54,15 @@ class Mark(msgspec.Struct, frozen=True, gc=False):
 
 
 class Change(msgspec.Struct, gc=False):
+    """Event of a watch."""
+
     deleted: bool
     kv: KeyValue
 
 
 class WatchAnswer(msgspec.Struct):
+    """Response of a watch."""
+
     created: bool = False
     canceled: bool = False
     compact_revision: int = 0
@@ -65,6 +73,7 @@ class WatchAnswer(msgspec.Struct):
 def range_request(
     key: bytes, end: bytes = b"", *, limit: int = 0, revision: int = 0, count_only: bool = False
 ) -> bytes:
+    """Encode a range request."""
     parts = [chunk(1, key)]
     if end:
         parts.append(chunk(2, end))
@@ -80,16 +89,16 @@ def range_request(
 def write_request(
     key: bytes, value: bytes | None, mod_revision: int, lease: int = 0, mark: Mark | None = None
 ) -> bytes:  # fmt: skip
-    """Put, or delete with None, if the key was last changed at a revision (0: does not exist); else say what it is.
+    """Encode a put (delete with None) if the key's mod_revision matches (0: absent), else a read of the key.
 
-    With a mark, put that as well; else say what is in its place.
+    With a mark, put that as well; else read the key of the mark.
     """
     request = _transaction(_IS_LAST_CHANGED, key, _AT_REVISION + varint(mod_revision), value, lease)
     return request if mark is None else request + _put(sized(mark.key), mark.value, mark.lease) + _look(sized(mark.key))
 
 
 def claim_request(key: bytes, value: bytes, version: int) -> bytes:
-    """Put if the key was written exactly so many times; else say what it is."""
+    """Encode a put if the key's version matches, else a read of the key."""
     return _transaction(_IS_WRITTEN, key, integer(4, version), value, 0)
 
 
@@ -107,51 +116,54 @@ def _transaction(comparison: bytes, key: bytes, target: bytes, value: bytes | No
 
 
 def _put(named: bytes, value: bytes, lease: int) -> bytes:
-    """A transaction's operation if its comparison holds."""
+    """Encode the put operation for a successful comparison."""
     put = _FIRST + named + _SECOND + sized(value)
     return _SECOND + sized(_SECOND + sized(put + integer(3, lease) if lease else put))
 
 
 def _look(named: bytes) -> bytes:
-    """A transaction's operation if its comparison fails."""
+    """Encode the range operation for a failed comparison."""
     return _THIRD + sized(_FIRST + sized(_FIRST + named))
 
 
 def put_request(key: bytes, value: bytes) -> bytes:
+    """Encode a put."""
     return chunk(1, key) + chunk(2, value)
 
 
 def removal_request(key: bytes, end: bytes) -> bytes:
-    """All keys from one to another."""
+    """Encode the deletion of a range of keys."""
     return chunk(1, key) + chunk(2, end)
 
 
 def compaction_request(revision: int) -> bytes:
+    """Encode a compaction."""
     return integer(1, revision)
 
 
 def watch_request(start_revision: int) -> bytes:
-    """Every key there is, from a revision on."""
+    """Encode a watch of all keys from a revision on."""
     return chunk(1, chunk(1, b"\0") + chunk(2, b"\0") + integer(3, start_revision) + integer(4, 1))
 
 
 def lease_request(seconds: int) -> bytes:
+    """Encode a lease grant."""
     return integer(1, seconds)
 
 
 def read_lease(message: bytes) -> int:
-    """The identity of a lease that was granted."""
+    """Decode the id of a granted lease."""
     return _number(dict(fields(message)).get(2, 0))
 
 
 def read_header(message: bytes) -> tuple[int, int]:
-    """(revision, cluster) that an answer is of."""
+    """Decode (revision, cluster id) of a response header."""
     found = dict(fields(message))
     return _number(found.get(3, 0)), _number(found.get(1, 0))
 
 
 def _revision_in(header: bytes) -> int:
-    """The one number that matters of a header, of which all fields are numbers; the long ones before it are skipped."""
+    """Decode only the revision of a header, whose fields are all numbers."""
     at, end = 0, len(header)
     while at < end and header[at] != _REVISION_TAG:
         at += 1
@@ -162,11 +174,12 @@ def _revision_in(header: bytes) -> int:
 
 
 def read_revision(message: bytes) -> int:
-    """How far etcd was when it gave an answer, of which nothing else matters."""
+    """Decode only the revision of a response."""
     return next((_revision_in(_bytes(value)) for field, value in fields(message) if field == 1), 0)
 
 
 def read_range(message: bytes) -> RangeAnswer:
+    """Decode a range response."""
     answer = RangeAnswer()
     for field, value in fields(message):
         if field == 1:
@@ -179,6 +192,7 @@ def read_range(message: bytes) -> RangeAnswer:
 
 
 def read_txn(message: bytes) -> TxnAnswer:
+    """Decode a transaction response."""
     answer, found = TxnAnswer(), []
     for field, value in fields(message):
         if field == 1:
@@ -195,6 +209,7 @@ def read_txn(message: bytes) -> TxnAnswer:
 
 
 def read_watch(message: bytes) -> WatchAnswer:
+    """Decode a watch response."""
     answer = WatchAnswer()
     for field, value in fields(message):
         if field == 3:
@@ -221,6 +236,7 @@ def _read_change(message: bytes) -> Change:
 
 
 def read_key_value(message: bytes) -> KeyValue:
+    """Decode a KeyValue."""
     found = dict(fields(message))
     return KeyValue(
         _bytes(found.get(1, b"")),

@@ -1,11 +1,11 @@
-"""Writes that are on their way to etcd: seen by the next write at once, carried out in an order that keeps them true.
+"""Pending writes to etcd: visible to the next write at once, executed in an order that keeps them consistent.
 
     a key's writes       one after the other, each built on the one before it
     a task's writes      one after the other: none happens without those that the task made before it
-    all others           side by side; etcd's log decides
+    all others           concurrently; etcd's log decides
 
 The revision of such a write is not known yet. Until then its record has a provisional one, far above any that etcd
-will ever have, which is translated for whoever read it in time.
+will ever have, which is translated for readers that hold it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _REMEMBERED = 10_000  # translations: for as long as a request may hold on to wh
 
 
 class PendingWrite:
-    """One write. `settled` has its revision as soon as etcd has it, `future` its event when we have heard of it."""
+    """One write. `settled` has its revision as soon as etcd has it, `future` its event once the watch has it."""
 
     __slots__ = ("after", "base", "conditional", "future", "key", "record", "revision", "settled", "task", "value")
 
@@ -41,7 +41,7 @@ class PendingWrite:
         self.future: asyncio.Future[Event] = loop.create_future()
 
     def is_built_on(self, write: PendingWrite) -> bool:
-        """Whether it needs the other one, of the same key, to have happened."""
+        """Return True if it depends on the other write of the same key."""
         link: PendingWrite | None = self
         while link is not None and link is not write:
             link = next((one for one in link.after if one.key == self.key), None)
@@ -49,7 +49,7 @@ class PendingWrite:
 
 
 class PendingWrites:
-    """`newest` has each key's newest write that is not committed here yet."""
+    """Pending writes; `newest` has each key's newest write that is not committed here yet."""
 
     def __init__(self) -> None:
         self.newest: dict[str, PendingWrite] = {}
@@ -59,6 +59,7 @@ class PendingWrites:
         self._numbers = count(PROVISIONAL)
 
     def add(self, key: str, value: bytes | None, base: Record | None, conditional: bool) -> PendingWrite:
+        """Add a write after those that it depends on."""
         write = PendingWrite(key, value, base, conditional, next(self._numbers))
         if (before := self.newest.get(key)) is not None:
             write.after.append(before)
@@ -71,24 +72,24 @@ class PendingWrites:
         return write
 
     def became(self, write: PendingWrite, revision: int) -> None:
-        """etcd has it."""
+        """Record the final revision of a write that etcd has accepted."""
         self._became[write.revision] = revision
         if len(self._became) > _REMEMBERED:
             self._became.popitem(last=False)
 
     def heard(self, write: PendingWrite, revision: int) -> None:
-        """Readers are told of it, before its own answer is here: from now on they may build on it as they see it."""
+        """Mark a write as visible before its response has arrived: later writes build on the committed record."""
         self.became(write, revision)
         del self.newest[write.key]
 
     def committed(self, write: PendingWrite) -> None:
-        """It is done, and readers see it."""
+        """Remove a write that is committed here."""
         self._forget(write)
         if self.newest.get(write.key) is write:
             del self.newest[write.key]
 
     def failed(self, write: PendingWrite) -> None:
-        """So will all that is built on it: whoever tries again must not build on that."""
+        """Remove a failed write, and the newest one if it depends on it."""
         self._forget(write)
         newest = self.newest.get(write.key)
         if newest is not None and newest.revision >= write.revision and newest.is_built_on(write):
@@ -100,22 +101,23 @@ class PendingWrites:
             del self._of_task[write.task]
 
     def futures(self) -> list[asyncio.Future[Event]]:
-        """Of all that is under way."""
+        """Return the futures of all pending writes."""
         return [write.future for write in self._by_revision.values()]
 
     def unsettled(self) -> list[asyncio.Future[Record | None]]:
-        """Of all that etcd may not have yet."""
+        """Return the futures of writes that etcd may not have yet."""
         return [write.settled for write in self._by_revision.values() if not write.settled.done()]
 
     def find(self, provisional: int) -> PendingWrite | None:
+        """Return the write with a provisional revision."""
         return self._by_revision.get(provisional)
 
     def real(self, revision: int) -> int:
-        """What a provisional revision became, if that is known."""
+        """Return the final revision of a provisional one, if it is known."""
         return self._became.get(revision, revision) if revision >= PROVISIONAL else revision
 
 
 def _look_at(settled: asyncio.Future[Record | None]) -> None:
-    """A failure is told to the writer; nobody may have come after it."""
+    """Retrieve the exception, so that asyncio does not report it; the writer receives it elsewhere."""
     if not settled.cancelled():
         settled.exception()

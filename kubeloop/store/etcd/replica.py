@@ -1,7 +1,7 @@
-"""A copy of what etcd holds, kept true by one watch of everything: resumed where it stopped, on any member.
+"""In-memory replica of etcd, kept current by one watch of all keys: resumed where it stopped, on any member.
 
-Every revision of etcd has its event, ours or somebody else's, so the copy always knows exactly how far it is. That
-needs no progress notification, which etcd before 3.4.25 and 3.5.8 could send ahead of events that came later.
+Every revision of etcd has its event, ours or another program's, so the replica always knows exactly how far it is.
+That needs no progress notification, which etcd before 3.4.25 and 3.5.8 could send ahead of events that came later.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
 
 
 class FollowingCopy(Committed):
-    """The reading half of the store."""
+    """Reading half of the store: a replica that follows etcd's watch."""
 
     def __init__(
         self, connection: Connection, names: Names, pending: PendingWrites, clock: Clock, history_bytes: int
@@ -44,6 +44,7 @@ class FollowingCopy(Committed):
 
     @property
     def trouble(self) -> str:
+        """Last error; empty if there is none."""
         return self._trouble
 
     async def _begin_following(self) -> None:
@@ -59,7 +60,7 @@ class FollowingCopy(Committed):
             raise
 
     async def _hear_up_to(self, revision: int) -> None:
-        """However long it takes, as long as something comes."""
+        """Wait for a revision as long as events arrive."""
         heard = -1
         while heard < self._revision < revision:
             heard = self._revision
@@ -80,7 +81,7 @@ class FollowingCopy(Committed):
         self._waiting.clear()
 
     async def _wait_for(self, revision: int, seconds: float) -> None:
-        """Until the copy has a revision that etcd has; `StoreError` if it does not come."""
+        """Wait until the replica has a revision; `StoreError` if it does not arrive in time."""
         if revision <= self._revision:
             return
         waiter: asyncio.Future[None] = self._loop.create_future()
@@ -113,7 +114,7 @@ class FollowingCopy(Committed):
                 self._hear(batch)
 
     def _hear(self, answers: list[WatchAnswer]) -> None:
-        """All that came at once is told at once."""
+        """Apply all changes received together as one batch."""
         news: list[Change] = []
         known = self._revision - self._names.ahead
         try:
@@ -149,7 +150,7 @@ class FollowingCopy(Committed):
         return events
 
     def _record(self, key: str, change: Change) -> Record:
-        """With the very bytes that were written here, if they were: who wrote them may know them by heart."""
+        """Return the record of a change; a value written here keeps the writer's own bytes object."""
         found, ahead = change.kv, self._names.ahead
         written, value = self._written.newest.get(key), found.value
         if written is not None and written.value == value:
@@ -171,9 +172,9 @@ class FollowingCopy(Committed):
                 waiter.set_result(None)
 
     async def _start_over(self) -> None:
-        """Too much was missed, and etcd has forgotten it: what is different now is told as if it had just happened.
+        """Reload after etcd compacted the missed events: differences are delivered as new events.
 
-        Who follows from before is refused, as after any compaction.
+        Watches from earlier revisions are rejected, as after any compaction.
         """
         try:
             records, revision = await load_present(self._source, self._names)
@@ -201,7 +202,7 @@ class FollowingCopy(Committed):
         self._sweep()
 
     def _sweep(self) -> None:
-        """A slice in each turn of the loop, so that nobody else has to wait."""
+        """Drop compacted events, a slice per turn of the event loop, so that it is not blocked."""
         self._history.sweep(_SWEEP_EVENTS)
         if self._history.sweepable:
             self._loop.call_soon(self._sweep)

@@ -1,7 +1,7 @@
-"""Fills an etcd from a snapshot, over its API as any client: nobody has to stop it, or to get at its files.
+"""Restores a snapshot into etcd through its API, without stopping it or accessing its files.
 
-etcd counts revisions by itself. Where the data had reached more than etcd has, it is written down how far ahead ours
-are (`kubeloop.store.etcd.load.Names`).
+etcd assigns revisions itself. If the data had reached a higher one than etcd has, the offset is stored
+(`kubeloop.store.etcd.load.Names`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _AT_ONCE: Final = 256
 
 
 async def restore_etcd(content: LoadedLog, url: str, how: Restoring) -> int:
-    """Returns the revision that the store goes on from."""
+    """Restore a snapshot; returns the revision that the store continues from."""
     config = config_of_url(url)
     await _prepare(config, content.revision + how.above, how)
     store = EtcdStore(config)
@@ -42,7 +42,7 @@ async def restore_etcd(content: LoadedLog, url: str, how: Restoring) -> int:
 
 
 async def _prepare(config: EtcdConfig, revision: int, how: Restoring) -> None:
-    """Make room, and note which revision of ours etcd's next one is."""
+    """Delete existing keys, and store the offset of our revisions to etcd's."""
     connection, names = Connection(config, SystemClock()), Names(config)
     connection.open()
     try:

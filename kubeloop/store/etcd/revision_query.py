@@ -1,7 +1,7 @@
-"""Asks etcd how far it is: once for everybody who has come in one turn of the loop, and a few such questions at a time.
+"""Queries etcd's revision: once for all callers of one turn of the event loop, with a few queries in flight.
 
-etcd takes its time to answer, for its members have to agree. Were there only one question at a time, whoever comes
-while it is under way would wait for two of them.
+A linearizable read takes time, since members have to agree. With a single query in flight, a caller that arrives
+meanwhile would wait for two of them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _QUESTION = range_request(b"\0", count_only=True)
 
 
 class Freshness:
-    """An answer counts only for those who came before the question: what happened since is not in it."""
+    """Batches revision queries: a response counts only for callers that came before its query was sent."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -26,7 +26,7 @@ class Freshness:
         self._questions: set[asyncio.Task[None]] = set()
 
     async def revision(self) -> int:
-        """At least the newest revision that anybody was told of before this call."""
+        """Return at least the newest revision acknowledged to any client before this call."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[int] = loop.create_future()
         self._waiting.append(answer)
@@ -35,6 +35,7 @@ class Freshness:
         return await answer
 
     async def close(self) -> None:
+        """Fail the waiting callers and cancel the queries."""
         waiting, self._waiting = self._waiting, []
         _fail(waiting, "the store is closed")
         for question in tuple(self._questions):
@@ -59,11 +60,11 @@ class Freshness:
         except asyncio.CancelledError:
             _fail(waiting, "the store is closed")
             raise
-        except Exception as error:  # whoever waits must get an answer
+        except Exception as error:  # every waiting caller must get a result
             _fail(waiting, str(error))
             return
         for answer in waiting:
-            if not answer.done():  # those who asked may have left
+            if not answer.done():  # callers may have been cancelled
                 answer.set_result(revision)
 
 

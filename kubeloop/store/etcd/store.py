@@ -1,4 +1,4 @@
-"""The store that many servers share: an etcd cluster, and a copy of it in memory that follows its watch."""
+"""Store shared by many servers: an etcd cluster, and an in-memory replica that follows its watch."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _REACH_SECONDS = 3.0  # how long upstream waits for its cache to become fresh
 
 
 class EtcdStore(FollowingCopy):
-    """Implements `Store`. Reads are the copy's; writes go to etcd, and are done when the copy has them too."""
+    """Store over etcd. Reads use the replica; writes go to etcd, and are done when the replica has them, too."""
 
     shared = True
 
@@ -55,6 +55,7 @@ class EtcdStore(FollowingCopy):
         self._wanted_compaction = 0
 
     async def start(self) -> None:
+        """Connect, load the state and follow the watch."""
         self._connection.open()
         try:
             await self._begin_following()
@@ -64,6 +65,7 @@ class EtcdStore(FollowingCopy):
         self._accepting = True
 
     async def close(self) -> None:
+        """Wait for pending writes, then disconnect."""
         self._accepting = False
         while self._tasks or (unsettled := self._pending.unsettled()):
             await (asyncio.wait(self._tasks) if self._tasks else asyncio.wait(unsettled))
@@ -73,10 +75,12 @@ class EtcdStore(FollowingCopy):
         await self._connection.close()
 
     async def settled(self) -> None:
+        """Wait until the outcome of every pending write is decided."""
         if under_way := self._pending.futures():
             await asyncio.wait(under_way)
 
     async def current(self) -> None:
+        """Wait until the replica has reached etcd's current revision."""
         try:
             revision = await self._freshness.revision() + self._names.ahead
         except StoreError as error:
@@ -86,18 +90,22 @@ class EtcdStore(FollowingCopy):
         self._trouble = ""
 
     async def reached(self, revision: int) -> None:
+        """Wait for a limited time until the replica has a revision."""
         with suppress(StoreError):
             await self._wait_for(revision, _REACH_SECONDS)
 
     def expires(self, prefix: str, seconds: float) -> bool:
+        """Set a time to live for keys under a prefix; returns True."""
         self._leases.end_after(prefix, seconds)
         return True
 
     def peek(self, key: str) -> Record | None:
+        """Return the newest record, even if not durable yet."""
         write = self._pending.newest.get(key)
         return self._committed.get(key) if write is None else write.record
 
     def write(self, key: str, value: bytes | None, expected: int | None = None) -> asyncio.Future[Event]:
+        """Put or delete a value if the newest record is the expected one."""
         if not self._accepting:
             raise StoreClosed("the store is not open for writing")
         if not key.isascii():
@@ -121,6 +129,7 @@ class EtcdStore(FollowingCopy):
         return self._pending.real(expected) == self._pending.real(record.mod_revision)
 
     async def durable(self, record: Record) -> int:
+        """Wait until a peeked record is durable and the newest of its key; returns its revision."""
         write = self._pending.find(record.mod_revision)
         if write is not None:
             return (await asyncio.shield(write.future)).revision
@@ -134,6 +143,7 @@ class EtcdStore(FollowingCopy):
         return real
 
     def compact(self, revision: int) -> None:
+        """Drop history up to a revision here, and compact etcd."""
         if revision > self._revision:
             raise FutureRevision(revision, self._revision)
         if revision > self.compact_revision:
@@ -155,10 +165,10 @@ class EtcdStore(FollowingCopy):
         task.add_done_callback(self._tasks.discard)
 
     def _answered(self, write: PendingWrite, begun: Begun) -> None:
-        """A write that was sent at once. Nearly always it was done, and there is nothing left to wait for."""
+        """Finish a write that was sent at once. Nearly always it succeeded and nothing is left to do."""
         try:
             outcome = self._transactions.success(begun, write.base)
-        except Exception as error:  # a writer must be told, whatever was answered
+        except Exception as error:  # the writer must get a result
             self._fail(write, error)
             return
         if outcome is None:
@@ -174,7 +184,7 @@ class EtcdStore(FollowingCopy):
             write.after.clear()  # or a key that is always being written would keep all of its past alive
             outcome = await self._transactions.write(write.key, write.value, base, write.conditional, begun)
             if outcome.conflict is not None:
-                await self._wait_for(outcome.revision, inf)  # whoever tries again shall see what was first
+                await self._wait_for(outcome.revision, inf)  # a retry must see the conflicting write
                 outcome = self._cleared_up(write, outcome, outcome.conflict)
         except Exception as error:
             self._fail(write, error)
@@ -182,7 +192,7 @@ class EtcdStore(FollowingCopy):
         self._settle(write, outcome)
 
     def _settle(self, write: PendingWrite, outcome: Outcome) -> None:
-        """etcd has it; so will the copy."""
+        """Record that etcd has a write, and wait for the replica."""
         record = _record_of(write, outcome.revision, outcome.base)
         self._pending.became(write, outcome.revision)
         write.settled.set_result(record)
@@ -208,7 +218,7 @@ class EtcdStore(FollowingCopy):
             write.future.set_result(Event(outcome.revision, write.key, known if same else record, outcome.base))
 
     def _cleared_up(self, write: PendingWrite, outcome: Outcome, conflict: Conflict) -> Outcome:
-        """A conflict is one, unless an attempt that was not heard of had succeeded, and somebody has written since."""
+        """Return the outcome of a write whose earlier, unanswered attempt succeeded; else raise the conflict."""
         if outcome.doubtful:
             since = 0 if outcome.base is None else outcome.base.mod_revision
             for event in self._history.since(since, write.key):
@@ -219,7 +229,7 @@ class EtcdStore(FollowingCopy):
         raise conflict
 
     async def _base_of(self, write: PendingWrite) -> Record | None:
-        """The record that the write replaces, once everything that comes before it has happened."""
+        """Return the record that the write replaces, after all writes that it depends on."""
         base = write.base
         for earlier in write.after:
             try:
@@ -235,7 +245,7 @@ class EtcdStore(FollowingCopy):
         return base
 
     def _fail(self, write: PendingWrite, error: Exception) -> None:
-        """It has not happened, or nobody knows; what was built on it fails as well."""
+        """Fail a write and all writes that depend on it."""
         if not isinstance(error, StoreError):
             error = StoreError(f"the store failed: {error!r}")
         elif not isinstance(error, Conflict | Overtaken):

@@ -1,4 +1,4 @@
-"""TLS with etcd's members: whom we believe, what we show of ourselves, and why it did not work, in plain words."""
+"""TLS to etcd's members, with readable reasons for failures."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from kubeloop.store.etcd.config import EtcdConfig
 
 
 class Untrusted(StoreError):
-    """A certificate was refused, theirs or ours. Asking again would change nothing."""
+    """Rejected certificate, theirs or ours. A retry would change nothing."""
 
 
 def tls_context(config: EtcdConfig) -> ssl.SSLContext:
-    """Raises `StoreError` for files that cannot be used."""
+    """Build the TLS context; raises `StoreError` for unusable files."""
     for path in (config.cafile, config.certfile, config.keyfile):
         if path and not os.access(path, os.R_OK):
             raise StoreError(f"cannot read etcd's {path}: {_why_unreadable(path)}")
@@ -39,7 +39,7 @@ def tls_context(config: EtcdConfig) -> ssl.SSLContext:
 
 
 def why_untrusted(error: Exception | None) -> str | None:
-    """What was wrong with a certificate, if that is what went wrong."""
+    """Return why a certificate was rejected; None for other errors."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is refused: {error.verify_message}"
     reason = (error.reason or "") if isinstance(error, ssl.SSLError) else ""

@@ -1,7 +1,7 @@
-"""One write as an etcd transaction: done, refused because somebody was first, or repeated without harm.
+"""Writes as etcd transactions: done, in conflict, or repeated without harm.
 
 A call that fails may have had its effect. Repeating it is safe, for it compares: of two attempts at most one
-succeeds. If it is the first, unheard one, then the second finds what the first has left: the value, or a mark.
+succeeds. If it is the first, unanswered one, then the second finds what the first has left: the value, or a marker.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NO_SUCH_LEASE = "lease not found"
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What a write did, or, with a conflict, etcd's revision when it found out."""
+    """Result of a write, or, with a conflict, etcd's revision at that time."""
 
     revision: int
     base: Record | None
@@ -30,6 +30,8 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class Transactions:
+    """Executes writes as etcd transactions."""
+
     def __init__(self, connection: Connection, names: Names, leases: Leases, clock: Clock) -> None:
         self._connection = connection
         self._names = names
@@ -37,13 +39,13 @@ class Transactions:
         self._witnesses = Witnesses(names.witnesses, clock)
 
     def begin(self, key: str, value: bytes | None, base: Record | None, conditional: bool) -> Begun | None:
-        """What most writes come to: one question, sent at once. None if it takes more, or there is nobody to ask."""
+        """Send a simple conditional put at once; None if it takes more, or there is no connection."""
         if value is None or not conditional or self._leases.is_for(key):
             return None
         return self._connection.begin(TXN, write_request(self._names.theirs(key), value, self._expected(base)))
 
     def success(self, begun: Begun, base: Record | None) -> Outcome | None:
-        """Of one that has begun and was answered; None of any other answer, which `write` makes sense of."""
+        """Return the outcome of a begun write that succeeded; None otherwise, to be handled by `write`."""
         if begun.answer.cancelled() or begun.answer.exception() is not None:
             return None
         answer = read_txn(begun.answer.result())
@@ -52,7 +54,7 @@ class Transactions:
     async def write(
         self, key: str, value: bytes | None, base: Record | None, conditional: bool, begun: Begun | None = None
     ) -> Outcome:  # fmt: skip
-        """Put or delete a key whose newest record is `base`; unless that is a condition, whatever it is by then."""
+        """Put or delete a key whose newest record is `base`; without a condition, whatever it is by then."""
         if value is not None and conditional:
             return await self._put(key, value, base, begun)
         with self._witnesses.one() as witness:
@@ -91,7 +93,7 @@ class Transactions:
     async def _attempt(
         self, key: str, value: bytes | None, base: Record | None, witness: Witness | None, begun: Begun | None = None
     ) -> tuple[TxnAnswer, bool]:  # fmt: skip
-        """The answer, and whether an attempt before it may have had an effect as well."""
+        """Return the response, and True if an earlier attempt may have had an effect."""
         doubtful = False
         while True:
             lease = await self._leases.lease_for(key) if value is not None else 0

@@ -1,10 +1,10 @@
-"""Marks that writes leave beside what they do, for a writer that did not hear the answer and asks whether it was done.
+"""Write markers: keys written in the same transaction, by which a retry finds out if an attempt was executed.
 
-What a write has put is found again by its bytes. What it has deleted is gone, whoever did it; and what it has put
-without a condition may be under somebody else's by now. Such a write puts a mark of its own in the same transaction,
-under a key that this server has for itself, where the next attempt looks for it.
+A put is found again by its bytes. A deletion leaves nothing, whichever client did it; and an unconditional put
+may have been overwritten. Such a write puts a marker in the same transaction, under a key reserved for this server,
+where the next attempt looks for it.
 
-A key serves one write at a time, so there are as many as there ever were such writes at once. A lease ends them.
+A key serves one write at a time, so there are as many as there were such writes at once. A lease ends them.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from itertools import count
 
 from kubeloop.clock import Clock, new_uid
 
-SECONDS = 60.0  # far longer than anybody tries
+SECONDS = 60.0  # far longer than any retry
 
 
 class Witness:
-    """One write's mark. `doubtful` if an attempt was not answered: it may still come, and leave its mark later on."""
+    """Marker of one write. `doubtful` if an attempt was not answered: it may still write its marker later."""
 
     __slots__ = ("doubtful", "key", "mark")
 
@@ -30,7 +30,7 @@ class Witness:
 
 
 class Witnesses:
-    """The keys that one server leaves marks under."""
+    """Marker keys of one server."""
 
     def __init__(self, folder: bytes, clock: Clock) -> None:
         self._folder = folder + new_uid(clock).encode() + b"/"
@@ -40,8 +40,9 @@ class Witnesses:
 
     @contextmanager
     def one(self) -> Iterator[Witness]:
+        """Reserve a marker for the block."""
         key = self._free.pop() if self._free else self._folder + str(next(self._keys)).encode()
         witness = Witness(key, str(next(self._marks)).encode())
         yield witness
-        if not witness.doubtful:  # nor failed: then nobody else uses the key
+        if not witness.doubtful:  # the outcome is known, so the key is free again
             self._free.append(key)

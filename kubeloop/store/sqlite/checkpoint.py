@@ -1,4 +1,4 @@
-"""Moves the write-ahead log into the main file without holding up the writer."""
+"""Checkpoints the write-ahead log without blocking the writer."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Checkpointer:
         self._main_file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
 
     def written(self, value_bytes: int) -> None:
-        """Called by the writer after each commit."""
+        """Count a commit's bytes; called by the writer after each commit."""
         self._written += value_bytes + _COMMIT_BYTES
         if self._copied.is_set():
             self._copied.clear()
@@ -48,7 +48,7 @@ class Checkpointer:
                 self._thread.start()
 
     def start_new_log(self) -> None:
-        """Copy all that is left, on the writer's thread: its next commit begins the log anew."""
+        """Copy all that is left, on the writer's thread: its next commit restarts the log."""
         _checkpoint(self._writer)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The SQLite file: its schema, and how rows are written, read back and checked.
+"""SQLite file: its schema, and functions that write, read and check rows.
 
     log(revision, prior, created, key, value, crc)   one row a revision; value NULL means deleted
     meta(name, value)                                schema, compact_revision, cluster_id; of a snapshot its seal
@@ -6,7 +6,7 @@
 `prior` is the revision of the row before, so that a missing row shows; `created` is the
 revision that made the key; `crc` covers all the others, so that a changed bit shows. Rows up
 to `compact_revision` are there only if they are a key's current value, or if compaction has
-not come to remove them yet. The view `current` is for people with the sqlite3 shell.
+not removed them yet. The view `current` is for people with the sqlite3 shell.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ CREATE VIEW current AS
 
 
 def uri_of(path: str, mode: str) -> str:
-    """SQLite's address of a file that must exist; `mode` is `ro` or `rw`."""
+    """Return SQLite's URI of a file that must exist; `mode` is `ro` or `rw`."""
     quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
     return f"file:{quoted}?mode={mode}"
 
 
 def connect(path: str) -> sqlite3.Connection:
-    """A connection in autocommit mode to an existing file, set up as every user of it must be."""
+    """Open an existing file in autocommit mode with the pragmas that every user of it needs."""
     connection = sqlite3.connect(
         uri_of(path, "rw"), uri=True, isolation_level=None, check_same_thread=False, cached_statements=512
     )
@@ -95,7 +95,7 @@ def create(path: str, content: LoadedLog, *, sealed: bool = False) -> None:
 
 
 def check_seal(path: str) -> None:
-    """Raises `StoreError` unless the file is a snapshot, and the whole of one."""
+    """Raise `StoreError` unless the file is a complete snapshot."""
     with closing(sqlite3.connect(f"{uri_of(path, 'ro')}&immutable=1", uri=True)) as connection:
         _check_structure(connection)
         _read_meta(connection)
@@ -107,13 +107,13 @@ def check_seal(path: str) -> None:
 
 
 def break_seal(connection: sqlite3.Connection) -> None:
-    """A snapshot that is opened as a store is a snapshot no longer."""
+    """Remove the seal: a snapshot that is opened as a store is a snapshot no longer."""
     if connection.execute("SELECT 1 FROM meta WHERE name = ?", (_SEAL,)).fetchone():
         connection.execute("DELETE FROM meta WHERE name = ?", (_SEAL,))
 
 
 def _digest(connection: sqlite3.Connection) -> str:
-    """Of everything but the seal itself."""
+    """Return the digest of everything but the seal itself."""
     digest = sha256()
     for name, value in connection.execute("SELECT name, value FROM meta WHERE name != ? ORDER BY name", (_SEAL,)):
         digest.update(f"{name}={value}\n".encode())
@@ -124,7 +124,7 @@ def _digest(connection: sqlite3.Connection) -> str:
 
 
 def rows_for(events: Iterable[Event], after: int) -> list[Row]:
-    """A batch as rows; `after` is the revision of the row before them."""
+    """Convert a batch to rows; `after` is the revision of the row before them."""
     rows = []
     for event in events:
         if (kept := event.record or event.previous) is None:
@@ -136,7 +136,7 @@ def rows_for(events: Iterable[Event], after: int) -> list[Row]:
 
 
 def insert_rows(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
-    """As few statements as can be: each one costs a hand-over of the interpreter lock."""
+    """Insert rows in as few statements as possible: each one costs a hand-over of the interpreter lock."""
     for start in range(0, len(rows), _ROWS_A_STATEMENT):
         part = rows[start : start + _ROWS_A_STATEMENT]
         values = ",".join(["(?,?,?,?,?,?)"] * len(part))
@@ -149,17 +149,19 @@ def touch(connection: sqlite3.Connection) -> None:
 
 
 def delete_rows(connection: sqlite3.Connection, revisions: Sequence[int]) -> None:
+    """Delete the rows of revisions."""
     if revisions:
         connection.execute(f"DELETE FROM log WHERE revision IN ({','.join(['?'] * len(revisions))})", revisions)
 
 
 def remember_compaction(connection: sqlite3.Connection, revision: int) -> None:
+    """Store the compact revision."""
     connection.execute("UPDATE meta SET value = ? WHERE name = 'compact_revision'", (revision,))
 
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All or nothing, for more than one statement."""
+    """Run a block of statements in a transaction."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -171,12 +173,12 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def fits_one_statement(rows: Sequence[Row]) -> bool:
-    """A single statement is its own transaction."""
+    """Return True if the rows fit one statement, which is its own transaction."""
     return len(rows) <= _ROWS_A_STATEMENT
 
 
 def _check_structure(connection: sqlite3.Connection) -> None:
-    """SQLite's own check, always: a fifth of the time that loading takes, and it sees what loading cannot.
+    """Run SQLite's own check: a fifth of the loading time, and it sees what loading cannot.
 
     For example two uses of one page, by which the next write would overwrite something good.
     """
@@ -186,7 +188,7 @@ def _check_structure(connection: sqlite3.Connection) -> None:
 
 
 def _read_meta(connection: sqlite3.Connection) -> LoadedLog:
-    """A log without its content, once it is certain that this is a store that we understand."""
+    """Return an empty log with its metadata, after checking that the schema is known."""
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if not {"log", "meta"} <= tables:
         raise StoreCorrupt("it is a database, but not one of this store (its tables are missing)")
@@ -208,11 +210,11 @@ def _meta_of(content: LoadedLog) -> dict[str, int | str]:
 
 
 def load(path: str, *, unchanging: bool = False) -> tuple[LoadedLog, list[int]]:
-    """Check and read everything; also returns what an interrupted compaction left to remove.
+    """Check and read everything; also returns the rows that an interrupted compaction left to remove.
 
     Read-only: to close a connection that may write moves the write-ahead log into the main file,
-    and damaged files should stay as they were found. Somebody else may be writing, unless it is said
-    that nobody does: then the file may lie where nothing can be written.
+    and damaged files should stay as they were found. Another process may be writing, unless `unchanging` is set:
+    then the file may be on a read-only file system.
     """
     uri = uri_of(path, "ro") + ("&immutable=1" if unchanging else "")
     with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
@@ -245,7 +247,7 @@ def _replay(connection: sqlite3.Connection, loaded: LoadedLog) -> tuple[LoadedLo
 
 
 def _check_sequence(event: Event, prior: int, created: int, last_kept: int) -> None:
-    """Each row names the one before it; and only a key that is there can be changed or deleted."""
+    """Check that each row names the one before it, and that only an existing key is changed or deleted."""
     if last_kept and prior != last_kept:
         raise StoreCorrupt(f"revisions between {last_kept} and {event.revision} are missing")
     expected = event.revision if event.previous is None else event.previous.create_revision
@@ -281,7 +283,7 @@ def _remove_if_there(path: str) -> None:
 
 
 def _sync_folder(path: str) -> None:
-    """A rename lasts only once the folder itself is on disk."""
+    """Flush the folder, so that a rename is durable."""
     folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
     try:
         os.fsync(folder)

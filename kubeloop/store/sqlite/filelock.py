@@ -1,4 +1,4 @@
-"""One process at a time on one set of files, held to that by the operating system."""
+"""Lock of the operating system for one process at a time."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from kubeloop.store.errors import StoreInUse
 
 
 class FileLock:
-    """An exclusive lock that ends with the process, however it ends. The file itself stays."""
+    """Exclusive lock that ends with the process, however it ends. The file itself stays."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._descriptor = -1
 
     def acquire(self, what: str) -> None:
-        """Take the lock or raise `StoreInUse`, naming what is in use and by whom."""
+        """Take the lock or raise `StoreInUse` with the name of the data and the holder's PID."""
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -29,6 +29,7 @@ class FileLock:
         self._descriptor = descriptor
 
     def release(self) -> None:
+        """Release the lock."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

@@ -1,8 +1,8 @@
-"""A log in a SQLite file: one thread that writes, one that checkpoints, neither ever waits for the other.
+"""Log in a SQLite file: one thread writes, one checkpoints, and neither waits for the other.
 
 The event loop hands over batches and goes on; a batch is one multi-row INSERT, which is its own
 transaction and so costs one flush. Rows that compaction no longer needs are deleted in small
-slices that ride along with a batch, or alone when nothing else is to do.
+slices together with a batch, or alone when the writer is idle.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _UNREACHABLE = frozenset(
 
 
 class _Batch:
-    """Rows to append, and whom to tell."""
+    """Rows to append, and the callback."""
 
     def __init__(self, rows: list[file.Row], appended: Appended) -> None:
         self.rows = rows
@@ -53,7 +53,7 @@ class _Batch:
 
 
 class _Compaction:
-    """A compaction to remember, and the rows that it makes needless."""
+    """Compaction to record, and the rows that it makes obsolete."""
 
     def __init__(self, revision: int, garbage: Sequence[int]) -> None:
         self.revision = revision
@@ -64,7 +64,7 @@ _Job: TypeAlias = _Batch | _Compaction | None  # None: finish
 
 
 class SqliteLog:
-    """Implements `Log`. Everything below `_run` happens on the writer thread."""
+    """Log in SQLite. Everything below `_run` happens on the writer thread."""
 
     def __init__(self, path: str, clock: Clock) -> None:
         self._path = path
@@ -76,6 +76,7 @@ class SqliteLog:
         self._thread: Thread | None = None
 
     async def open(self) -> LoadedLog:
+        """Lock and load the file, and start the writer thread."""
         self._loop = asyncio.get_running_loop()
         try:
             loaded = await asyncio.to_thread(self._open)
@@ -88,12 +89,15 @@ class SqliteLog:
 
     def append(self, events: Sequence[Event], after: int, appended: Appended) -> None:
         # Rows are made here: checksums of long values would make the writer queue for the interpreter lock.
+        """Queue a batch for the writer thread."""
         self._jobs.put(_Batch(file.rows_for(events, after), appended))
 
     def compact(self, revision: int, garbage: Sequence[int]) -> None:
+        """Queue a compaction for the writer thread."""
         self._jobs.put(_Compaction(revision, garbage))
 
     async def close(self) -> None:
+        """Stop the writer thread and release the lock."""
         if self._thread is not None:
             self._jobs.put(None)
             await asyncio.to_thread(self._thread.join)
@@ -149,7 +153,7 @@ class SqliteLog:
         try:
             self._transact([], SLICE_ROWS)
         except sqlite3.Error:
-            return False  # the next batch tries again, and tells if it cannot
+            return False  # the next batch retries, and reports failures
         return True
 
     def _append(self, batch: _Batch) -> None:
@@ -164,11 +168,11 @@ class SqliteLog:
             self._checkpointer.start_new_log()  # or what is left of this could be taken for a lost commit
         except Exception as failure:
             error = StoreError(f"the store {self._path} failed: {failure!r}")
-        with suppress(RuntimeError):  # the loop was closed without closing the store: nobody is left to be told
+        with suppress(RuntimeError):  # the loop was closed without closing the store
             self._loop.call_soon_threadsafe(batch.appended, error)
 
     def _try_out(self) -> None:
-        """Raises if a write of some size would fail; the next one that is small may succeed on a full disk."""
+        """Raise if a write of some size would fail; a small one may succeed on a full disk."""
         disk = os.statvfs(self._path)
         if disk.f_bavail * disk.f_frsize < _ROOM:
             raise sqlite3.OperationalError("database or disk is full")
@@ -196,7 +200,7 @@ class SqliteLog:
 
 
 def _explained(path: str, error: StoreError | sqlite3.Error | OSError) -> StoreError:
-    """One sentence that tells damaged data from data that cannot be reached or is not for us."""
+    """Return a one-sentence error that tells damaged data from data that is unreachable or not ours."""
     reason = error.strerror if isinstance(error, OSError) else error
     if isinstance(error, sqlite3.Error):
         # Python's own decoding errors carry no code: a key that is not UTF-8 was not written by us.

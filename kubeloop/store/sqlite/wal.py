@@ -1,9 +1,9 @@
-"""Finds out whether SQLite is about to drop acknowledged writes from a damaged write-ahead log.
+"""Detects that SQLite is about to drop acknowledged writes from a damaged write-ahead log.
 
 After a crash SQLite replays the log up to the first frame that is not intact, and takes the rest
 for the remains of the crash. So it is, if the last transaction was cut off. But one that was
 followed by another had been flushed and acknowledged: then the frame has been damaged since, and
-to go on would lose data without a word. The layout is SQLite's published file format.
+to go on would lose data silently. The layout is SQLite's published file format.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MAGIC = (0x377F0682, 0x377F0683)  # the lowest bit says that checksums are big-
 
 
 def refuse_lost_commits(path: str) -> None:
-    """Raise `StoreCorrupt` when the log of the database at `path` holds commits that SQLite would not replay.
+    """Raise `StoreCorrupt` if the log of the database at `path` holds commits that SQLite would not replay.
 
     To be called before the database is opened for writing: closing it would remove the evidence.
     """
@@ -39,7 +39,7 @@ def refuse_lost_commits(path: str) -> None:
 
 
 def _replayed_frames(path: str) -> int | None:
-    """Let SQLite recover, read-only so that nothing is changed, and see how far it got."""
+    """Return the number of frames that SQLite recovers, read-only so that nothing is changed."""
     with closing(sqlite3.connect(uri_of(path, "ro"), uri=True)) as connection:
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     # Only now that it is closed: closing a file drops the locks that SQLite has on it in this process.
@@ -52,7 +52,7 @@ def _replayed_frames(path: str) -> int | None:
 
 
 def _frames_after(log: BinaryIO, number: int) -> Iterator[bool]:
-    """Whether each later frame of the log's present generation is a commit."""
+    """Yield for each later frame of the log's present generation True if it is a commit."""
     head = log.read(_LOG_HEADER.size)
     _, _, page_size, _, *salts, _, _ = _LOG_HEADER.unpack(head)
     intact = _is_intact(head)
@@ -70,7 +70,7 @@ def _frames_after(log: BinaryIO, number: int) -> Iterator[bool]:
 
 
 def _has_acknowledged_commit(frames: Iterator[bool]) -> bool:
-    """A commit with anything after it was flushed before that was begun."""
+    """Return True if a commit is followed by another frame: it was flushed before that."""
     return any(is_commit and next(frames, None) is not None for is_commit in frames)
 
 

@@ -1,4 +1,4 @@
-"""Calls to an etcd cluster: to any member that answers, again while that makes sense, and told clearly when not."""
+"""Calls to an etcd cluster with failover between members and retries."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ _PASSING = (UNAVAILABLE, DEADLINE_EXCEEDED, UNKNOWN)
 
 
 class Unavailable(StoreError):
-    """No member has answered; what was asked for may have happened or not."""
+    """No member has answered; the request may have had its effect or not."""
 
 
 class Refused(StoreError):
-    """etcd has answered, and said no; `repeated` if an attempt before that one may have had an effect."""
+    """Error response of etcd; `repeated` if an earlier attempt may have had an effect."""
 
     def __init__(self, message: str, compacted: bool, repeated: bool) -> None:
         super().__init__(message)
@@ -53,14 +53,14 @@ class Refused(StoreError):
 
 
 class Begun(NamedTuple):
-    """An attempt that is under way: whom it asks, and what will be answered."""
+    """Attempt under way: its member and its pending response."""
 
     member: int
     answer: asyncio.Future[bytes]
 
 
 class Connection:
-    """A connection to each member that was ever needed; one is asked until it fails."""
+    """Connections to the members, opened as needed; one member is used until it fails."""
 
     def __init__(self, config: EtcdConfig, clock: Clock) -> None:
         self._config = config
@@ -70,21 +70,24 @@ class Connection:
         self._is_open = False
 
     def open(self) -> None:
+        """Prepare TLS and allow calls."""
         tls = tls_context(self._config) if self._config.tls else None
         for member in self._members:
             member.tls = tls
         self._is_open = True
 
     async def close(self) -> None:
+        """Close the connections to all members."""
         self._is_open = False
         for member in self._members:
             await member.close()
 
     async def call(self, method: str, request: bytes) -> bytes:
+        """Return the response to a request."""
         return (await self.call_told(method, request))[0]
 
     def begin(self, method: str, request: bytes) -> Begun | None:
-        """A first attempt, on its way when this returns; None if there is a connection to be waited for."""
+        """Send a first attempt at once; None if a connection has to be opened first."""
         number = self._preferred
         member = self._members[number]
         link = member.link
@@ -93,7 +96,7 @@ class Connection:
         return Begun(number, link.call(member.headers(method), request))
 
     async def call_told(self, method: str, request: bytes, begun: Begun | None = None) -> tuple[bytes, bool]:
-        """The answer, and whether an attempt before it may have had an effect as well. One may have begun already."""
+        """Return the response, and True if an earlier attempt may have had an effect; takes a begun attempt."""
         deadline = 0.0
         pause, repeated = _FIRST_PAUSE, False
         while True:
@@ -123,12 +126,12 @@ class Connection:
         return await link.call(asked.headers(method), request)
 
     def avoid(self, member: int) -> None:
-        """Ask the next one from now on, unless somebody has seen to that already."""
+        """Prefer the next member, unless that has already happened."""
         if self._preferred == member:
             self._preferred = (member + 1) % len(self._members)
 
     async def watch(self, request: bytes) -> AsyncGenerator[list[WatchAnswer], None]:
-        """What one member tells, as it comes, until it or the connection fails: then `Unavailable`."""
+        """Yield one member's watch responses until it or the connection fails: then `Unavailable`."""
         number = self._preferred
         member = self._members[number]
         stream: Messages | None = None
@@ -153,7 +156,7 @@ class Connection:
 
 
 class _Member:
-    """One server of the cluster, and the connection to it, made when it is needed."""
+    """Member of the cluster and the connection to it, opened when needed."""
 
     def __init__(self, endpoint: str) -> None:
         self._endpoint = endpoint
@@ -163,7 +166,7 @@ class _Member:
         self.link: Http2 | None = None
 
     def headers(self, method: str, more: tuple[tuple[str, str], ...] = ()) -> bytes:
-        """The same for each call of a method."""
+        """Return the header block of a method, cached."""
         found = self._headers.get(method)
         if found is None:
             own = {
@@ -179,7 +182,7 @@ class _Member:
         return found
 
     async def connect(self) -> Http2:
-        """A usable connection. All who need it meanwhile wait for the same. `RpcError` if there is none to be had."""
+        """Return a usable connection; concurrent callers share the attempt. `RpcError` if it fails."""
         if self._connecting is None:
             self._connecting = asyncio.get_running_loop().create_task(self._connect())
             self._connecting.add_done_callback(self._connected)
@@ -219,7 +222,7 @@ class _Member:
     def _connected(self, task: asyncio.Task[Http2]) -> None:
         self._connecting = None
         if not task.cancelled():
-            task.exception()  # told to those who wait, if any still do
+            task.exception()  # the exception is raised in the waiting callers
 
 
 def _refused(error: RpcError, repeated: bool) -> Refused:

@@ -1,7 +1,7 @@
-"""HTTP/2's header blocks (RFC 7541) as far as a gRPC client needs them: without state, so that equal blocks are equal.
+"""HPACK header blocks (RFC 7541) for a gRPC client: stateless, so that equal headers have equal blocks.
 
-We ask the server for a dynamic table of size zero. What it sends then depends on nothing that came before, and of the
-few different blocks that an etcd ever sends, each is read once.
+We request a dynamic table of size zero, so that a block depends on nothing received before, and each of the few
+different blocks that etcd sends is parsed once.
 """
 
 from __future__ import annotations
@@ -31,16 +31,17 @@ _BY_LENGTH = {
 
 
 class BadHeaders(ValueError):
-    """A block that we cannot read, or that needs a table that there is not."""
+    """Header block that is invalid or needs a dynamic table."""
 
 
 def block_of(headers: Iterable[tuple[str, str]]) -> bytes:
-    """Headers, each written out."""
+    """Encode headers as literals."""
     return b"".join(b"\0" + _text(name) + _text(value) for name, value in headers)
 
 
 @lru_cache(maxsize=256)
 def read_block(block: bytes) -> Mapping[str, str]:
+    """Decode a header block."""
     found: dict[str, str] = {}
     at = 0
     try:
@@ -54,7 +55,7 @@ def read_block(block: bytes) -> Mapping[str, str]:
 
 
 def _field(block: bytes, at: int) -> tuple[str, str, int]:
-    """(name, value, where the next one begins); no name for a change of the table's size, which is and stays zero."""
+    """Return (name, value, next position); the name is empty for a table size update, which stays zero."""
     first = block[at]
     if first & 0x80:
         index, at = _number(block, at, 7)

@@ -1,10 +1,10 @@
-"""One HTTP/2 connection (RFC 9113) that carries gRPC calls: all that are made in one turn of the loop go out together.
+"""HTTP/2 connection (RFC 9113) for gRPC calls: all calls made in one turn of the event loop share one write.
 
     call ─ HEADERS, DATA ─▶ gathered ─ one write a turn ─▶ socket
     future, stream ◀── by its number ◀── frames ◀── data_received
 
-A general gRPC library costs more processor time a call than everything else that a write to etcd does. Frames are few
-and simple, the headers of all requests are the same bytes, and so are those of nearly all answers.
+A general gRPC library costs more CPU time per call than everything else in a write to etcd. Frames are few
+and simple, the headers of all requests are the same bytes, and so are those of nearly all responses.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _FIRST_WINDOW = 65_535
 _LARGEST_WINDOW = 2**31 - 1
 _REFILL = 2**30  # of what we let the server send: as good as never waited for
 _LAST_STREAM = 2**31 - 1
-_QUIET_SECONDS, _PING_SECONDS = 10.0, 5.0  # more often, and etcd takes offence
+_QUIET_SECONDS, _PING_SECONDS = 10.0, 5.0  # etcd closes connections that ping more often
 _LOOK_SECONDS = 2.5
 
 
 class Http2(asyncio.Protocol):
-    """The client's end. It is `usable` until somebody ends it; whoever waits is then told."""
+    """Client side of a connection. `usable` until either side ends it; pending calls then fail."""
 
     def __init__(self, attempt_seconds: float) -> None:
         self.usable = False
@@ -70,6 +70,7 @@ class Http2(asyncio.Protocol):
     # -- the socket ---------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Send the preface and the settings."""
         self._transport = cast(asyncio.Transport, transport)
         self._loop = asyncio.get_running_loop()
         self.usable = True
@@ -82,7 +83,8 @@ class Http2(asyncio.Protocol):
         self._timer = self._loop.call_later(_LOOK_SECONDS, self._look)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if (why := why_untrusted(exc)) is not None:  # of our own certificate we hear only after the handshake
+        """Fail all streams with the reason."""
+        if (why := why_untrusted(exc)) is not None:  # a rejection of our certificate arrives after the handshake
             self.reason, self._code = why, UNAUTHENTICATED
         elif exc is not None:
             self.reason = str(exc) or type(exc).__name__
@@ -90,6 +92,7 @@ class Http2(asyncio.Protocol):
         self._lost.set()
 
     def data_received(self, data: bytes) -> None:
+        """Parse frames."""
         self._heard = self._loop.time()
         if self._rest:
             data = self._rest + data
@@ -108,13 +111,14 @@ class Http2(asyncio.Protocol):
         self._rest = data[at:]
 
     def close(self, reason: str = "the connection was closed") -> None:
+        """Abort the connection and fail all streams."""
         if self.usable:
             self.reason = reason
-        self._transport.abort()  # there is nothing left to say, and TLS would want to hear an answer to its goodbye
+        self._transport.abort()  # abort: a TLS shutdown would wait for the peer's answer
         self._end()
 
     async def closed(self) -> None:
-        """Wait until nothing of it is left in the loop."""
+        """Wait until the transport is closed."""
         await self._lost.wait()
 
     def _end(self) -> None:
@@ -133,7 +137,7 @@ class Http2(asyncio.Protocol):
     # -- calls --------------------------------------------------------------------------------------------------------
 
     def call(self, headers: bytes, message: bytes) -> asyncio.Future[bytes]:
-        """One message there, one back. `headers` is the request's whole block."""
+        """Make a unary call. `headers` is the request's whole header block."""
         answer = Answer(self._loop)
         while self._deadlines and self._deadlines[0][1].is_done:
             self._deadlines.popleft()
@@ -142,7 +146,7 @@ class Http2(asyncio.Protocol):
         return answer.future
 
     def follow(self, headers: bytes, message: bytes) -> Messages:
-        """One message there, any number back, until one of us ends it."""
+        """Make a server-streaming call, until either side ends it."""
         messages = Messages(self._loop, self._cancel)
         self._open(messages, headers, message)
         return messages
@@ -175,7 +179,7 @@ class Http2(asyncio.Protocol):
             self._send_waiting()
 
     def _send_waiting(self) -> None:
-        """As much as the windows allow, in order; a stream whose own window is full holds up nobody else."""
+        """Send as much as the windows allow, in order; a full stream window blocks no other stream."""
         left: list[tuple[Stream, memoryview]] = []
         for stream, body in self._waiting:
             if stream.number not in self._streams:
@@ -255,7 +259,7 @@ class Http2(asyncio.Protocol):
     def _begin_later(self) -> None:
         while self._later and len(self._streams) < self._most_streams and self.usable:
             stream, headers, message = self._later.popleft()
-            if not stream.is_done:  # whoever was told that it took too long may have asked somebody else
+            if not stream.is_done:  # the caller may have timed out and retried elsewhere
                 self._begin(stream, headers, message)
         if not self._streams and not self.usable:
             self.close()
@@ -297,7 +301,7 @@ class Http2(asyncio.Protocol):
         self._send_waiting()
 
     def _go_away(self, last: int, why: bytes) -> None:
-        """What the server has not begun, it will not do."""
+        """Handle GOAWAY: fail the streams that the server has not begun."""
         self.usable = False
         self.reason = f"the server goes away: {why.decode(errors='replace')}" if why else "the server goes away"
         refused = [self._streams.pop(number) for number in sorted(self._streams) if number > last]
@@ -308,7 +312,7 @@ class Http2(asyncio.Protocol):
         self._begin_later()
 
     def _take(self, number: int, size: int) -> None:
-        """Let the server go on sending, long before it would have to stop."""
+        """Enlarge the receive windows well before they are exhausted."""
         self._taken += size
         if self._taken > _REFILL:
             self._grant(0, self._taken)
@@ -323,7 +327,7 @@ class Http2(asyncio.Protocol):
     # -- time ---------------------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Once in a while: who has waited too long, and whether the server is there at all."""
+        """Check deadlines and the connection's liveness; called periodically."""
         now = self._loop.time()
         late: list[Stream] = []
         while self._deadlines and self._deadlines[0][0] <= now:

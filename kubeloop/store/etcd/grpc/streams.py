@@ -1,4 +1,4 @@
-"""What comes back on one HTTP/2 stream, as gRPC lays it out: one message, or any number, and then a status."""
+"""gRPC responses on an HTTP/2 stream: one message, or any number, and then a status."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PREFIX_BYTES = 5  # of a message: whether it is compressed, and its length
 
 
 class RpcError(Exception):
-    """A call that was not answered with a message. `undone` if the server has certainly done nothing of it."""
+    """Failed call. `undone` if the server has certainly not executed it."""
 
     def __init__(self, code: int, details: str, *, undone: bool = False) -> None:
         super().__init__(details)
@@ -22,7 +22,7 @@ class RpcError(Exception):
 
 
 class Stream:
-    """What the connection knows of a call. `window`: how much may still be sent; `taken`: received and not told."""
+    """Connection state of a call. `window`: bytes that may be sent; `taken`: received bytes not acknowledged."""
 
     __slots__ = ("number", "taken", "window")
 
@@ -35,23 +35,26 @@ class Stream:
 
     @property
     def is_done(self) -> bool:
+        """True if the call has ended."""
         raise NotImplementedError
 
     def begin(self, headers: Mapping[str, str]) -> None:
-        """An answer begins. Who is no gRPC server says so by its status."""
+        """Handle response headers; the HTTP status shows if it is not a gRPC server."""
 
     def take(self, data: bytes) -> None:
+        """Handle data."""
         raise NotImplementedError
 
     def finish(self) -> None:
-        """The status was good."""
+        """Handle a successful status."""
         raise NotImplementedError
 
     def fail(self, error: RpcError) -> None:
+        """Handle a failure."""
         raise NotImplementedError
 
     def verdict(self, headers: Mapping[str, str]) -> RpcError | None:
-        """What the last headers say."""
+        """Return the error in the trailers; None for success."""
         status = headers.get("grpc-status")
         if status is None:
             return RpcError(UNAVAILABLE, f"HTTP status {headers.get(':status', 'missing')}, not an answer of gRPC's")
@@ -62,7 +65,7 @@ class Stream:
 
 
 class Answer(Stream):
-    """Of a call with one message there and one back."""
+    """Response of a unary call."""
 
     __slots__ = ("_parts", "future")
 
@@ -73,12 +76,15 @@ class Answer(Stream):
 
     @property
     def is_done(self) -> bool:
+        """True if the future is done."""
         return self.future.done()
 
     def take(self, data: bytes) -> None:
+        """Store a part of the message."""
         self._parts.append(data)
 
     def finish(self) -> None:
+        """Resolve the future with the message."""
         if self.future.done():
             return
         body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
@@ -88,12 +94,13 @@ class Answer(Stream):
             self.future.set_result(body[_PREFIX_BYTES:])
 
     def fail(self, error: RpcError) -> None:
+        """Fail the future."""
         if not self.future.done():
             self.future.set_exception(error)
 
 
 class Messages(Stream):
-    """Of a call with any number of messages back: read them by the handful, as they have come."""
+    """Responses of a server-streaming call, read in batches."""
 
     __slots__ = ("_buffer", "_cancel", "_error", "_loop", "_ready", "_waiter")
 
@@ -110,10 +117,11 @@ class Messages(Stream):
 
     @property
     def is_done(self) -> bool:
+        """True if the stream has ended."""
         return self._error is not None
 
     async def read(self) -> list[bytes]:
-        """What has come since the last time; `RpcError` when no more will."""
+        """Return the messages received since the last call; raises `RpcError` at the end."""
         while not self._ready:
             if self._error is not None:
                 raise self._error
@@ -123,10 +131,11 @@ class Messages(Stream):
         return ready
 
     def cancel(self) -> None:
-        """Want no more."""
+        """Cancel the call."""
         self._cancel(self)
 
     def take(self, data: bytes) -> None:
+        """Split data into messages."""
         buffer = self._buffer
         buffer += data
         at = 0
@@ -141,9 +150,11 @@ class Messages(Stream):
             self._wake()
 
     def finish(self) -> None:
+        """End the stream."""
         self.fail(RpcError(UNAVAILABLE, "the server has ended the stream"))
 
     def fail(self, error: RpcError) -> None:
+        """End the stream with an error."""
         self._error = error
         self._wake()
 

@@ -1,4 +1,4 @@
-"""The little of protocol buffers' encoding that etcd's messages need: varints, and fields with a length."""
+"""Subset of the protobuf encoding that etcd's messages need: varints, and length-delimited fields."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ONE_BYTE = tuple(bytes((number,)) for number in range(0x80))
 
 
 def varint(number: int) -> bytes:
-    """Seven bits a byte, the lowest first; negative numbers as their two's complement of 64 bits."""
+    """Encode a varint; negative numbers as 64-bit two's complement."""
     if 0 <= number < 0x80:
         return _ONE_BYTE[number]
     if number < 0:
@@ -29,27 +29,27 @@ def varint(number: int) -> bytes:
 
 
 def tag(field: int, kind: int = VARINT) -> bytes:
-    """What a field begins with."""
+    """Return the tag of a field."""
     return varint(field << 3 | kind)
 
 
 def sized(value: bytes) -> bytes:
-    """Bytes with their length before them."""
+    """Prefix bytes with their length."""
     return varint(len(value)) + value
 
 
 def integer(field: int, number: int) -> bytes:
-    """A field with a number, written even if it is zero: in a choice of fields that says something."""
+    """Encode a number field, even if it is zero: in a oneof that is significant."""
     return tag(field) + varint(number)
 
 
 def chunk(field: int, value: bytes) -> bytes:
-    """A field with bytes, a text, or another message."""
+    """Encode a field with bytes, a string, or a message."""
     return tag(field, LENGTH) + sized(value)
 
 
 def fields(message: bytes) -> list[tuple[int, Value]]:
-    """(number, value) of each field in turn; those of fixed width, of which we read none, are passed over."""
+    """Return (number, value) of each field; fixed-width fields are skipped."""
     found: list[tuple[int, Value]] = []
     at, end = 0, len(message)
     while at < end:
