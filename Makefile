@@ -11,7 +11,7 @@ MINUTES ?= 10
 SMOKE := tests/architecture tests/contract tests/unit/runtime tests/unit/client tests/unit/store tests/scheduler tests/node tests/e2e/test_program.py
 
 .DEFAULT_GOAL := help
-.PHONY: help install up test test-chaos test-aws explore smoke lint format type layers generate docs bench kubectl troublemakers clean
+.PHONY: help install up test test-chaos test-aws explore smoke commits lint format type layers generate docs bench kubectl troublemakers clean
 
 help: ## list what can be made
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,6 +77,10 @@ lint: install ## style and formatting
 	@echo "== ruff"
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check --quiet . || { echo "some files are not formatted: make format"; exit 1; }
+
+commits: install ## messages of commits
+	@echo "== commit messages"
+	@$(BIN)/python -m tools.check_commits
 
 format: install ## format all files, and fix what can be fixed
 	@$(BIN)/ruff format .
