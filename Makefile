@@ -8,7 +8,13 @@ AWS := .venv-aws
 export PIP_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 MINUTES ?= 10
-SMOKE := tests/architecture tests/contract tests/unit/runtime tests/unit/client tests/unit/store tests/scheduler tests/node tests/e2e/test_program.py
+# Imports every module, and uses server, client, store, controllers, scheduler and kubelet.
+SMOKE := tests/architecture/test_imports.py \
+  $(addprefix tests/contract/test_,store.py transports.py etcd_over_tls.py informer_over_sockets.py) \
+  $(addprefix tests/unit/,apiserver/http client cli sim testing runtime/test_webhook_server.py) \
+  $(addprefix tests/controllers/test_,deployment.py statefulset.py job.py garbage_collector.py) \
+  $(addprefix tests/scheduler/test_,scheduling.py preemption.py) $(addprefix tests/kubelet/test_,pods_run.py probes.py) \
+  $(addprefix tests/e2e/test_,program.py python_client.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help install up test test-chaos test-aws explore smoke commits lint format type layers generate docs bench kubectl troublemakers clean
@@ -40,7 +46,7 @@ test-chaos: install troublemakers ## run the tests that kill, pause, cut off and
 
 smoke: install ## run a quick selection of the tests (for further interpreters: make smoke PYTHON=python3.13)
 	@echo "== pytest, a selection, two at a time"
-	@PYTHONHASHSEED=0 $(BIN)/pytest -q -n 2 $(SMOKE) $(ARGS)
+	@PYTHONHASHSEED=0 $(BIN)/pytest -q -n 2 --dist worksteal $(SMOKE) $(ARGS)
 
 explore: install ## search for violations of the property tests with new seeds (MINUTES=10 SEED=n)
 	@$(BIN)/python -m tools.explore --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(ARGS)
