@@ -4,7 +4,8 @@ Watches: jobs.
 Owns: nothing.
 Writes: deletes jobs, in the foreground.
 Wakes itself: when a job's TTL expires.
-Differs from upstream: a job without a finish time is not retried until it changes.
+Differs from upstream: a job without a finish time is not retried until it changes; a job that is changed between the
+last check and its deletion is checked again.
 """
 
 from __future__ import annotations
@@ -73,8 +74,9 @@ class Reconciler:
             return None
         if (left := self._seconds_until(ends)) > 0:
             return Result(requeue_after=left)
-        this_one = Preconditions(uid=fresh.metadata.uid)
-        await self._client.delete(Job, key.name, key.namespace, propagation="Foreground", preconditions=this_one)
+        # With the version: the TTL may be extended before the deletion arrives.
+        unchanged = Preconditions(uid=fresh.metadata.uid, resource_version=fresh.metadata.resource_version)
+        await self._client.delete(Job, key.name, key.namespace, propagation="Foreground", preconditions=unchanged)
         self._lateness.observe(-self._seconds_until(ends))
         return None
 

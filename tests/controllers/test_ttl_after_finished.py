@@ -13,6 +13,7 @@ from kubeloop.api.scalars.times import format_time
 from kubeloop.api.scalars.wire import Time
 from kubeloop.controllers.ttl_after_finished import end_of, wire
 from kubeloop.runtime.controller import TerminalError
+from kubeloop.testing import Cluster
 from tests.controllers.bench import Bench, bench
 
 HOUR = 3600
@@ -122,3 +123,18 @@ def test_job_that_runs_or_is_being_deleted_has_no_end() -> None:
 def test_job_that_does_not_say_when_it_finished_is_given_up() -> None:
     with pytest.raises(TerminalError, match="unable to find the time when the Job b/a finished"):
         end_of(with_conditions(JobCondition(type="Failed", status="True")))
+
+
+def test_job_whose_limit_is_removed_while_its_deletion_is_on_its_way_stays(cluster: Cluster) -> None:
+    cluster.start(wire)
+    made = cluster.client.create(job("a", 0))
+    cluster.faults.delay(5, "delete", "jobs")
+    now = format_time(cluster.clock.now())
+    conditions = [{"type": one, "status": "True", "lastTransitionTime": now} for one in ("FailureTarget", "Failed")]
+    status = {"status": {"conditions": conditions, "startTime": now}}
+    cluster.client.patch(Job, "a", status, "default", subresource="status")
+    cluster.settle()
+    cluster.client.patch(Job, "a", {"spec": {"ttlSecondsAfterFinished": None}}, "default")
+    cluster.advance(60)
+    found = cluster.client.get(Job, "a", "default")
+    assert (found.metadata.uid, found.metadata.deletion_timestamp) == (made.metadata.uid, None)
