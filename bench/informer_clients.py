@@ -67,13 +67,13 @@ def ours(pods: int, changes: int) -> None:
     from kubeloop.client.discovery.rest_mapper import resource_of_class
     from kubeloop.clock import SystemClock
     from kubeloop.runtime.controller import Controller
-    from kubeloop.runtime.informer.informer import Informers
+    from kubeloop.runtime.informer.informer import SharedInformerFactory
     from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
     async def main() -> None:
         meter, clock, done = Meter(pods, changes), SystemClock(), asyncio.Event()
         client = connect()
-        informers = Informers(client, clock)
+        informers = SharedInformerFactory(client, clock)
         informer = informers.of(resource_of_class(Pod), namespace=NAMESPACE)
 
         async def reconcile(key: ObjectKey) -> None:

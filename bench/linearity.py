@@ -29,15 +29,15 @@ from kubeloop.api.generated.core_v1 import ConfigMap, Namespace, Node, Pod
 from kubeloop.api.generated.discovery_v1 import EndpointSlice
 from kubeloop.api.kinds import Resource
 from kubeloop.apiserver.app import ApiServer
-from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.apiserver.inprocess.transport import InProcessTransport
 from kubeloop.apiserver.request.context import AUTHENTICATED, User
 from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers import select
-from kubeloop.controllers.app.build import COMPONENT, Surroundings, host
-from kubeloop.runtime.causes.transport import CausedTransport
+from kubeloop.controllers.app.build import COMPONENT, ControllerDependencies, build_app
+from kubeloop.runtime.causes.transport import CauseTransport
 from kubeloop.runtime.events.recorder import EventRecorder
-from kubeloop.sim.loop import Stuck, VirtualClock, VirtualLoop
+from kubeloop.sim.loop import VirtualClock, VirtualDeadlock, VirtualLoop
 from kubeloop.testing import config_map, daemon_set, deployment, job, namespace, node, pod, replica_set, service
 from kubeloop.testing.builders import stateful_set
 from kubeloop.testing.plane import start_plane
@@ -60,7 +60,7 @@ class ProcessorLoop(VirtualLoop):
 
     def nothing_to_do(self, timeout: float | None) -> None:
         if timeout is None:
-            raise Stuck("nothing is left to run, and the program has not ended")
+            raise VirtualDeadlock("nothing is left to run, and the program has not ended")
         self._now += timeout
 
 
@@ -69,7 +69,7 @@ class World:
 
     def __init__(self, server: ApiServer) -> None:
         self.server = server
-        self.client = Client(CausedTransport(LocalEntry(server, _ADMIN)), user_agent="bench")
+        self.client = Client(CauseTransport(InProcessTransport(server, _ADMIN)), user_agent="bench")
         self.spent: dict[str, float] = {}
 
     @asynccontextmanager
@@ -278,7 +278,9 @@ async def measure(case: Case, size: int) -> dict[str, float]:
     async with AsyncExitStack() as parts:
         world = World(await start_plane(clock, (), parts))
         recorder = EventRecorder(world.client, COMPONENT, clock)
-        hosted = host(select(case.loops), Surroundings(world.client, lambda _: world.client, recorder, clock))
+        hosted = build_app(
+            select(case.loops), ControllerDependencies(world.client, lambda _: world.client, recorder, clock)
+        )
         running = asyncio.create_task(hosted.run(lambda: 1.0))
         parts.push_async_callback(_ended, running)
         await hosted.first_work_done(30.0)

@@ -19,13 +19,13 @@ from typing import Any
 import uvloop
 
 from kubeloop.apiserver.app import ApiServer
-from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.apiserver.inprocess.transport import InProcessTransport
 from kubeloop.apiserver.request.context import User
-from kubeloop.cli.program.foreground import COLLECTION
+from kubeloop.cli.program.foreground import GC_THRESHOLDS
 from kubeloop.client import Client
 from kubeloop.clock import SystemClock
 from kubeloop.runtime.controller import Telemetry
-from kubeloop.scheduler.app import host
+from kubeloop.scheduler.app import build_scheduler
 from kubeloop.testing.plane import start_plane
 
 ZONE = "topology.kubernetes.io/zone"
@@ -84,7 +84,7 @@ async def measure(case: str, nodes: int, pods: int) -> tuple[float, float]:
     clock = SystemClock()
     async with AsyncExitStack() as parts:
         server = await start_plane(clock, (), parts)
-        client = Client(LocalEntry(server, User("bench", ("system:masters",))), user_agent="bench")
+        client = Client(InProcessTransport(server, User("bench", ("system:masters",))), user_agent="bench")
         await _account(client)
         await _in_batches([_join(client, _node(number)) for number in range(nodes)])
         await _in_batches([client.create(CASES[case](number)) for number in range(pods)])
@@ -92,11 +92,13 @@ async def measure(case: str, nodes: int, pods: int) -> tuple[float, float]:
 
 
 async def _until_bound(server: ApiServer, pods: int, clock: SystemClock) -> tuple[float, float]:
-    client = Client(LocalEntry(server, User("system:kube-scheduler", ("system:masters",))), user_agent="scheduler")
-    hosted = host(client, clock, Telemetry())
+    client = Client(
+        InProcessTransport(server, User("system:kube-scheduler", ("system:masters",))), user_agent="scheduler"
+    )
+    hosted = build_scheduler(client, clock, Telemetry())
     gc.collect()
     gc.freeze()  # as the program does after its start
-    gc.set_threshold(*COLLECTION)
+    gc.set_threshold(*GC_THRESHOLDS)
     began, busy = time.perf_counter(), time.process_time()
     running = asyncio.create_task(hosted.run(lambda: 1.0))
     while hosted.scheduler.bound < pods:  # noqa: ASYNC110  # a look costs nothing, and nobody tells

@@ -60,12 +60,12 @@ def new_uid(clock: Clock) -> str:
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
-def name_suffix(clock: Clock) -> str:
+def random_suffix(clock: Clock) -> str:
     """Return the random suffix of a generated name."""
     return _suffix(clock.random().randrange(_SUFFIXES))
 
 
-def lasting_suffix(text: str) -> str:
+def deterministic_suffix(text: str) -> str:
     """Return a suffix in the form of a random one that is always the same for the same text."""
     return _suffix(zlib.crc32(text.encode()) % _SUFFIXES)
 

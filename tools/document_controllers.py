@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 from kubeloop import cloud
-from kubeloop.controllers import CONTROLLERS, Descriptor
+from kubeloop.controllers import CONTROLLERS, ControllerDescriptor
 
 TARGET = Path(__file__).parent.parent / "docs" / "controllers.md"
 PARTS = ("Watches", "Owns", "Writes", "Wakes itself", "Differs from upstream")
@@ -29,28 +29,28 @@ def document() -> str:
     return "\n".join([HEAD, *map(_section, CONTROLLERS), CLOUD, *map(_cloud_section, cloud.CONTROLLERS)])
 
 
-def _section(one: Descriptor) -> str:
+def _section(one: ControllerDescriptor) -> str:
     if not one.is_available:
         return f"{_title(one)}\n\nNot there yet.\n"
     return _told(one, f"kubeloop.controllers.{one.module}", _when(one))
 
 
-def _cloud_section(one: cloud.Descriptor) -> str:
+def _cloud_section(one: cloud.CloudControllerDescriptor) -> str:
     return _told(one, f"kubeloop.cloud.{one.module}", "")
 
 
-def _title(one: Descriptor | cloud.Descriptor) -> str:
+def _title(one: ControllerDescriptor | cloud.CloudControllerDescriptor) -> str:
     return f"## {one.name}" + (f" ({one.alias})" if one.alias else "")
 
 
-def _told(one: Descriptor | cloud.Descriptor, module: str, when: str) -> str:
+def _told(one: ControllerDescriptor | cloud.CloudControllerDescriptor, module: str, when: str) -> str:
     promise, parts = read_docstring(import_module(module).__doc__ or "")
     lines = [_title(one), "", f"{promise}{when}", ""]
     lines += [f"- *{name}*: {parts[name]}" for name in PARTS if name in parts]
     return "\n".join([*lines, ""])
 
 
-def _when(one: Descriptor) -> str:
+def _when(one: ControllerDescriptor) -> str:
     said = [] if one.on_by_default else [" Runs only when it is asked for."]
     if one.gates:
         said.append(f" Needs the feature {', '.join(f'`{gate}`' for gate in one.gates)}.")

@@ -7,14 +7,14 @@ Beside the built-in loops: kubeloop controller-manager --load mirror:wire
 from kubeloop.api.generated.core_v1 import ConfigMap, Namespace
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.app.standalone import run
 from kubeloop.runtime.controller import Controller
 
 SOURCE, NAME, MANAGER = "default", "shared-settings", "mirror"
 
 
-def wire(context: Context) -> Controller[str]:
+def wire(context: ControllerContext) -> Controller[str]:
     """Its keys are the names of namespaces."""
     namespaces = context.informers.of(resource_of_class(Namespace), labels="mirror")
     config_maps = context.informers.of(resource_of_class(ConfigMap), fields=f"metadata.name={NAME}")

@@ -6,7 +6,7 @@ from msgspec import Meta, Struct
 
 from kubeloop.api.generated.apps_v1 import Deployment
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.app.standalone import run
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.crd.definition import CustomKind, CustomObject
@@ -39,7 +39,7 @@ def deployment_of(site: Website) -> dict[str, Any]:
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
 
 
-def wire(context: Context) -> Controller[ObjectKey]:
+def wire(context: ControllerContext) -> Controller[ObjectKey]:
     websites, deployments = map(context.informers.of, (context.defines(WEBSITES), resource_of_class(Deployment)))
 
     async def reconcile(key: ObjectKey) -> None:

@@ -12,11 +12,11 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
-from kubeloop.chaos.plan import Plane
-from kubeloop.chaos.plane import RunningPlane
+from kubeloop.chaos.plan import PlaneConfig
+from kubeloop.chaos.plane import ChaosPlane
 
 
-async def look_after(plane: RunningPlane) -> None:
+async def look_after(plane: ChaosPlane) -> None:
     """Start again what has ended by itself, as a leader does that loses its lease; what you killed stays so."""
     for process in plane.processes.values():
         if process.exit_code is not None and process.exit_code >= 0:
@@ -28,7 +28,7 @@ async def main(folder: Path, port: int) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    plane = RunningPlane(folder, Plane(etcd=3, api_servers=3, controller_managers=2, schedulers=2), port)
+    plane = ChaosPlane(folder, PlaneConfig(etcd=3, api_servers=3, controller_managers=2, schedulers=2), port)
     try:
         await plane.start()
         for process in plane.processes.values():

@@ -28,7 +28,7 @@ _CONVERTERS: dict[tuple[Version, Version, str], str] = {
 _DIFFERING = frozenset(kind for _, _, kind in _CONVERTERS)
 
 
-def differs(kind: str) -> bool:
+def has_differing_versions(kind: str) -> bool:
     """Return True if the versions of a kind differ in more than their name."""
     return kind in _DIFFERING
 
@@ -50,14 +50,14 @@ def converter(source: Version, target: Version, kind: str) -> Callable[[Any], An
     return convert
 
 
-def to_stored(obj: Any, resource: Resource) -> Any:
+def to_storage_version(obj: Any, resource: Resource) -> Any:
     """Convert an object from the served version to the storage version."""
     if resource.stored_as is None:
         return obj
     return converter((resource.group, resource.version), resource.stored_as, resource.kind)(obj)
 
 
-def to_served(obj: Any, resource: Resource) -> Any:
+def to_served_version(obj: Any, resource: Resource) -> Any:
     """Convert a stored object to the version of a resource."""
     if resource.stored_as is None:
         return obj

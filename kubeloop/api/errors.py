@@ -28,7 +28,7 @@ CONTINUE_INCONSISTENT: Final = (
 )
 
 
-class Cause(msgspec.Struct, frozen=True, omit_defaults=True):
+class StatusCause(msgspec.Struct, frozen=True, omit_defaults=True):
     """StatusCause: one entry of a Status' details.causes."""
 
     reason: str = ""
@@ -36,14 +36,14 @@ class Cause(msgspec.Struct, frozen=True, omit_defaults=True):
     field: str = ""
 
 
-class Details(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+class StatusDetails(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """StatusDetails; `kind` holds a plural or a kind, as upstream does."""
 
     name: str = ""
     group: str = ""
     kind: str = ""
     uid: str = ""
-    causes: tuple[Cause, ...] = ()
+    causes: tuple[StatusCause, ...] = ()
     retry_after_seconds: int = 0
 
     def plain(self) -> dict[str, Any]:
@@ -62,7 +62,7 @@ class ApiError(Exception):
     by_reason: ClassVar[dict[str, type[ApiError]]] = {}
 
     def __init__(
-        self, message: str, details: Details | None = None, *, code: int | None = None, continue_token: str = ""
+        self, message: str, details: StatusDetails | None = None, *, code: int | None = None, continue_token: str = ""
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -75,7 +75,7 @@ class ApiError(Exception):
         ApiError.by_reason[cls.reason] = cls
 
     @property
-    def causes(self) -> tuple[Cause, ...]:
+    def causes(self) -> tuple[StatusCause, ...]:
         """Causes in the Status' details; empty without details."""
         return self.details.causes if self.details is not None else ()
 
@@ -111,7 +111,7 @@ class ApiError(Exception):
         status["code"] = self.code
         return status
 
-    def with_details(self, details: Details) -> ApiError:
+    def with_details(self, details: StatusDetails) -> ApiError:
         """Return a copy of this error with other details."""
         return type(self)(self.message, details, code=self.code, continue_token=self.continue_token)
 
@@ -236,37 +236,39 @@ def from_status(status: Mapping[str, Any]) -> ApiError:
     cls = ApiError.by_reason.get(status.get("reason", ""), ApiError)
     return cls(
         status.get("message", ""),
-        None if details is None else msgspec.convert(details, Details),
+        None if details is None else msgspec.convert(details, StatusDetails),
         code=status.get("code") or None,
         continue_token=(status.get("metadata") or {}).get("continue", ""),
     )
 
 
-def qualified(group: str, name: str) -> str:
+def qualified_name(group: str, name: str) -> str:
     """Return a plural or kind with its group: `deployments.apps`, `pods`."""
     return f"{name}.{group}" if group else name
 
 
 def _about(
-    group: str, kind: str, name: str = "", causes: Iterable[Cause] = (), retry_after_seconds: int = 0
-) -> Details:
-    return Details(name, group, kind, causes=tuple(causes), retry_after_seconds=retry_after_seconds)
+    group: str, kind: str, name: str = "", causes: Iterable[StatusCause] = (), retry_after_seconds: int = 0
+) -> StatusDetails:
+    return StatusDetails(name, group, kind, causes=tuple(causes), retry_after_seconds=retry_after_seconds)
 
 
 def not_found(group: str, resource: str, name: str) -> NotFound:
     """Build the error for an object that does not exist."""
-    return NotFound(f"{qualified(group, resource)} {quote(name)} not found", _about(group, resource, name))
+    return NotFound(f"{qualified_name(group, resource)} {quote(name)} not found", _about(group, resource, name))
 
 
 def already_exists(group: str, resource: str, name: str) -> AlreadyExists:
     """Build the error for creating an object whose name is taken."""
-    return AlreadyExists(f"{qualified(group, resource)} {quote(name)} already exists", _about(group, resource, name))
+    return AlreadyExists(
+        f"{qualified_name(group, resource)} {quote(name)} already exists", _about(group, resource, name)
+    )
 
 
 def generate_name_conflict(group: str, resource: str, name: str, retry_after_seconds: int = 1) -> AlreadyExists:
     """Build the error for a generateName whose generated names were all taken."""
     message = (
-        f"{qualified(group, resource)} {quote(name)} already exists, "
+        f"{qualified_name(group, resource)} {quote(name)} already exists, "
         "the server was not able to generate a unique name for the object"
     )
     return AlreadyExists(message, _about(group, resource, name, retry_after_seconds=retry_after_seconds))
@@ -274,23 +276,23 @@ def generate_name_conflict(group: str, resource: str, name: str, retry_after_sec
 
 def conflict(group: str, resource: str, name: str, why: str = MODIFIED) -> Conflict:
     """Build the error for a write that is based on an outdated object."""
-    message = f"Operation cannot be fulfilled on {qualified(group, resource)} {quote(name)}: {why}"
+    message = f"Operation cannot be fulfilled on {qualified_name(group, resource)} {quote(name)}: {why}"
     return Conflict(message, _about(group, resource, name))
 
 
-def apply_conflict(message: str, causes: Iterable[Cause]) -> Conflict:
+def apply_conflict(message: str, causes: Iterable[StatusCause]) -> Conflict:
     """Build the error for an apply that conflicts with other field managers."""
-    return Conflict(message, Details(causes=tuple(causes)))
+    return Conflict(message, StatusDetails(causes=tuple(causes)))
 
 
-def forbidden(group: str, resource: str, name: str, why: str, causes: Iterable[Cause] = ()) -> Forbidden:
+def forbidden(group: str, resource: str, name: str, why: str, causes: Iterable[StatusCause] = ()) -> Forbidden:
     """Build the error for a denied request; without a resource (a path such as /metrics) the message names none."""
     if not (group or resource):
         subject = ""
     elif not name:
-        subject = f"{qualified(group, resource)} is "
+        subject = f"{qualified_name(group, resource)} is "
     else:
-        subject = f"{qualified(group, resource)} {quote(name)} is "
+        subject = f"{qualified_name(group, resource)} {quote(name)} is "
     return Forbidden(f"{subject}forbidden: {why}", _about(group, resource, name, causes))
 
 
@@ -309,8 +311,8 @@ def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> I
 
     The causes list every error, the message contains each text once.
     """
-    causes = tuple(Cause(error.type.value, error.body(), error.field) for error in errors)
-    message = f"{qualified(group, kind)} {quote(name)} is invalid"
+    causes = tuple(StatusCause(error.type.value, error.body(), error.field) for error in errors)
+    message = f"{qualified_name(group, kind)} {quote(name)} is invalid"
     if errors:
         message = f"{message}: {aggregate(error.message() for error in errors)}"
     return Invalid(message, _about(group, kind, name, causes))
@@ -318,7 +320,7 @@ def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> I
 
 def method_not_supported(group: str, resource: str, action: str) -> MethodNotAllowed:
     """Build the error for an action that a resource does not support."""
-    message = f"{action} is not supported on resources of kind {quote(qualified(group, resource))}"
+    message = f"{action} is not supported on resources of kind {quote(qualified_name(group, resource))}"
     return MethodNotAllowed(message, _about(group, resource))
 
 
@@ -355,30 +357,32 @@ def too_old_resource_version(requested: int, oldest: int) -> Expired:
 
 def timeout(message: str, retry_after_seconds: int = 0) -> Timeout:
     """Build the error for an operation that took too long."""
-    return Timeout(f"Timeout: {message}", Details(retry_after_seconds=retry_after_seconds))
+    return Timeout(f"Timeout: {message}", StatusDetails(retry_after_seconds=retry_after_seconds))
 
 
 def too_large_resource_version(requested: int, current: int, retry_after_seconds: int = 0) -> Timeout:
     """Build the error for a resourceVersion that the server has not reached."""
-    cause = Cause("ResourceVersionTooLarge", "Too large resource version")
+    cause = StatusCause("ResourceVersionTooLarge", "Too large resource version")
     return Timeout(
         f"Timeout: Too large resource version: {requested}, current: {current}",
-        Details(causes=(cause,), retry_after_seconds=retry_after_seconds),
+        StatusDetails(causes=(cause,), retry_after_seconds=retry_after_seconds),
     )
 
 
 def server_timeout(group: str, resource: str, operation: str, retry_after_seconds: int = 0) -> ServerTimeout:
     """Build the error for an operation that could not be completed now."""
     message = (
-        f"The {operation} operation against {qualified(group, resource)} "
+        f"The {operation} operation against {qualified_name(group, resource)} "
         "could not be completed at this time, please try again."
     )
     return ServerTimeout(message, _about(group, resource, operation, retry_after_seconds=retry_after_seconds))
 
 
-def too_many_requests(message: str, retry_after_seconds: int = 0, causes: Iterable[Cause] = ()) -> TooManyRequests:
+def too_many_requests(
+    message: str, retry_after_seconds: int = 0, causes: Iterable[StatusCause] = ()
+) -> TooManyRequests:
     """Build the error for a request that was throttled or must be retried."""
-    return TooManyRequests(message, Details(causes=tuple(causes), retry_after_seconds=retry_after_seconds))
+    return TooManyRequests(message, StatusDetails(causes=tuple(causes), retry_after_seconds=retry_after_seconds))
 
 
 def request_entity_too_large(message: str) -> RequestEntityTooLarge:
@@ -388,7 +392,7 @@ def request_entity_too_large(message: str) -> RequestEntityTooLarge:
 
 def internal_error(message: str) -> InternalError:
     """Build the error for an internal failure."""
-    return InternalError(f"Internal error occurred: {message}", Details(causes=(Cause(message=message),)))
+    return InternalError(f"Internal error occurred: {message}", StatusDetails(causes=(StatusCause(message=message),)))
 
 
 def service_unavailable(message: str) -> ServiceUnavailable:
@@ -413,9 +417,9 @@ _GENERIC: Final[Mapping[int, tuple[type[ApiError], str]]] = {
 }
 
 
-def generic(code: int, server_message: str = "", retry_after_seconds: int = 0) -> ApiError:
+def generic_server_response(code: int, server_message: str = "", retry_after_seconds: int = 0) -> ApiError:
     """Build an error that is known by its HTTP code alone and concerns no particular object."""
-    details = Details(retry_after_seconds=retry_after_seconds)
+    details = StatusDetails(retry_after_seconds=retry_after_seconds)
     if code == 403:
         return Forbidden(server_message, details)
     if code == 415:

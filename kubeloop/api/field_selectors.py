@@ -88,7 +88,7 @@ _TERM_OPERATOR: Final = re.compile("!=|==|=")
 
 
 @lru_cache(maxsize=1024)
-def parse_fields(text: str) -> FieldSelector:
+def parse_field_selector(text: str) -> FieldSelector:
     """Parse a field selector from its text form, such as `metadata.name=a,status.phase!=Running`."""
     requirements: list[FieldRequirement] = []
     for term in sorted(_terms(text)):

@@ -16,7 +16,7 @@ from functools import cached_property
 from importlib import import_module
 from typing import Any
 
-from kubeloop.api.schema import Node, node_of
+from kubeloop.api.schema import SchemaNode, node_of
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
@@ -109,7 +109,7 @@ class Resource:
         return type_of(self.definition)
 
     @cached_property
-    def node(self) -> Node:
+    def node(self) -> SchemaNode:
         """Schema node, for patches and server-side apply."""
         return node_of(self.definition)
 

@@ -12,12 +12,12 @@ from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.kinds import Resource
 
 # Annotation of simulated nodes: empty for nodes of the control plane's own process, set for those of another program.
-SIMULATED = "sim.kubeloop.io/node"
+SIMULATED_NODE_ANNOTATION = "sim.kubeloop.io/node"
 # Annotation with the digest of a kubelet's serving certificate: `sha256:` and hexadecimal digits.
-SHOWN_CERTIFICATE = "kubeloop.io/kubelet-certificate"
+SERVING_CERTIFICATE_ANNOTATION = "kubeloop.io/kubelet-certificate"
 
 
-class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
+class PodLogOptions(msgspec.Struct, frozen=True, kw_only=True):
     """PodLogOptions: selects a part of a container's log."""
 
     follow: bool = False
@@ -37,7 +37,7 @@ class TerminalSize(NamedTuple):
     height: int
 
 
-class Streams(Protocol):
+class StandardStreams(Protocol):
     """Standard streams of a client that are connected to a command in a container, possibly as a terminal."""
 
     stdin: bool  # True if there is any input
@@ -55,7 +55,7 @@ class Streams(Protocol):
         """Write to standard error; on a terminal that is standard output."""
 
 
-class Duplex(Protocol):
+class PortConnection(Protocol):
     """Bidirectional connection to a port."""
 
     async def read(self) -> bytes:
@@ -69,7 +69,7 @@ class ForwardFailed(Exception):
     """Raised if a port can't be connected to."""
 
 
-class ToldByNode(ForwardFailed):
+class NodeForwardFailed(ForwardFailed):
     """ForwardFailed whose message comes from the node and is shown unchanged."""
 
 
@@ -81,7 +81,7 @@ class CommandFailed(Exception):
         self.status = status
 
 
-class NodeRefused(Exception):
+class NodeConnectionRefused(Exception):
     """Raised if a node refuses a streaming connection; carries its answer."""
 
     def __init__(self, status: int, body: bytes, content_type: str = "text/plain; charset=utf-8") -> None:
@@ -91,7 +91,7 @@ class NodeRefused(Exception):
         self.content_type = content_type
 
 
-class Wanted(NamedTuple):
+class PodStreamRequest(NamedTuple):
     """Parameters of a streaming request (exec, attach or port-forward) to a container or pod."""
 
     how: str  # exec, attach or portforward
@@ -115,7 +115,7 @@ class NodeRequest(msgspec.Struct, frozen=True, kw_only=True):
         return next((value for name, value in self.query if name == key), "")
 
 
-class NodeAnswer(msgspec.Struct, frozen=True):
+class NodeResponse(msgspec.Struct, frozen=True):
     """Response of a kubelet endpoint, whole or streamed in chunks."""
 
     status: int
@@ -126,13 +126,13 @@ class NodeAnswer(msgspec.Struct, frozen=True):
 class PodConnections(Protocol):
     """Streaming operations on a pod, after its node accepted the request."""
 
-    async def execute(self, pod: Pod, container: str, command: tuple[str, ...], streams: Streams) -> int:
+    async def execute(self, pod: Pod, container: str, command: tuple[str, ...], streams: StandardStreams) -> int:
         """Run a command in a container and return its exit code."""
 
-    async def attach(self, pod: Pod, container: str, streams: Streams) -> None:
+    async def attach(self, pod: Pod, container: str, streams: StandardStreams) -> None:
         """Connect streams to a container's main process until it ends."""
 
-    async def forward(self, pod: Pod, port: int, connection: Duplex) -> None:
+    async def forward(self, pod: Pod, port: int, connection: PortConnection) -> None:
         """Forward a connection to a port of a pod until it ends; raises `ForwardFailed` if the port is closed."""
 
     def close(self) -> None:
@@ -142,10 +142,10 @@ class PodConnections(Protocol):
 class PodDialer(Protocol):
     """Client with which an API server reaches pods, through their nodes."""
 
-    def logs(self, pod: Pod, container: str, options: LogOptions) -> AsyncIterator[bytes]:
+    def logs(self, pod: Pod, container: str, options: PodLogOptions) -> AsyncIterator[bytes]:
         """Stream a container's log in chunks; raises `BadRequest` before the first if there is no log to read."""
 
-    async def opened(self, pod: Pod, container: str, wanted: Wanted) -> PodConnections:
+    async def opened(self, pod: Pod, container: str, wanted: PodStreamRequest) -> PodConnections:
         """Open a connection to a container, or to the pod if none is named; raises `NodeRefused` if that fails."""
 
 
@@ -155,11 +155,11 @@ class NodeDialer(PodDialer, Protocol):
     def reaches(self, node: str) -> bool:
         """Return True if a node is reachable by this dialer."""
 
-    async def page(self, node: str, request: NodeRequest) -> NodeAnswer:
+    async def page(self, node: str, request: NodeRequest) -> NodeResponse:
         """Send a request to a node's own endpoint and return its response."""
 
 
-class ReadOnlyGroup(Protocol):
+class VirtualGroup(Protocol):
     """API group whose objects are computed on request and never stored."""
 
     @property

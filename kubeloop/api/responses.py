@@ -13,7 +13,7 @@ from kubeloop.api.generated.meta_v1 import ListMeta
 from kubeloop.api.kinds import RESOURCES, Resource, definition_of, type_of
 from kubeloop.api.requests import Call, ListResult
 from kubeloop.api.scalars import wire
-from kubeloop.api.unstructured import Custom, PartialObject
+from kubeloop.api.unstructured import PartialObjectMetadata, Unstructured
 
 Decode = Callable[[bytes | msgspec.Raw], Any]
 
@@ -43,22 +43,22 @@ def is_built_in(resource: Resource) -> bool:
 
 @cache
 def _on_request() -> set[tuple[str, str, str]]:
-    from kubeloop.api.features.optional_resources import OFFERED  # few servers serve these
+    from kubeloop.api.features.optional_resources import OPTIONAL_RESOURCES  # few servers serve these
 
-    return {(one.group, one.version, one.plural) for one in OFFERED}
+    return {(one.group, one.version, one.plural) for one in OPTIONAL_RESOURCES}
 
 
 @cache
 def object_decoder(resource: Resource, metadata_only: bool = False) -> Decode:
     """Return the function that decodes one object's bytes: to a struct, or for custom resources to a mapping."""
     if metadata_only:
-        return codec.decoder_of(PartialObject).decode
+        return codec.decoder_of(PartialObjectMetadata).decode
     if is_built_in(resource):
         return codec.decoder_of(resource.type).decode
     return _custom
 
 
-def decode_answer(body: bytes, call: Call) -> Any:
+def decode_response(body: bytes, call: Call) -> Any:
     """Decode the response body of a successful call."""
     resource = call.resource
     if call.verb == "list":
@@ -84,8 +84,8 @@ def decode_list(body: bytes, resource: Resource, metadata_only: bool) -> ListRes
     items = decode_items(raw, resource, metadata_only)
     for one in items:
         if isinstance(one, msgspec.Struct):
-            detach(one)
-    return list_of(items, meta)
+            copy_list_bytes(one)
+    return list_result(items, meta)
 
 
 def split_list(body: bytes) -> tuple[Sequence[msgspec.Raw], ListMeta]:
@@ -94,7 +94,7 @@ def split_list(body: bytes) -> tuple[Sequence[msgspec.Raw], ListMeta]:
     return found.items or (), found.metadata
 
 
-def list_of(items: Iterable[Any], meta: ListMeta) -> ListResult:
+def list_result(items: Iterable[Any], meta: ListMeta) -> ListResult:
     """Build a ListResult from items and list metadata."""
     return ListResult(
         items=tuple(items),
@@ -118,14 +118,14 @@ def decode_items(raw: Iterable[msgspec.Raw], resource: Resource, metadata_only: 
     return items
 
 
-def detach(obj: Any) -> None:
+def copy_list_bytes(obj: Any) -> None:
     """Copy the bytes that an object references, so that it does not keep the bytes of its whole list alive."""
     for entry in obj.metadata.managed_fields:
         codec.force_setattr(entry, "fields_v1", entry.fields_v1.copy())
 
 
-def _custom(body: bytes | msgspec.Raw) -> Custom:
-    return Custom(_PLAIN.decode(body))
+def _custom(body: bytes | msgspec.Raw) -> Unstructured:
+    return Unstructured(_PLAIN.decode(body))
 
 
 def _subresource_type(resource: Resource, subresource: str, api_version: str, kind: str) -> Any | None:

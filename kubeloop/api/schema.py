@@ -41,7 +41,7 @@ def _read(name: str) -> dict[str, dict[str, Any]]:
     return loaded
 
 
-class Node:
+class SchemaNode:
     """Schema of one place in an object: its type, its children, and the merge rules of its lists and maps."""
 
     def __init__(self, own: Mapping[str, Any], defs: Mapping[str, Mapping[str, Any]] | None = None) -> None:
@@ -71,15 +71,15 @@ class Node:
         return str(self._fact("format", ""))
 
     @cached_property
-    def fields(self) -> Mapping[str, Node]:
+    def fields(self) -> Mapping[str, SchemaNode]:
         """Known fields of a struct by wire name; empty for anything else."""
-        return {name: Node(prop, self._defs) for name, prop in self._target.get("properties", {}).items()}
+        return {name: SchemaNode(prop, self._defs) for name, prop in self._target.get("properties", {}).items()}
 
     @cached_property
-    def item(self) -> Node | None:
+    def item(self) -> SchemaNode | None:
         """Schema of a list's items or a map's values."""
         inner = self._target.get("items") or self._target.get("additionalProperties")
-        return Node(inner, self._defs) if isinstance(inner, Mapping) else None
+        return SchemaNode(inner, self._defs) if isinstance(inner, Mapping) else None
 
     @property
     def is_struct(self) -> bool:
@@ -129,6 +129,6 @@ class Node:
 
 
 @cache
-def node_of(definition: str) -> Node:
+def node_of(definition: str) -> SchemaNode:
     """Return the root node of a named type, such as `io.k8s.api.core.v1.Pod`."""
-    return Node({"$ref": "#/definitions/" + definition})
+    return SchemaNode({"$ref": "#/definitions/" + definition})

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 _PEM_MARK = b"-----BEGIN "
 
 
-class NotOurToken(Exception):
+class InvalidToken(Exception):
     """Raised for a value that is no token, or was not signed by one of the given keys."""
 
 
@@ -32,7 +32,7 @@ class _Head(msgspec.Struct):
     kid: str = ""
 
 
-class Scheme(Protocol):
+class SignatureScheme(Protocol):
     """Signature scheme of one type of key."""
 
     algorithm: str
@@ -84,7 +84,7 @@ class _Curve:
         return {"kty": "EC", "crv": self._curve, "x": _encoded(x).decode(), "y": _encoded(y).decode()}
 
 
-_CURVES: dict[str, Callable[[], Scheme]] = {
+_CURVES: dict[str, Callable[[], SignatureScheme]] = {
     "secp256r1": lambda: _Curve("ES256", "P-256", hashes.SHA256(), 32),
     "secp384r1": lambda: _Curve("ES384", "P-384", hashes.SHA384(), 48),
     "secp521r1": lambda: _Curve("ES512", "P-521", hashes.SHA512(), 66),
@@ -128,10 +128,10 @@ def verify(token: str, keys: Sequence[PublicKey]) -> dict[str, Any]:
         said = msgspec.json.decode(_decoded(head), type=_Head)
         raw, signed = _decoded(signature), message.encode()
         if not any(_signed_by(key, said, signed, raw) for key in keys):
-            raise NotOurToken
+            raise InvalidToken
         return msgspec.json.decode(_decoded(body), type=dict[str, Any])
     except (binascii.Error, UnicodeEncodeError, ValueError, msgspec.MsgspecError):
-        raise NotOurToken from None
+        raise InvalidToken from None
 
 
 def _signed_by(key: PublicKey, said: _Head, message: bytes, signature: bytes) -> bool:
@@ -160,7 +160,7 @@ def _public_key(block: bytes) -> Any:
     return serialization.load_pem_public_key(block)
 
 
-def _scheme_of(key: Any) -> Scheme:
+def _scheme_of(key: Any) -> SignatureScheme:
     if isinstance(key, rsa.RSAPublicKey):
         return _Rsa()
     if isinstance(key, ec.EllipticCurvePublicKey) and key.curve.name in _CURVES:

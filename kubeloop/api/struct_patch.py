@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 
-class Overlay(ABC):
+class StructPatch(ABC):
     """Strategic merge patch of one part of an object."""
 
     part: str

@@ -9,13 +9,13 @@ import msgspec
 
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.scalars import wire
-from kubeloop.api.struct_patch import Overlay
+from kubeloop.api.struct_patch import StructPatch
 
 PARTIAL_KIND = "PartialObjectMetadata"
 PARTIAL_VERSION = "meta.k8s.io/v1"
 
 
-class PartialObject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class PartialObjectMetadata(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """PartialObjectMetadata: an object of any kind, reduced to its metadata."""
 
     kind: str = msgspec.field(default_factory=lambda: PARTIAL_KIND)
@@ -23,7 +23,7 @@ class PartialObject(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
 
 
-class Custom(Mapping[str, Any]):
+class Unstructured(Mapping[str, Any]):
     """Custom resource: a mapping in wire form, with the same metadata struct as every kind.
 
     Shared like all objects, so its content must not be changed; `document` is used to encode it.
@@ -63,7 +63,7 @@ class Custom(Mapping[str, Any]):
         return len(self.document)
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Custom):
+        if isinstance(other, Unstructured):
             return self.document == other.document
         return self.document == other
 
@@ -76,6 +76,6 @@ class Custom(Mapping[str, Any]):
 _METADATA = msgspec.json.Decoder(ObjectMeta, dec_hook=wire.decode_hook)
 
 
-def plain_body(body: Any) -> Any:
+def body_document(body: Any) -> Any:
     """Return the value to encode for a body: the document of a custom resource or of an overlay."""
-    return body.document if isinstance(body, (Custom, Overlay)) else body
+    return body.document if isinstance(body, (Unstructured, StructPatch)) else body

@@ -16,49 +16,54 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from kubeloop.api import errors
-from kubeloop.api.features.resource_config import Serving
+from kubeloop.api.features.resource_config import APIResourceConfig
 from kubeloop.api.kinds import Resource
-from kubeloop.api.node_calls import NodeDialer, ReadOnlyGroup
+from kubeloop.api.node_calls import NodeDialer, VirtualGroup
 from kubeloop.api.schema import definitions
-from kubeloop.apiserver.admission import Chain
-from kubeloop.apiserver.admission.dynamic.lazy import Configured
+from kubeloop.apiserver.admission import AdmissionChain
+from kubeloop.apiserver.admission.dynamic.lazy import LazyDynamicAdmission
 from kubeloop.apiserver.admission.lookup import RegistryLookup
-from kubeloop.apiserver.aggregator.autoregister import Registration
+from kubeloop.apiserver.aggregator.autoregister import AutoRegistration
 from kubeloop.apiserver.aggregator.lazy import AggregatorConfig
-from kubeloop.apiserver.aggregator.lazy import Following as Aggregation
-from kubeloop.apiserver.apiextensions.lazy import DefinitionsSource, Following
+from kubeloop.apiserver.aggregator.lazy import LazyAggregator as Aggregation
+from kubeloop.apiserver.apiextensions.lazy import DefinitionsSource, LazyCRDs
 from kubeloop.apiserver.authentication import Authenticator
-from kubeloop.apiserver.authorization import ADMINISTRATORS, DEFAULT_MODES, Authorizer, authorizer_of
-from kubeloop.apiserver.authorization.attributes import Attributes, of_path, of_target, of_unserved
-from kubeloop.apiserver.background.offload import Aside
-from kubeloop.apiserver.flowcontrol.inflight import InFlight
+from kubeloop.apiserver.authorization import ADMINISTRATORS, DEFAULT_MODES, UnionAuthorizer, authorizer_of
+from kubeloop.apiserver.authorization.attributes import (
+    AuthorizationAttributes,
+    attributes_of_path,
+    attributes_of_target,
+    attributes_of_unserved,
+)
+from kubeloop.apiserver.background.offload import WorkerThread
+from kubeloop.apiserver.flowcontrol.inflight import InFlightLimiter
 from kubeloop.apiserver.handlers.delete import delete_collection, delete_object
 from kubeloop.apiserver.handlers.read import get_object, list_objects, watch_objects
-from kubeloop.apiserver.handlers.subresources import SUBRESOURCES, UNSTORED
-from kubeloop.apiserver.handlers.virtual_group import provided_answer
+from kubeloop.apiserver.handlers.subresources import SUBRESOURCES, VIRTUAL_RESOURCES
+from kubeloop.apiserver.handlers.virtual_group import virtual_group_response
 from kubeloop.apiserver.handlers.write import create_object, patch_object, replace_object
-from kubeloop.apiserver.metrics import Metrics
-from kubeloop.apiserver.nonresource.handler import Paths
-from kubeloop.apiserver.nonresource.health import Health
-from kubeloop.apiserver.registry.consistency import fresh_enough
-from kubeloop.apiserver.registry.storage import Registry
-from kubeloop.apiserver.registry.store import Mutations
-from kubeloop.apiserver.request.context import ANONYMOUS, Context, User
-from kubeloop.apiserver.request.fault_injection import Faults, served_faultily
+from kubeloop.apiserver.metrics import ApiServerMetrics
+from kubeloop.apiserver.nonresource.handler import NonResourceHandler
+from kubeloop.apiserver.nonresource.health import HealthChecks
+from kubeloop.apiserver.registry.consistency import with_consistency
+from kubeloop.apiserver.registry.storage import StorageRegistry
+from kubeloop.apiserver.registry.store import ObjectStore
+from kubeloop.apiserver.request.context import ANONYMOUS, RequestContext, User
+from kubeloop.apiserver.request.fault_injection import FaultInjector, serve_with_faults
 from kubeloop.apiserver.request.negotiation import PLAIN, negotiate
 from kubeloop.apiserver.request.query import Query
 from kubeloop.apiserver.request.routing import PageNotFound, Router, Target
 from kubeloop.apiserver.response.writers import warning_headers
 from kubeloop.clock import Clock, new_uid
 from kubeloop.http import Request, Response
-from kubeloop.store import Overtaken, StoreError, StoreFull
+from kubeloop.store import DependentConflict, StoreError, StoreFull
 
 if TYPE_CHECKING:
     from kubeloop.apiserver.audit import Auditor
-    from kubeloop.apiserver.audit.trail import Trail
+    from kubeloop.apiserver.audit.trail import AuditContext
     from kubeloop.apiserver.authentication.service_account_tokens import ServiceAccountTokens
-    from kubeloop.apiserver.flowcontrol.controller import Flow, FlowControl
-    from kubeloop.apiserver.kubelet_client.dialer import Kubelets
+    from kubeloop.apiserver.flowcontrol.controller import FlowController, RequestFlow
+    from kubeloop.apiserver.kubelet_client.dialer import KubeletClient
 
 log = logging.getLogger(__name__)
 
@@ -74,11 +79,11 @@ _TEXT = "text/plain; charset=utf-8"
 _IMPERSONATE = "impersonate-"
 _LONGEST_AUDIT_ID = 64
 # Debug endpoint that lists the causes of an object's writes; not part of Kubernetes.
-_WHY = "/kubeloop/why/"
+_CAUSES_PATH = "/kubeloop/why/"
 _SNAPSHOT = "/kubeloop/snapshot"
 
 
-class _Course:
+class _RequestTrace:
     """State of one request that metrics and audit need, at whatever step the request ends."""
 
     __slots__ = ("flow", "target", "verb", "warnings")
@@ -86,7 +91,7 @@ class _Course:
     def __init__(self, method: str) -> None:
         self.verb = method
         self.target: Target | None = None
-        self.flow: Flow | None = None
+        self.flow: RequestFlow | None = None
         self.warnings: Sequence[str] = ()
 
 
@@ -95,26 +100,26 @@ class ApiServer:
 
     def __init__(
         self,
-        registry: Registry,
+        registry: StorageRegistry,
         clock: Clock,
         authenticator: Authenticator,
-        admission: Chain,
-        writes: InFlight,
-        health: Health,
+        admission: AdmissionChain,
+        writes: InFlightLimiter,
+        health: HealthChecks,
         server_address: Callable[[], str],
         tokens: ServiceAccountTokens | Callable[[], ServiceAccountTokens] | None = None,
-        authorizer: Authorizer | None = None,
+        authorizer: UnionAuthorizer | None = None,
         keys_uri: str = "",
         auditor: Auditor | None = None,
         aggregator: AggregatorConfig | None = None,
-        serving: Serving | None = None,
+        serving: APIResourceConfig | None = None,
     ) -> None:
-        serving = serving or Serving()
+        serving = serving or APIResourceConfig()
         self.clock = clock
         self.registry = registry
-        self.metrics = Metrics(registry, writes)
-        self.aside = Aside()
-        self.mutations = Mutations(registry, admission, clock, self.aside)
+        self.metrics = ApiServerMetrics(registry, writes)
+        self.aside = WorkerThread()
+        self.mutations = ObjectStore(registry, admission, clock, self.aside)
         self.mutations.features = serving.features
         self.authenticator = authenticator
         self.authorizer = authorizer or authorizer_of(DEFAULT_MODES, registry, RegistryLookup(registry))
@@ -126,37 +131,37 @@ class ApiServer:
         self._unserved = frozenset(serving.kept()) - frozenset(serving.resources)
         self._router = Router(self._built_in)
         issuer = self._issuer if tokens is not None else None
-        self.paths = Paths(self._built_in, health, self.metrics, server_address, clock, issuer, keys_uri)
-        self._provided: dict[str, ReadOnlyGroup] = {}
+        self.paths = NonResourceHandler(self._built_in, health, self.metrics, server_address, clock, issuer, keys_uri)
+        self._provided: dict[str, VirtualGroup] = {}
         self._custom_served: tuple[Sequence[Resource], DefinitionsSource] = ((), definitions)
-        self._custom = Following(registry, clock, self._serve_custom)
+        self._custom = LazyCRDs(registry, clock, self._serve_custom)
         self._custom.start()
         self.metrics.also(self._custom.metric_lines)
         self.aggregation = Aggregation(registry, clock, aggregator or AggregatorConfig(), self.paths.serve_remote)
         self.aggregation.start()
         self.metrics.also(self.aggregation.metric_lines)
-        self.registration = Registration(registry, clock)
+        self.registration = AutoRegistration(registry, clock)
         self.registration.start()
-        self._configured = Configured(registry, admission, self.authorizer, self.metrics, clock, self.aside)
+        self._configured = LazyDynamicAdmission(registry, admission, self.authorizer, self.metrics, clock, self.aside)
         self._configured.start()
         self._writes = writes
-        self.fairness: FlowControl | None = None
-        self.faults: Faults | None = None  # fault injection for calls from outside of the process
+        self.fairness: FlowController | None = None
+        self.faults: FaultInjector | None = None  # fault injection for calls from outside of the process
         self.nodes: NodeDialer | None = None  # in-process kubelets, set by the program that runs them
-        self.kubelets: Kubelets | None = None  # dialer for remote kubelets, set likewise
+        self.kubelets: KubeletClient | None = None  # dialer for remote kubelets, set likewise
 
-    def share_fairly(self, seats: int) -> FlowControl:
+    def share_fairly(self, seats: int) -> FlowController:
         """Enable API priority and fairness with this many seats for clients outside of the process."""
-        from kubeloop.apiserver.flowcontrol.controller import FlowControl
+        from kubeloop.apiserver.flowcontrol.controller import FlowController
         from kubeloop.apiserver.flowcontrol.flow_schema_status import DanglingConditions
         from kubeloop.apiserver.flowcontrol.metrics import lines_of
 
         keep = DanglingConditions(self.registry, self.clock).keep
-        control = self.fairness = FlowControl(self.registry.store, self.clock, seats, keep)
+        control = self.fairness = FlowController(self.registry.store, self.clock, seats, keep)
         self.metrics.also(lambda: lines_of(control))
         return control
 
-    def provide(self, group: ReadOnlyGroup) -> None:
+    def provide(self, group: VirtualGroup) -> None:
         """Serve a read-only API group that is computed on request instead of stored."""
         self._provided[group.resources[0].group] = group
         self._serve_custom(*self._custom_served)
@@ -193,9 +198,9 @@ class ApiServer:
         try:
             found = self.registry.of(resource).resource
         except KeyError:
-            raise errors.generic(404) from None
+            raise errors.generic_server_response(404) from None
         if found in self._unserved:
-            raise errors.generic(404)
+            raise errors.generic_server_response(404)
         return found
 
     async def handle(self, request: Request) -> Response:
@@ -208,7 +213,7 @@ class ApiServer:
         response.headers = (*response.headers, ("Audit-Id", audit_id))
         return response
 
-    async def _audited(self, request: Request, audit_id: str, trail: Trail) -> Response:
+    async def _audited(self, request: Request, audit_id: str, trail: AuditContext) -> Response:
         try:
             response = await self._answer(request, audit_id, trail)
         except BaseException as error:
@@ -220,9 +225,9 @@ class ApiServer:
         """Return an audit ID as long and unique as a UUID, but cheaper to make: every response carries one."""
         return f"{self._audit_prefix}{next(self._audit_numbers):012x}"
 
-    async def _answer(self, request: Request, audit_id: str, trail: Trail | None) -> Response:
+    async def _answer(self, request: Request, audit_id: str, trail: AuditContext | None) -> Response:
         started = self.clock.monotonic()
-        course = _Course(request.method)
+        course = _RequestTrace(request.method)
         try:
             user = self._who_asks(request, trail)
             remote = self.aggregation.remote_for(request.path)
@@ -240,19 +245,19 @@ class ApiServer:
             if self.faults is None:
                 response = await self.serve(ctx, course.verb)
             else:
-                response = await served_faultily(self.faults, ctx, course.verb, partial(self.serve, ctx, course.verb))
+                response = await serve_with_faults(self.faults, ctx, course.verb, partial(self.serve, ctx, course.verb))
         except errors.ApiError as error:
             response = status_response(error, course.warnings)
         except PageNotFound:
-            response = not_found_page()
+            response = not_found_response()
         except StoreError as error:
-            response = status_response(store_failure(error))
+            response = status_response(store_error_to_api_error(error))
         self.metrics.observe(course.verb, course.target, response.status, self.clock.monotonic() - started)
         if course.flow is not None:
             response.headers = (*response.headers, *course.flow.headers)
         return response
 
-    def _who_asks(self, request: Request, trail: Trail | None) -> User:
+    def _who_asks(self, request: Request, trail: AuditContext | None) -> User:
         """Authenticate the request; raises Unauthorized, or Forbidden if impersonation is not allowed."""
         user = self.authenticator.authenticate(request)
         if trail is not None:
@@ -263,7 +268,7 @@ class ApiServer:
             trail.decided(self.authorizer.decide(self._asked(user, request)))
         return user
 
-    def _understood(self, user: User, request: Request, course: _Course) -> Context:
+    def _understood(self, user: User, request: Request, course: _RequestTrace) -> RequestContext:
         """Resolve target, verb and response format of an authorized request into its Context."""
         query = Query(request.query)
         course.target = target = self._find(user, request, query)
@@ -274,14 +279,14 @@ class ApiServer:
         accept = request.headers.get("accept", "")
         plain = accept in ("", "*/*", "application/json")
         form = PLAIN if plain else negotiate(accept, "get" in target.resource.verbs)
-        ctx = Context(request, target, query, user, form, self.clock.now().replace(microsecond=0))
+        ctx = RequestContext(request, target, query, user, form, self.clock.now().replace(microsecond=0))
         ctx.dry_run = bool(query) and bool(query.text("dryRun"))
         course.warnings = ctx.warnings
         if target.resource.deprecation:
             ctx.warn(target.resource.deprecation)
         return ctx
 
-    async def _take_turn(self, fairness: FlowControl, ctx: Context, course: _Course) -> None:
+    async def _take_turn(self, fairness: FlowController, ctx: RequestContext, course: _RequestTrace) -> None:
         """Acquire seats for a read; a write acquires its seat just before it begins."""
         ctx.flow = course.flow = flow = fairness.flow_of(ctx.user, course.verb, ctx.target)
         if course.verb in _READS and not ctx.target.subresource:
@@ -292,7 +297,7 @@ class ApiServer:
     async def _answer_path(self, user: User, request: Request) -> Response:
         """Authorize and answer a request for a non-resource path."""
         self.authorize_path(user, request.method, request.path)
-        flow: Flow | None = None
+        flow: RequestFlow | None = None
         if self.fairness is not None:
             flow = self.fairness.flow_of_path(user, request.method, request.path)
             if not self.fairness.take_turn(flow, 1):
@@ -303,15 +308,15 @@ class ApiServer:
         return response
 
     async def _page(self, request: Request) -> Response:
-        if request.path.startswith(_WHY):
+        if request.path.startswith(_CAUSES_PATH):
             return self._why(request)
         if request.path == _SNAPSHOT:
-            from kubeloop.apiserver.nonresource.snapshot import snapshot_page
+            from kubeloop.apiserver.nonresource.snapshot import snapshot_response
 
-            return await snapshot_page(self.registry.store, request)
+            return await snapshot_response(self.registry.store, request)
         return self.paths.answer(request)
 
-    def _width(self, target: Target, flow: Flow) -> int:
+    def _width(self, target: Target, flow: RequestFlow) -> int:
         """Return the number of seats that a list request occupies."""
         if self.fairness is None or not self.is_kept(target.resource):
             return 1
@@ -319,9 +324,9 @@ class ApiServer:
 
     def _why(self, request: Request) -> Response:
         """Return the recorded causes of writes to one object: `/kubeloop/why/api/v1/namespaces/…/pods/…`."""
-        target = self._router.find("GET", "/" + request.path.removeprefix(_WHY))
+        target = self._router.find("GET", "/" + request.path.removeprefix(_CAUSES_PATH))
         if not target.name or not target.resource.is_stored:
-            raise errors.generic(404)
+            raise errors.generic_server_response(404)
         key = self.registry.of(target.resource).key(target.namespace, target.name)
         reasons = [reason.shown() for reason in self.mutations.causes.of(key)]
         return Response(200, msgspec.json.encode({"items": reasons}))
@@ -332,23 +337,23 @@ class ApiServer:
             return self._router.find(request.method, request.path)
         except (PageNotFound, errors.ApiError):
             if ADMINISTRATORS not in user.groups:
-                self.authorizer.demand(of_unserved(user, request.method, request.path, query))
+                self.authorizer.demand(attributes_of_unserved(user, request.method, request.path, query))
             raise
 
     def authorize_path(self, user: User, method: str, path: str) -> None:
         """Authorize a request for a non-resource path; raises Forbidden."""
         if ADMINISTRATORS not in user.groups:
-            self.authorizer.demand(of_path(user, method, path))
+            self.authorizer.demand(attributes_of_path(user, method, path))
 
     def authorize(self, user: User, method: str, target: Target, verb: str, query: Query) -> None:
         """Authorize a request for a resource; raises Forbidden. The verb is empty if the method is not supported."""
         if ADMINISTRATORS not in user.groups:
-            self.authorizer.demand(of_target(user, method, target, verb, query))
+            self.authorizer.demand(attributes_of_target(user, method, target, verb, query))
 
-    def _impersonated(self, user: User, request: Request, trail: Trail | None) -> User:
-        from kubeloop.apiserver.authorization.impersonation import impersonate, wanted_user
+    def _impersonated(self, user: User, request: Request, trail: AuditContext | None) -> User:
+        from kubeloop.apiserver.authorization.impersonation import impersonate, requested_user
 
-        wanted = wanted_user(request.headers)
+        wanted = requested_user(request.headers)
         if wanted is None:
             return user
         found = impersonate(user, wanted, self._asked(user, request), self.authorizer)
@@ -356,43 +361,45 @@ class ApiServer:
             trail.impersonates(found)
         return found.user
 
-    def _asked(self, user: User, request: Request) -> Attributes:
+    def _asked(self, user: User, request: Request) -> AuthorizationAttributes:
         """Return the authorization attributes of a request, even if its resource is not served."""
         if not _is_resource_path(request.path):
-            return of_path(user, request.method, request.path)
+            return attributes_of_path(user, request.method, request.path)
         query = Query(request.query)
         try:
             target = self._router.find(request.method, request.path)
         except (PageNotFound, errors.ApiError):
-            return of_unserved(user, request.method, request.path, query)
-        return of_target(user, request.method, target, _verb_of(target, query), query)
+            return attributes_of_unserved(user, request.method, request.path, query)
+        return attributes_of_target(user, request.method, target, _verb_of(target, query), query)
 
-    async def serve(self, ctx: Context, verb: str) -> Response:
+    async def serve(self, ctx: RequestContext, verb: str) -> Response:
         """Serve a request that has been authorized."""
         store = self.registry.store
         if verb in _READS and not store.shared:
             return await self._serve(ctx, verb)
         try:
-            return await fresh_enough(store, verb, ctx.query, partial(self._serve, ctx, verb))
-        except Overtaken:
+            return await with_consistency(store, verb, ctx.query, partial(self._serve, ctx, verb))
+        except DependentConflict:
             raise errors.conflict(ctx.resource.group, ctx.resource.plural, ctx.target.name) from None
         except StoreError as error:
-            raise store_failure(error) from None
+            raise store_error_to_api_error(error) from None
 
-    async def _serve(self, ctx: Context, verb: str) -> Response:
+    async def _serve(self, ctx: RequestContext, verb: str) -> Response:
         target = ctx.target
-        if (target.resource.plural in UNSTORED and not target.resource.is_custom) or target.subresource in SUBRESOURCES:
-            endpoint = SUBRESOURCES.get(target.subresource) or UNSTORED[target.resource.plural]
+        if (
+            target.resource.plural in VIRTUAL_RESOURCES and not target.resource.is_custom
+        ) or target.subresource in SUBRESOURCES:
+            endpoint = SUBRESOURCES.get(target.subresource) or VIRTUAL_RESOURCES[target.resource.plural]
             async with self._seat(ctx):
                 return await endpoint(ctx, self)
         if self._provided and self.is_provided(target.resource):
-            return provided_answer(ctx, self._provided[target.resource.group])
+            return virtual_group_response(ctx, self._provided[target.resource.group])
         storage = self.registry.of(target.resource)
         if storage.conversion is not None and verb in ("get", "list"):
-            from kubeloop.apiserver.apiextensions.conversion.reads import converted_read
+            from kubeloop.apiserver.apiextensions.conversion.reads import read_converted
 
             read = partial(get_object if verb == "get" else list_objects, ctx, storage)
-            return await converted_read(storage, storage.conversion, target.namespace, target.name, read)
+            return await read_converted(storage, storage.conversion, target.namespace, target.name, read)
         if verb == "get":
             return get_object(ctx, storage)
         if verb == "list":
@@ -402,7 +409,7 @@ class ApiServer:
         async with self._seat(ctx):
             return await _WRITES[verb](ctx, storage, self.mutations)
 
-    def _seat(self, ctx: Context) -> InFlight | Flow:
+    def _seat(self, ctx: RequestContext) -> InFlightLimiter | RequestFlow:
         """Return the limiter that a write acquires: its flow, or the separate limit of in-process writes."""
         return ctx.flow or self._writes
 
@@ -425,7 +432,7 @@ class ApiServer:
         self.registry.close_watches()
 
 
-def rejected(code: int, message: str) -> Response:
+def rejection_response(code: int, message: str) -> Response:
     """Return an HTTP-layer rejection as a Kubernetes Status response."""
     return status_response(
         errors.RequestEntityTooLarge(message) if code == 413 else errors.ApiError(message, code=code)
@@ -438,12 +445,12 @@ def status_response(error: errors.ApiError, warnings: Sequence[str] = ()) -> Res
     return Response(error.code, msgspec.json.encode(error.status()) + b"\n", headers=headers)
 
 
-def store_failure(error: StoreError) -> errors.ApiError:
+def store_error_to_api_error(error: StoreError) -> errors.ApiError:
     """Return the API error for a store error; a full disk keeps etcd's message, as upstream's clients expect."""
     return errors.ApiError(str(error)) if isinstance(error, StoreFull) else errors.internal_error(str(error))
 
 
-def not_found_page() -> Response:
+def not_found_response() -> Response:
     """Return the plain-text 404 response of an unknown path."""
     return Response(404, b"404 page not found\n", _TEXT)
 
@@ -468,4 +475,4 @@ def _not_allowed(method: str, target: Target) -> errors.ApiError:
     resource = target.resource
     if resource.is_custom and target.subresource and method in ("POST", "DELETE"):
         return errors.method_not_supported(resource.group, resource.plural, "create" if method == "POST" else "delete")
-    return errors.generic(405)
+    return errors.generic_server_response(405)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 Values = tuple[str, ...]
 
 
-class Counters:
+class CounterFamily:
     """Family of monotonic counters, one for each combination of label values."""
 
     def __init__(self, name: str, *labels: str) -> None:
@@ -25,10 +25,10 @@ class Counters:
         if self._counts:
             yield f"# TYPE {self._name} counter"
         for values, count in self._counts.items():
-            yield f"{self._name}{labelled(self._labels, values)} {count}"
+            yield f"{self._name}{format_labels(self._labels, values)} {count}"
 
 
-class Gauges:
+class GaugeFamily:
     """Family of gauges, one for each combination of label values."""
 
     def __init__(self, name: str, *labels: str) -> None:
@@ -49,10 +49,10 @@ class Gauges:
         if self._values:
             yield f"# TYPE {self._name} gauge"
         for values, value in self._values.items():
-            yield f"{self._name}{labelled(self._labels, values)} {value}"
+            yield f"{self._name}{format_labels(self._labels, values)} {value}"
 
 
-class Histograms:
+class HistogramFamily:
     """Family of duration histograms, one for each combination of label values."""
 
     def __init__(self, name: str, buckets: Sequence[float], *labels: str) -> None:
@@ -78,15 +78,15 @@ class Histograms:
             running = 0
             for bound, count in zip((*self._buckets, "+Inf"), counts, strict=True):
                 running += count
-                yield f"{self._name}_bucket{labelled((*self._labels, 'le'), (*values, str(bound)))} {running}"
-            yield f"{self._name}_sum{labelled(self._labels, values)} {total[0]}"
-            yield f"{self._name}_count{labelled(self._labels, values)} {running}"
+                yield f"{self._name}_bucket{format_labels((*self._labels, 'le'), (*values, str(bound)))} {running}"
+            yield f"{self._name}_sum{format_labels(self._labels, values)} {total[0]}"
+            yield f"{self._name}_count{format_labels(self._labels, values)} {running}"
 
 
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
-def labelled(names: Sequence[str], values: Sequence[str]) -> str:
+def format_labels(names: Sequence[str], values: Sequence[str]) -> str:
     """Return the label set as `{name="value",…}`, escaped; empty without labels."""
     if not names:
         return ""
@@ -95,6 +95,6 @@ def labelled(names: Sequence[str], values: Sequence[str]) -> str:
     )
 
 
-def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
+def exponential_buckets(start: float, factor: float, count: int) -> tuple[float, ...]:
     """Return the upper bounds of exponential buckets, each `factor` times the previous one."""
     return tuple(start * factor**index for index in range(count))

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from kubeloop import KUBERNETES_VERSION
-from kubeloop.apiserver.flowcontrol.inflight import InFlight
-from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.apiserver.flowcontrol.inflight import InFlightLimiter
+from kubeloop.apiserver.registry.storage import StorageRegistry
 from kubeloop.apiserver.request.routing import Target
 from kubeloop.http import Request
 
@@ -17,7 +17,7 @@ _BUCKETS = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4
 Labels = tuple[tuple[str, str], ...]
 
 
-class Histogram:
+class RequestDurationHistogram:
     """Duration histogram: counts by bucket, and their sum."""
 
     __slots__ = ("counts", "total")
@@ -32,14 +32,14 @@ class Histogram:
         self.total += seconds
 
 
-class Metrics:
+class ApiServerMetrics:
     """Request counters of the API server, and gauges that are computed on each scrape."""
 
-    def __init__(self, registry: Registry, writes: InFlight) -> None:
+    def __init__(self, registry: StorageRegistry, writes: InFlightLimiter) -> None:
         self._registry = registry
         self._writes = writes
         self._by_kind: dict[tuple[str, str, str, str, str, str, int], int] = {}
-        self._durations: dict[tuple[str, str, str, str, str, str], Histogram] = {}
+        self._durations: dict[tuple[str, str, str, str, str, str], RequestDurationHistogram] = {}
         self._cut_watchers = 0
         self._others: list[Callable[[], Iterable[str]]] = []
 
@@ -69,7 +69,7 @@ class Metrics:
         self._by_kind[counted] = self._by_kind.get(counted, 0) + 1
         found = self._durations.get(kind)
         if found is None:
-            found = self._durations[kind] = Histogram()
+            found = self._durations[kind] = RequestDurationHistogram()
         found.observe(seconds)
 
     def render(self) -> bytes:
@@ -77,28 +77,28 @@ class Metrics:
         return ("\n".join(self._lines()) + "\n").encode()
 
     def _lines(self) -> Iterator[str]:
-        yield from family("apiserver_request_total", "counter", self._request_samples())
-        yield from family("apiserver_request_duration_seconds", "histogram", self._duration_samples())
-        yield from family(
+        yield from format_family("apiserver_request_total", "counter", self._request_samples())
+        yield from format_family("apiserver_request_duration_seconds", "histogram", self._duration_samples())
+        yield from format_family(
             "apiserver_current_inflight_requests",
             "gauge",
             [((("request_kind", "mutating"),), self._writes.executing), ((("request_kind", "readOnly"),), 0)],
         )
-        yield from family(
+        yield from format_family(
             "apiserver_current_inqueue_requests", "gauge", [((("request_kind", "mutating"),), self._writes.waiting)]
         )
-        yield from family("apiserver_longrunning_requests", "gauge", self._watch_samples())
-        yield from family("apiserver_storage_objects", "gauge", self._object_samples())
-        yield from family("apiserver_terminated_watchers_total", "counter", [((), self._cut_watchers)])
+        yield from format_family("apiserver_longrunning_requests", "gauge", self._watch_samples())
+        yield from format_family("apiserver_storage_objects", "gauge", self._object_samples())
+        yield from format_family("apiserver_terminated_watchers_total", "counter", [((), self._cut_watchers)])
         for lines in self._others:
             yield from lines()
-        yield from process_lines()
+        yield from process_metric_lines()
 
     def _request_samples(self) -> Iterator[tuple[Labels, float]]:
         for (*kind, code), count in self._by_kind.items():
             yield (("code", str(code)), ("dry_run", ""), *_labels(tuple(kind))), count
 
-    def _duration_samples(self) -> Iterator[tuple[Labels, Histogram]]:
+    def _duration_samples(self) -> Iterator[tuple[Labels, RequestDurationHistogram]]:
         for kind, histogram in self._durations.items():
             yield (("dry_run", ""), *_labels(kind)), histogram
 
@@ -146,17 +146,19 @@ def _labels(kind: tuple[str, ...]) -> Labels:
     )
 
 
-def family(name: str, kind: str, samples: Iterable[tuple[Labels, float | Histogram]]) -> Iterator[str]:
+def format_family(
+    name: str, kind: str, samples: Iterable[tuple[Labels, float | RequestDurationHistogram]]
+) -> Iterator[str]:
     """Yield one metric family in Prometheus text format, one line per sample."""
     yield f"# TYPE {name} {kind}"
     for labels, value in samples:
-        if isinstance(value, Histogram):
+        if isinstance(value, RequestDurationHistogram):
             yield from _histogram(name, labels, value)
         else:
             yield f"{name}{_text(labels)} {value}"
 
 
-def _histogram(name: str, labels: Labels, value: Histogram) -> Iterator[str]:
+def _histogram(name: str, labels: Labels, value: RequestDurationHistogram) -> Iterator[str]:
     running = 0
     for bound, count in zip((*_BUCKETS, "+Inf"), value.counts, strict=True):
         running += count
@@ -169,20 +171,20 @@ def _text(labels: Labels) -> str:
     return "{" + ",".join(f'{key}="{value}"' for key, value in labels) + "}" if labels else ""
 
 
-def process_lines() -> Iterator[str]:
+def process_metric_lines() -> Iterator[str]:
     """Yield build and process metrics, which are common to all programs."""
     import resource
 
-    yield from family("kubernetes_build_info", "gauge", [(_BUILD, 1)])
+    yield from format_family("kubernetes_build_info", "gauge", [(_BUILD, 1)])
     used = resource.getrusage(resource.RUSAGE_SELF)
-    yield from family("process_cpu_seconds_total", "counter", [((), used.ru_utime + used.ru_stime)])
-    yield from family("process_resident_memory_bytes", "gauge", [((), _resident_bytes(used.ru_maxrss * 1024))])
+    yield from format_family("process_cpu_seconds_total", "counter", [((), used.ru_utime + used.ru_stime)])
+    yield from format_family("process_resident_memory_bytes", "gauge", [((), _resident_bytes(used.ru_maxrss * 1024))])
 
-    if (began := _began_at()) is not None:
-        yield from family("process_start_time_seconds", "gauge", [((), began)])
+    if (began := _process_start_time()) is not None:
+        yield from format_family("process_start_time_seconds", "gauge", [((), began)])
 
 
-def _began_at() -> float | None:
+def _process_start_time() -> float | None:
     """Return the process start time in seconds since 1970, or None if /proc does not have it."""
     try:
         ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])

@@ -16,19 +16,25 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kubeloop.api.features.resource_config import Serving
+from kubeloop.api.features.resource_config import APIResourceConfig
 from kubeloop.apiserver.admission import default_chain
 from kubeloop.apiserver.admission.lookup import RegistryLookup
-from kubeloop.apiserver.admission.plugins.quota.quota_ledger import StoredLedger
+from kubeloop.apiserver.admission.plugins.quota.quota_ledger import StoreQuotaAccessor
 from kubeloop.apiserver.aggregator.lazy import AggregatorConfig
-from kubeloop.apiserver.app import ApiServer, rejected
-from kubeloop.apiserver.authentication import Authenticator, FrontProxy, Recognizer, RequestHeaders, read_token_file
-from kubeloop.apiserver.authentication.bootstrap_tokens import BootstrapTokens
-from kubeloop.apiserver.authentication.service_accounts import recognizer_of
+from kubeloop.apiserver.app import ApiServer, rejection_response
+from kubeloop.apiserver.authentication import (
+    Authenticator,
+    RequestHeaderAuthenticator,
+    RequestHeaderConfig,
+    TokenAuthenticator,
+    read_token_file,
+)
+from kubeloop.apiserver.authentication.bootstrap_tokens import BootstrapTokenAuthenticator
+from kubeloop.apiserver.authentication.service_accounts import lazy_token_authenticator
 from kubeloop.apiserver.authorization import DEFAULT_MODES, authorizer_of
 from kubeloop.apiserver.background.compaction import Compactor
 from kubeloop.apiserver.background.event_expiry import EVENTS_PREFIX, EventExpiry
-from kubeloop.apiserver.background.periodic import Periodic
+from kubeloop.apiserver.background.periodic import PeriodicJob
 from kubeloop.apiserver.bootstrap import (
     BootstrapOptions,
     access_objects,
@@ -36,18 +42,18 @@ from kubeloop.apiserver.bootstrap import (
     extension_apiserver_authentication,
     remaining_objects,
 )
-from kubeloop.apiserver.bootstrap.writer import OwnObjects
-from kubeloop.apiserver.flowcontrol.inflight import InFlight
-from kubeloop.apiserver.measures import Counters
-from kubeloop.apiserver.nonresource.health import Health
-from kubeloop.apiserver.peers.register import announce
+from kubeloop.apiserver.bootstrap.writer import BootstrapWriter
+from kubeloop.apiserver.flowcontrol.inflight import InFlightLimiter
+from kubeloop.apiserver.measures import CounterFamily
+from kubeloop.apiserver.nonresource.health import HealthChecks
+from kubeloop.apiserver.peers.register import register_server
 from kubeloop.apiserver.registry.allocation import DEFAULT_RANGES, ServiceRanges
-from kubeloop.apiserver.registry.storage import Registry
-from kubeloop.apiserver.request.auditing_tls import TellingContext
+from kubeloop.apiserver.registry.storage import StorageRegistry
+from kubeloop.apiserver.request.auditing_tls import AuditingSSLContext
 from kubeloop.apiserver.request.context import User
-from kubeloop.apiserver.request.fault_injection import Faults
+from kubeloop.apiserver.request.fault_injection import FaultInjector
 from kubeloop.clock import Clock
-from kubeloop.http import Hooks, Limits, Server, serve
+from kubeloop.http import HttpHooks, HttpLimits, HttpServer, serve
 from kubeloop.store import Store, open_store
 from kubeloop.store.backup.formats import ensure_format
 
@@ -63,15 +69,15 @@ _FINISH_SECONDS = 3.0
 # Prefix of encrypted values in a store: there may be some even without an encryption configuration.
 _ENCRYPTED = b"k8s:enc:"
 # Default roles and bindings (same names) of unauthenticated and authenticated users: discovery, public info.
-_EVERYBODY = frozenset({"system:basic-user", "system:discovery", "system:public-info-viewer"})
+_PUBLIC_BINDINGS = frozenset({"system:basic-user", "system:discovery", "system:public-info-viewer"})
 
 
-class CannotStart(Exception):
+class StartupError(Exception):
     """Error that prevents the server from starting; the message is one sentence for the operator."""
 
 
 @dataclass(frozen=True, slots=True)
-class AccountTokens:
+class ServiceAccountTokenConfig:
     """Signing keys, issuers and audiences of service account tokens."""
 
     key: Path
@@ -93,7 +99,7 @@ class AuditConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class ServerConfig:
+class ApiServerConfig:
     """Configuration of an API server; times in seconds."""
 
     store: str = "memory"
@@ -106,7 +112,7 @@ class ServerConfig:
     token_file: Path | None = None
     anonymous: bool = True
     authorization_modes: tuple[str, ...] = DEFAULT_MODES
-    accounts: AccountTokens | None = None  # without it, service accounts have no tokens
+    accounts: ServiceAccountTokenConfig | None = None  # without it, service accounts have no tokens
     bootstrap_tokens: bool = False
     audit: AuditConfig | None = None
     writes_in_flight: int = 200
@@ -116,19 +122,19 @@ class ServerConfig:
     event_ttl: float = 3600.0
     shutdown_delay: float = 0.0
     services: ServiceRanges = DEFAULT_RANGES
-    serving: Serving = field(default_factory=Serving)
-    front_proxy: RequestHeaders | None = None  # request-header authentication of the front proxy
+    serving: APIResourceConfig = field(default_factory=APIResourceConfig)
+    front_proxy: RequestHeaderConfig | None = None  # request-header authentication of the front proxy
     aggregator: AggregatorConfig = field(default_factory=AggregatorConfig)
     encryption: Path | None = None  # EncryptionConfiguration file
     encryption_reload: bool = False
-    limits: Limits = field(default_factory=Limits)
-    faults: Faults | None = None  # fault injection
+    limits: HttpLimits = field(default_factory=HttpLimits)
+    faults: FaultInjector | None = None  # fault injection
 
 
 class RunningServer:
     """API server with its store, listener and background jobs; made by `start_server`."""
 
-    def __init__(self, config: ServerConfig, clock: Clock) -> None:
+    def __init__(self, config: ApiServerConfig, clock: Clock) -> None:
         self._config = config
         self._clock = clock
         self._parts = AsyncExitStack()
@@ -161,7 +167,7 @@ class RunningServer:
             store = self._encrypting(store, parts)
             auditor = self._auditor(parts)
             app = self._app = self._application(store, auditor)
-            if isinstance(operations := getattr(store, "operations", None), Counters):
+            if isinstance(operations := getattr(store, "operations", None), CounterFamily):
                 app.metrics.also(operations.lines)
             listener = await self._listen(app, auditor)
             self.port = listener.port
@@ -174,7 +180,9 @@ class RunningServer:
                 app.faults = config.faults
                 _in_background(config.faults.run(), "what goes wrong on purpose", parts)
             await self._ensure_own_objects(app.registry, parts)
-            await announce(app.registry, self._clock, (config.advertise_address or config.host, self.port), parts)
+            await register_server(
+                app.registry, self._clock, (config.advertise_address or config.host, self.port), parts
+            )
             app.registration.catch_up()
             self._waiting_for = ""
             self._parts = parts.pop_all()
@@ -209,7 +217,7 @@ class RunningServer:
         """End streams, let requests finish, flush the store."""
         await self._parts.aclose()
 
-    async def _ensure_own_objects(self, registry: Registry, parts: AsyncExitStack) -> None:
+    async def _ensure_own_objects(self, registry: StorageRegistry, parts: AsyncExitStack) -> None:
         config = self._config
         authorities = "".join(path.read_text() for path in config.client_authorities)
         options = BootstrapOptions(
@@ -219,31 +227,33 @@ class RunningServer:
             secure_port=self.port,
             service_cidr=config.services.networks[0],
             client_ca_pem=authorities,
-            front_proxy=_front_proxy_facts(config.front_proxy),
+            front_proxy=_request_header_entries(config.front_proxy),
             serving=config.serving,
         )
-        own = OwnObjects(registry, self._clock)
+        own = BootstrapWriter(registry, self._clock)
         await own.ensure(essential_objects(options))
-        _keep_trust(registry, own, options, self._clock, parts)
-        await _ensure_rights_of_everybody(registry, own)
+        _maintain_authentication_config_map(registry, own, options, self._clock, parts)
+        await _ensure_public_bindings(registry, own)
         remaining = chain(access_objects(config.serving.features), remaining_objects(options))
         _in_background(own.ensure_by_and_by(remaining), "making the server's own objects", parts)
 
     def _application(self, store: Store, auditor: Auditor | None = None) -> ApiServer:
         config = self._config
-        writes = InFlight(config.writes_in_flight, config.writes_in_flight * _WAITING_PER_SEAT)
-        registry = Registry(store, config.serving.kept(), config.services)
+        writes = InFlightLimiter(config.writes_in_flight, config.writes_in_flight * _WAITING_PER_SEAT)
+        registry = StorageRegistry(store, config.serving.kept(), config.services)
         lookup = RegistryLookup(registry)
         authorizer = authorizer_of(config.authorization_modes, registry, lookup)
         accounts = _account_tokens(config.accounts, lookup, self._clock) if config.accounts else None
-        recognizers: list[Recognizer] = []
+        recognizers: list[TokenAuthenticator] = []
         if config.bootstrap_tokens:
-            recognizers.append(BootstrapTokens(lookup, self._clock).authenticate)
+            recognizers.append(BootstrapTokenAuthenticator(lookup, self._clock).authenticate)
         if accounts is not None:
-            recognizers.append(recognizer_of(accounts))
-        front_proxy = FrontProxy(config.front_proxy, config.client_authorities) if config.front_proxy else None
+            recognizers.append(lazy_token_authenticator(accounts))
+        front_proxy = (
+            RequestHeaderAuthenticator(config.front_proxy, config.client_authorities) if config.front_proxy else None
+        )
         authenticator = Authenticator(_tokens(config), config.anonymous, recognizers, front_proxy)
-        admission = default_chain(lookup, StoredLedger(registry, lookup), authorizer, config.serving.features)
+        admission = default_chain(lookup, StoreQuotaAccessor(registry, lookup), authorizer, config.serving.features)
         return ApiServer(
             registry,
             self._clock,
@@ -265,23 +275,23 @@ class RunningServer:
             from kubeloop.apiserver.flowcontrol.controller import ADJUST_SECONDS
 
             control = app.share_fairly(self._config.writes_in_flight + self._config.reads_in_flight)
-            parts.callback(Periodic(ADJUST_SECONDS, control.adjust).cancel)
+            parts.callback(PeriodicJob(ADJUST_SECONDS, control.adjust).cancel)
 
     def _encrypting(self, store: Store, parts: AsyncExitStack) -> Store:
         """Return the store wrapped for encryption at rest, if configured or if it holds encrypted values."""
         path = self._config.encryption
         if path is None and not any(one.value.startswith(_ENCRYPTED) for one in store.range("").records):
             return store
-        from kubeloop.apiserver.encryption.configuration import ConfigurationError, read_configuration
-        from kubeloop.apiserver.encryption.reloading import LOOK_SECONDS, Reloading
+        from kubeloop.apiserver.encryption.configuration import EncryptionConfigError, read_configuration
+        from kubeloop.apiserver.encryption.reloading import CHECK_SECONDS, EncryptionConfigReloader
         from kubeloop.apiserver.encryption.store import EncryptedStore
 
         try:
             seen = EncryptedStore(store, read_configuration(path) if path is not None else None)
-        except ConfigurationError as error:
-            raise CannotStart(str(error)) from None
+        except EncryptionConfigError as error:
+            raise StartupError(str(error)) from None
         if path is not None and self._config.encryption_reload:
-            parts.callback(Periodic(LOOK_SECONDS, Reloading(path, seen).look).cancel)
+            parts.callback(PeriodicJob(CHECK_SECONDS, EncryptionConfigReloader(path, seen).look).cancel)
         return seen
 
     def _auditor(self, parts: AsyncExitStack) -> Auditor | None:
@@ -290,28 +300,32 @@ class RunningServer:
             return None
         from kubeloop.apiserver.audit import Auditor
         from kubeloop.apiserver.audit.log import AuditLog, LogLimits
-        from kubeloop.apiserver.audit.policy import PolicyError, read_policy
+        from kubeloop.apiserver.audit.policy import AuditPolicyError, read_policy
 
         try:
             policy = read_policy(audit.policy)
-        except PolicyError as error:
-            raise CannotStart(str(error)) from None
+        except AuditPolicyError as error:
+            raise StartupError(str(error)) from None
         log_file = AuditLog(audit.path, LogLimits(audit.megabytes, audit.backups, audit.days), self._clock)
         parts.callback(log_file.close)
         return Auditor(policy, log_file, self._clock)
 
-    def _health(self, store: Store) -> Health:
-        live = {"ping": _well, "log": _well, "etcd": lambda: store.trouble if store.shared else ""}
+    def _health(self, store: Store) -> HealthChecks:
+        live = {
+            "ping": _no_health_check,
+            "log": _no_health_check,
+            "etcd": lambda: store.trouble if store.shared else "",
+        }
         ready = {
             "etcd-readiness": lambda: store.trouble,
             "poststarthook/start-system-namespaces-controller": lambda: self._waiting_for,
             "shutdown": lambda: "process is shutting down" if self._closing else "",
         }
-        return Health(live, ready)
+        return HealthChecks(live, ready)
 
-    async def _listen(self, app: ApiServer, auditor: Auditor | None) -> Server:
+    async def _listen(self, app: ApiServer, auditor: Auditor | None) -> HttpServer:
         config = self._config
-        hooks = Hooks(reject=rejected, on_error=app.failed, on_overflow=app.metrics.count_cut_watcher)
+        hooks = HttpHooks(reject=rejection_response, on_error=app.failed, on_overflow=app.metrics.count_cut_watcher)
         tls = tls_context(config)
         if tls is not None and auditor is not None:
             tls.refused = auditor.refused_certificate
@@ -319,16 +333,16 @@ class RunningServer:
             return await serve(app.handle, config.host, config.port, tls, config.limits, self._clock, hooks)
         except OSError as error:
             why = os.strerror(error.errno).lower() if error.errno else str(error)
-            raise CannotStart(f"cannot listen on {config.host}:{config.port}: {why}") from None
+            raise StartupError(f"cannot listen on {config.host}:{config.port}: {why}") from None
 
-    async def _stop_listening(self, app: ApiServer, listener: Server) -> None:
+    async def _stop_listening(self, app: ApiServer, listener: HttpServer) -> None:
         app.close()
         await listener.close(_FINISH_SECONDS)
 
     def _keep_house(self, store: Store, parts: AsyncExitStack) -> None:
         config = self._config
         if config.compaction_interval:
-            parts.callback(Periodic(config.compaction_interval, Compactor(store).compact).cancel)
+            parts.callback(PeriodicJob(config.compaction_interval, Compactor(store).compact).cancel)
         if store.expires(EVENTS_PREFIX, config.event_ttl):
             return
         expiry = EventExpiry(store, self._clock, config.event_ttl)
@@ -336,7 +350,7 @@ class RunningServer:
         expiry.start()
 
 
-async def start_server(config: ServerConfig, clock: Clock) -> RunningServer:
+async def start_server(config: ApiServerConfig, clock: Clock) -> RunningServer:
     """Start a server and return when it is ready.
 
     Raises CannotStart, StoreError, or OSError for files that can't be read.
@@ -346,28 +360,28 @@ async def start_server(config: ServerConfig, clock: Clock) -> RunningServer:
     return server
 
 
-def _keep_trust(
-    registry: Registry, own: OwnObjects, options: BootstrapOptions, clock: Clock, parts: AsyncExitStack
+def _maintain_authentication_config_map(
+    registry: StorageRegistry, own: BootstrapWriter, options: BootstrapOptions, clock: Clock, parts: AsyncExitStack
 ) -> None:
     trust = next(
         (obj for _, obj in essential_objects(options) if obj.metadata.name == extension_apiserver_authentication.NAME),
         None,
     )
     if trust is not None:
-        keeper = extension_apiserver_authentication.TrustMap(registry, own, trust, clock)
+        keeper = extension_apiserver_authentication.AuthenticationConfigMap(registry, own, trust, clock)
         keeper.look()
         parts.callback(keeper.close)
-        parts.callback(Periodic(extension_apiserver_authentication.LOOK_SECONDS, keeper.look).cancel)
+        parts.callback(PeriodicJob(extension_apiserver_authentication.SYNC_SECONDS, keeper.look).cancel)
 
 
-def tls_context(config: ServerConfig) -> TellingContext | None:
+def tls_context(config: ApiServerConfig) -> AuditingSSLContext | None:
     """Return the server's TLS context (1.2 or newer).
 
     Client certificates are optional; one that is sent must be signed by one of the configured authorities.
     """
     if config.certificate is None:
         return None
-    context = TellingContext(ssl.PROTOCOL_TLS_SERVER)
+    context = AuditingSSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
     authorities = config.client_authorities
@@ -380,11 +394,11 @@ def tls_context(config: ServerConfig) -> TellingContext | None:
             context.verify_mode = ssl.CERT_OPTIONAL
     except ssl.SSLError as error:
         files = ", ".join(map(str, (config.certificate, config.key, *authorities)))
-        raise CannotStart(f"TLS cannot be set up from {files}: {error.reason or error}") from None
+        raise StartupError(f"TLS cannot be set up from {files}: {error.reason or error}") from None
     return context
 
 
-def _front_proxy_facts(config: RequestHeaders | None) -> tuple[tuple[str, str], ...]:
+def _request_header_entries(config: RequestHeaderConfig | None) -> tuple[tuple[str, str], ...]:
     """Return the request-header entries of the extension-apiserver-authentication ConfigMap."""
     if config is None:
         return ()
@@ -399,16 +413,18 @@ def _front_proxy_facts(config: RequestHeaders | None) -> tuple[tuple[str, str], 
     return (("requestheader-client-ca-file", config.authorities.read_text()), *written.items())
 
 
-def _tokens(config: ServerConfig) -> dict[str, User]:
+def _tokens(config: ApiServerConfig) -> dict[str, User]:
     if config.token_file is None:
         return {}
     try:
         return read_token_file(config.token_file)
     except ValueError as error:
-        raise CannotStart(str(error)) from None
+        raise StartupError(str(error)) from None
 
 
-def _account_tokens(config: AccountTokens, lookup: RegistryLookup, clock: Clock) -> Callable[[], ServiceAccountTokens]:
+def _account_tokens(
+    config: ServiceAccountTokenConfig, lookup: RegistryLookup, clock: Clock
+) -> Callable[[], ServiceAccountTokens]:
     """Return a factory of the token issuer; it is called lazily because the crypto modules load slowly."""
     pem, further = config.key.read_bytes(), [path.read_bytes() for path in config.further_keys]
 
@@ -422,14 +438,14 @@ def _account_tokens(config: AccountTokens, lookup: RegistryLookup, clock: Clock)
     return make
 
 
-async def _ensure_rights_of_everybody(registry: Registry, own: OwnObjects) -> None:
+async def _ensure_public_bindings(registry: StorageRegistry, own: BootstrapWriter) -> None:
     """Create the discovery and public-info role bindings, which probes need once the server is ready."""
     bindings = registry.named("rbac.authorization.k8s.io", "v1", "clusterrolebindings")
-    if any(bindings.peek("", name) is None for name in _EVERYBODY):
-        await own.ensure(made for made in access_objects() if made[1].metadata.name in _EVERYBODY)
+    if any(bindings.peek("", name) is None for name in _PUBLIC_BINDINGS):
+        await own.ensure(made for made in access_objects() if made[1].metadata.name in _PUBLIC_BINDINGS)
 
 
-def _well() -> str:
+def _no_health_check() -> str:
     return ""
 
 

@@ -12,10 +12,10 @@ from kubeloop.api import errors
 from kubeloop.api.generated.core_v1 import ConfigMap
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.requests import Call, Verb, WatchEvent
-from kubeloop.chaos.checks.availability import Attempt, Failure
-from kubeloop.chaos.checks.history import Action, Operation, Outcome
-from kubeloop.chaos.checks.watch_order import Seen
-from kubeloop.chaos.faults.calls import is_on_purpose
+from kubeloop.chaos.checks.availability import ClientAttempt, Failure
+from kubeloop.chaos.checks.history import Action, ClientOperation, Outcome
+from kubeloop.chaos.checks.watch_order import SeenEvent
+from kubeloop.chaos.faults.calls import is_injected
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.client.errors import ClientError, ConnectError, ConnectionLost
 from kubeloop.client.transport import ClientTransport
@@ -34,16 +34,16 @@ _CONFIG_MAPS = resource_of_class(ConfigMap)
 FAILURES = (errors.ApiError, ClientError, TimeoutError)
 
 
-class Notes:
+class LoadRecords:
     """Records of all clients; their timeout, and the faults expected on their calls."""
 
     def __init__(self, clock: Clock, patience: float, loses_answers: Callable[[Action], bool]) -> None:
         self.clock = clock
         self.patience = patience
         self.loses_answers = loses_answers
-        self.operations: list[Operation] = []
-        self.attempts: list[Attempt] = []
-        self.watches: dict[str, list[Seen]] = {}
+        self.operations: list[ClientOperation] = []
+        self.attempts: list[ClientAttempt] = []
+        self.watches: dict[str, list[SeenEvent]] = {}
 
 
 def _call(verb: Verb, name: str = "", *, body: Any = None, **options: str) -> Call:
@@ -57,10 +57,12 @@ def _marked(name: str, mark: str, version: str = "") -> ConfigMap:
     return ConfigMap(metadata=meta, data={_MARK: mark})
 
 
-class Worker:
+class LoadWorker:
     """Client that makes one call after the other."""
 
-    def __init__(self, name: str, transport: ClientTransport, notes: Notes, chance: random.Random, keys: int) -> None:
+    def __init__(
+        self, name: str, transport: ClientTransport, notes: LoadRecords, chance: random.Random, keys: int
+    ) -> None:
         self._name = name
         self._transport = transport
         self._notes = notes
@@ -107,7 +109,7 @@ class Worker:
             return None  # nothing was asked, or nothing was learned
         seen = _mark_of(answer) if action == "get" and answer is not None else mark
         self._notes.operations.append(
-            Operation(
+            ClientOperation(
                 key=key,
                 action=action,
                 outcome=outcome,
@@ -124,7 +126,7 @@ class Worker:
         failure = failure_of(error)
         self._is_failing = bool(failure)
         self._notes.attempts.append(
-            Attempt(
+            ClientAttempt(
                 client=self._name,
                 action=action,
                 called=called,
@@ -142,7 +144,7 @@ def _mark_of(found: ConfigMap) -> str:
 
 def _outcome_of(error: BaseException) -> Outcome | None:
     """Return the outcome that a failure implies; None if the request certainly never arrived."""
-    if isinstance(error, ConnectError) or (isinstance(error, errors.ApiError) and is_on_purpose(error)):
+    if isinstance(error, ConnectError) or (isinstance(error, errors.ApiError) and is_injected(error)):
         return None
     if isinstance(error, errors.AlreadyExists):
         return "exists"
@@ -155,7 +157,7 @@ def _outcome_of(error: BaseException) -> Outcome | None:
 
 def failure_of(error: Exception | None) -> Failure:
     """Classify a failure; empty for a proper answer."""
-    if error is None or (isinstance(error, errors.ApiError) and is_on_purpose(error)):
+    if error is None or (isinstance(error, errors.ApiError) and is_injected(error)):
         return ""
     if isinstance(error, ConnectError | ConnectionLost):
         return "broken"
@@ -164,10 +166,10 @@ def failure_of(error: Exception | None) -> Failure:
     return "" if _outcome_of(error) != "unknown" else "refused"
 
 
-class Watcher:
+class LoadWatcher:
     """Client that watches, and resumes whenever its watch ends or becomes silent."""
 
-    def __init__(self, name: str, transport: ClientTransport, notes: Notes) -> None:
+    def __init__(self, name: str, transport: ClientTransport, notes: LoadRecords) -> None:
         self._transport = transport
         self._seen = notes.watches.setdefault(name, [])
         self._version = ""
@@ -176,7 +178,7 @@ class Watcher:
 
     async def begin(self) -> None:
         """Get the start version, before anything is written."""
-        found = await insist(self._transport, _call("list", labelSelector=_SELECTOR))
+        found = await call_until_answered(self._transport, _call("list", labelSelector=_SELECTOR))
         self._version = found.resource_version
 
     async def watch(self) -> None:
@@ -212,7 +214,7 @@ class Watcher:
                 self.has_seen_the_end.set()
                 continue
             self._seen.append(
-                Seen(
+                SeenEvent(
                     type=event.type,
                     key=found.metadata.name,
                     mark=_mark_of(found),
@@ -221,7 +223,7 @@ class Watcher:
             )
 
 
-async def insist(transport: ClientTransport, call: Call) -> Any:
+async def call_until_answered(transport: ClientTransport, call: Call) -> Any:
     """Retry a call until it is answered: calls may still fail by injected faults."""
     while True:
         try:
@@ -233,9 +235,9 @@ async def insist(transport: ClientTransport, call: Call) -> Any:
             await asyncio.sleep(PAUSE)
 
 
-async def conclude(transport: ClientTransport) -> dict[str, str]:
+async def finish_load(transport: ClientTransport) -> dict[str, str]:
     """Write the last object, which ends the watchers; returns the marks of all others."""
     with suppress(errors.AlreadyExists):
-        await insist(transport, _call("create", body=_marked(LAST_KEY, "end")))
-    found = await insist(transport, _call("list", labelSelector=_SELECTOR))
+        await call_until_answered(transport, _call("create", body=_marked(LAST_KEY, "end")))
+    found = await call_until_answered(transport, _call("list", labelSelector=_SELECTOR))
     return {one.metadata.name: _mark_of(one) for one in found.items if one.metadata.name != LAST_KEY}

@@ -160,7 +160,7 @@ OnCalls: TypeAlias = Errors | Conflicts | LostAnswers | Slow
 Fault: TypeAlias = OnProcesses | OnCalls | CutWatches
 
 
-class Plane(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+class PlaneConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     """Number of processes of each component. Without etcd it is one server with SQLite."""
 
     etcd: Count = 3
@@ -174,7 +174,7 @@ class Plane(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return {component: tuple(f"{component}-{n}" for n in range(count)) for component, count in counts}
 
 
-class Load(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+class LoadConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     """Clients that read, write and watch during the faults.
 
     The load goes on after the last fault until `operations` calls have succeeded: a slow machine proves as much as a
@@ -187,15 +187,15 @@ class Load(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     operations: Annotated[int, msgspec.Meta(ge=0, le=100_000)] = 0
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+class ChaosPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     """Chaos plan."""
 
     api_version: str
     kind: str
     seed: int = 0
     duration: Seconds = Seconds(60)
-    plane: Plane = Plane()
-    load: Load = Load()
+    plane: PlaneConfig = PlaneConfig()
+    load: LoadConfig = LoadConfig()
     faults: tuple[Fault, ...] = ()
 
     longest: ClassVar[float] = 24 * 3600.0
@@ -204,7 +204,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """Return the faults on calls."""
         return (fault for fault in self.faults if isinstance(fault, OnCalls))
 
-    def for_calls(self) -> Plan:
+    def for_calls(self) -> ChaosPlan:
         """Return the plan with only the faults that an API server injects itself."""
         return msgspec.structs.replace(
             self, faults=tuple(fault for fault in self.faults if isinstance(fault, OnCalls | CutWatches))
@@ -215,17 +215,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         plain: dict[str, Any] = msgspec.to_builtins(self, enc_hook=float)
         return plain
 
-    def moments(self) -> list[Moment]:
+    def moments(self) -> list[FaultOccurrence]:
         """Return when each fault hits which process and when it ends, in the order of time."""
         members = self.plane.members()
-        found: list[Moment] = []
+        found: list[FaultOccurrence] = []
         for index, fault in enumerate(self.faults):
             if isinstance(fault, _Recurring):
                 found += _moments_of(fault, random.Random(f"{self.seed}/{index}"), self.duration, members)
         return sorted(found, key=lambda moment: moment.at)
 
 
-class Moment(msgspec.Struct, frozen=True):
+class FaultOccurrence(msgspec.Struct, frozen=True):
     """Single occurrence of a fault."""
 
     at: float  # seconds after the beginning
@@ -236,19 +236,19 @@ class Moment(msgspec.Struct, frozen=True):
 
 def _moments_of(
     fault: Any, chance: random.Random, duration: float, members: Mapping[str, Sequence[str]]
-) -> Iterator[Moment]:
+) -> Iterator[FaultOccurrence]:
     victims = [name for component in getattr(fault, "targets", ()) for name in members[component]]
     at = fault.every * chance.uniform(0.5, 1.5)
     while at + fault.for_ <= duration:
         if isinstance(fault, CutWatches):
-            yield Moment(at, at, fault, "")
+            yield FaultOccurrence(at, at, fault, "")
         else:
             for victim in chance.sample(victims, min(fault.count, len(victims))):
-                yield Moment(at, at + fault.for_, fault, victim)
+                yield FaultOccurrence(at, at + fault.for_, fault, victim)
         at += fault.every * chance.uniform(0.5, 1.5)
 
 
-def load_plan(path: Path) -> Plan:
+def load_plan(path: Path) -> ChaosPlan:
     """Read a plan from a file; raises PlanError."""
     import yaml
 
@@ -259,10 +259,10 @@ def load_plan(path: Path) -> Plan:
     return plan_of(document, str(path))
 
 
-def plan_of(document: Any, source: str = "the plan") -> Plan:
+def plan_of(document: Any, source: str = "the plan") -> ChaosPlan:
     """Read a plan from plain data; raises PlanError."""
     try:
-        plan = msgspec.convert(document, Plan, dec_hook=_seconds)
+        plan = msgspec.convert(document, ChaosPlan, dec_hook=_seconds)
     except (msgspec.ValidationError, ValueError) as error:
         raise PlanError(f"{source}: {error}") from None
     if (plan.api_version, plan.kind) != (API_VERSION, KIND):
@@ -279,7 +279,7 @@ def plan_of(document: Any, source: str = "the plan") -> Plan:
     return plan
 
 
-def _impossible(fault: Fault, plane: Plane) -> str | None:
+def _impossible(fault: Fault, plane: PlaneConfig) -> str | None:
     """Return why a fault is impossible in a plane; None if it is possible."""
     if isinstance(fault, _Recurring) and (fault.every <= 0 or fault.for_ < 0):
         return "`every` must be more than nothing, and `for` not less"

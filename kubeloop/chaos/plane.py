@@ -21,19 +21,19 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-from kubeloop.chaos.faults.clocks import Clocks
+from kubeloop.chaos.faults.clocks import ProcessClocks
 from kubeloop.chaos.faults.membership import replace_member
 from kubeloop.chaos.faults.partition import HUB, Network
-from kubeloop.chaos.plan import Plane
-from kubeloop.chaos.processes import Process
-from kubeloop.client.http.readiness import says_ready, trusting
-from kubeloop.runtime.leaderelection.leader_elector import Terms
+from kubeloop.chaos.plan import PlaneConfig
+from kubeloop.chaos.processes import ManagedProcess
+from kubeloop.client.http.readiness import insecure_context, is_ready
+from kubeloop.runtime.leaderelection.leader_elector import LeaseDurations
 
 _HOST = "127.0.0.1"
 _READY_WITHIN = 60.0
 _LOOK_EVERY = 0.05
 # Shorter than upstream's, which are made for networks: a plane on one machine notices sooner.
-TERMS = Terms(lease_duration=4.0, renew_deadline=3.0, retry_period=0.5)
+TERMS = LeaseDurations(lease_duration=4.0, renew_deadline=3.0, retry_period=0.5)
 ETCD_ELECTION_TIMEOUT = 0.5
 _ELECTION = (
     f"--leader-elect-lease-duration={TERMS.lease_duration}s",
@@ -62,20 +62,22 @@ def etcd_program() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class FaultInjection:
     """Means of fault injection: network, clocks and call faults."""
 
     network: Network | None = None  # where processes are on hosts of their own
-    clocks: Clocks | None = None  # that can be set wrong
+    clocks: ProcessClocks | None = None  # that can be set wrong
     calls: Path | None = None  # the plan by which API servers let calls fail
 
 
-class RunningPlane:
+class ChaosPlane:
     """All processes of a control plane by name."""
 
-    def __init__(self, folder: Path, plane: Plane, port: int = 0, surroundings: Surroundings | None = None) -> None:
+    def __init__(
+        self, folder: Path, plane: PlaneConfig, port: int = 0, surroundings: FaultInjection | None = None
+    ) -> None:
         self.folder = folder
-        self._around = around = surroundings or Surroundings()
+        self._around = around = surroundings or FaultInjection()
         self._network = around.network
         self._hub = _HOST if around.network is None else HUB
         self.members = plane.members()
@@ -86,7 +88,7 @@ class RunningPlane:
         self._ports = {name: (next(ports), next(ports)) for name in names}
         self.processes = {process.name: process for process in self._all()}
 
-    def _all(self) -> list[Process]:
+    def _all(self) -> list[ManagedProcess]:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         commands = {
             "etcd": self._etcd,
@@ -97,7 +99,7 @@ class RunningPlane:
         clocks = self._around.clocks
         with_clock = {} if clocks is None else {name: clocks.environment(name) for name in self._ports}
         made = [
-            Process(
+            ManagedProcess(
                 name,
                 self._placed(name, commands[component](name)),
                 self.folder,
@@ -106,7 +108,7 @@ class RunningPlane:
             for component, names in self.members.items()
             for name in names
         ]
-        return [*made, Process("balancer", self._balancer(), self.folder, environment)]
+        return [*made, ManagedProcess("balancer", self._balancer(), self.folder, environment)]
 
     def _placed(self, name: str, command: Sequence[str]) -> Sequence[str]:
         return command if self._network is None else self._network.on(name, command)
@@ -167,7 +169,7 @@ class RunningPlane:
         if name in self.members["etcd"]:
             return _answers
         if name == "balancer" or name in self.members["apiserver"]:
-            return partial(says_ready, context=trusting())
+            return partial(is_ready, context=insecure_context())
         return _listens
 
     async def replace_member(self, name: str) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 _ENDS_WITHIN = 10.0
 
 
-class Process:
+class ManagedProcess:
     """Command line and, while it runs, its process."""
 
     def __init__(self, name: str, command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> None:

@@ -18,44 +18,44 @@ from pathlib import Path
 
 import msgspec
 
-from kubeloop.chaos.checks.availability import judge_availability, judge_ends, judge_returns
-from kubeloop.chaos.checks.circumstances import Circumstances, Illness, Kind, Span
+from kubeloop.chaos.checks.availability import check_availability, check_exits, check_recoveries
+from kubeloop.chaos.checks.circumstances import FaultTimeline, Kind, ProcessOutage, Span
 from kubeloop.chaos.checks.elections import LEASES, ElectionWatcher
 from kubeloop.chaos.checks.history import Action
-from kubeloop.chaos.checks.leadership import judge_leadership
+from kubeloop.chaos.checks.leadership import check_leadership
 from kubeloop.chaos.checks.linearizability import violations
-from kubeloop.chaos.checks.pace import Pace
+from kubeloop.chaos.checks.pace import TimeConstants
 from kubeloop.chaos.checks.watch_order import watch_problems
-from kubeloop.chaos.faults.clocks import Clocks
+from kubeloop.chaos.faults.clocks import ProcessClocks
 from kubeloop.chaos.faults.disturbances import (
-    BrokenPromise,
-    clock_set,
-    cut_off,
-    data_lost,
-    disk_full,
-    held,
-    killed,
+    GuaranteeViolated,
+    damage_store,
+    fill_disk,
+    kill_process,
     kind_of,
-    store_damaged,
+    lose_data,
+    partition_process,
+    set_clock,
+    suspend_process,
 )
-from kubeloop.chaos.faults.membership import CannotReplace
+from kubeloop.chaos.faults.membership import MemberReplaceError
 from kubeloop.chaos.faults.partition import Network
-from kubeloop.chaos.load import Notes, Watcher, Worker, conclude
+from kubeloop.chaos.load import LoadRecords, LoadWatcher, LoadWorker, finish_load
 from kubeloop.chaos.plan import (
+    ChaosPlan,
     ClockJump,
     CorruptStore,
     DiskFull,
+    FaultOccurrence,
     Kill,
     LoseData,
     LostAnswers,
-    Moment,
     OnCalls,
     Partition,
     Pause,
-    Plan,
     Slow,
 )
-from kubeloop.chaos.plane import CannotRun, RunningPlane, Surroundings
+from kubeloop.chaos.plane import CannotRun, ChaosPlane, FaultInjection
 from kubeloop.chaos.report import Report
 from kubeloop.client.config.server_config import load_config
 from kubeloop.client.http.transport import HttpTransport
@@ -69,32 +69,32 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class RunDependencies:
     """Dependencies of a run."""
 
-    pace: Pace
+    pace: TimeConstants
     network: Network | None = None
 
 
-class Run:
+class ChaosRun:
     """Single execution of a plan."""
 
-    def __init__(self, plan: Plan, folder: Path, clock: Clock, tell: Tell, around: Around) -> None:
+    def __init__(self, plan: ChaosPlan, folder: Path, clock: Clock, tell: Tell, around: RunDependencies) -> None:
         self._plan = plan
         self._pace, self._network = _pace_under(plan, around.pace), around.network
         self._clock = clock
         self._tell = tell
         self._moments = [moment for moment in plan.moments() if moment.target]  # all else is for API servers to do
         folder.mkdir(parents=True, exist_ok=True)
-        self._clocks = Clocks(folder) if any(isinstance(fault, ClockJump) for fault in plan.faults) else None
-        around_it = Surroundings(self._network, self._clocks, _for_calls(plan, folder))
-        self._plane = RunningPlane(folder, plan.plane, 0, around_it)
+        self._clocks = ProcessClocks(folder) if any(isinstance(fault, ClockJump) for fault in plan.faults) else None
+        around_it = FaultInjection(self._network, self._clocks, _for_calls(plan, folder))
+        self._plane = ChaosPlane(folder, plan.plane, 0, around_it)
         self._began = 0.0
         self._broken: list[str] = []
-        self._notes = Notes(clock, self._pace.patience, partial(_loses_answers, plan))
+        self._notes = LoadRecords(clock, self._pace.patience, partial(_loses_answers, plan))
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._told: list[str] = []
-        self._illnesses: list[Illness] = []
+        self._illnesses: list[ProcessOutage] = []
         self._ends: list[tuple[str, float]] = []  # which process has ended by itself, and when
         self._longest_stall = 0.0  # measured in this process, as a sample of all
         for moment in self._moments:
@@ -112,12 +112,12 @@ class Run:
     async def _under_load(self, stack: AsyncExitStack) -> Report:
         load, seed = self._plan.load, self._plan.seed
         began = self._clock.monotonic()
-        watchers = [Watcher(f"w{number}", self._transport(stack), self._notes) for number in range(load.watchers)]
+        watchers = [LoadWatcher(f"w{number}", self._transport(stack), self._notes) for number in range(load.watchers)]
         elections = ElectionWatcher(self._transport(stack), self._clock, _wrong_by(self._plan))
         for begin in (elections.begin, *(watcher.begin for watcher in watchers)):
             await begin()
         workers = [
-            Worker(f"c{number}", self._transport(stack), self._notes, random.Random(f"{seed}/c{number}"), load.keys)
+            LoadWorker(f"c{number}", self._transport(stack), self._notes, random.Random(f"{seed}/c{number}"), load.keys)
             for number in range(load.clients)
         ]
         stop = asyncio.Event()
@@ -165,7 +165,7 @@ class Run:
                 group.create_task(self._suffer(moment))
             await asyncio.sleep(max(0.0, began + self._plan.duration - self._clock.monotonic()))
 
-    async def _suffer(self, moment: Moment) -> None:
+    async def _suffer(self, moment: FaultOccurrence) -> None:
         """Inject one fault and undo it; a process has one fault at a time."""
         async with AsyncExitStack() as turns:
             if isinstance(moment.fault, LoseData):  # not before the last one who lost its data has them again
@@ -177,7 +177,7 @@ class Run:
             try:
                 async with self._disturbance(moment):
                     await asyncio.sleep(moment.until - moment.at)
-            except (BrokenPromise, CannotReplace) as broken:
+            except (GuaranteeViolated, MemberReplaceError) as broken:
                 self._broken.append(str(broken))
             kind = kind_of(moment, with_etcd=bool(self._plan.plane.etcd))
             is_server = moment.target in (*self._plane.members["etcd"], *self._plane.members["apiserver"])
@@ -197,39 +197,41 @@ class Run:
                 await self._plane.up_to_date(process)
         ended = self._clock.monotonic()
         self._illnesses.append(
-            Illness(process=process, kind=kind, began=began, put_right=put_right, ended=ended, by_itself=by_itself)
+            ProcessOutage(
+                process=process, kind=kind, began=began, put_right=put_right, ended=ended, by_itself=by_itself
+            )
         )
 
-    def _disturbance(self, moment: Moment) -> AbstractAsyncContextManager[None]:
+    def _disturbance(self, moment: FaultOccurrence) -> AbstractAsyncContextManager[None]:
         """Return the context manager of a fault."""
         process, fault = self._plane.processes[moment.target], moment.fault
         if isinstance(fault, Kill):
-            return killed(process)
+            return kill_process(process)
         if isinstance(fault, Pause):
-            return held(process)
+            return suspend_process(process)
         if isinstance(fault, Partition) and self._network is not None:
-            return cut_off(self._network, process)
+            return partition_process(self._network, process)
         if isinstance(fault, ClockJump) and self._clocks is not None:
-            return clock_set(self._clocks, process, fault.by)
+            return set_clock(self._clocks, process, fault.by)
         if isinstance(fault, DiskFull):
-            return disk_full(process)
+            return fill_disk(process)
         if isinstance(fault, LoseData):
-            return data_lost(
+            return lose_data(
                 process, self._plane.folder / process.name, partial(self._plane.replace_member, process.name)
             )
         if isinstance(fault, CorruptStore):
-            return store_damaged(process, self._plane.store_file, random.Random(f"{self._plan.seed}/{moment.at}"))
+            return damage_store(process, self._plane.store_file, random.Random(f"{self._plan.seed}/{moment.at}"))
         raise CannotRun(f"nothing here can do {type(fault).__name__} to {moment.target}")
 
     async def _settle(
-        self, watchers: Iterable[Watcher], elections: ElectionWatcher, transport: HttpTransport
+        self, watchers: Iterable[LoadWatcher], elections: ElectionWatcher, transport: HttpTransport
     ) -> dict[str, str]:
         """Wait until the control plane has recovered and every watcher has seen the end; returns the objects' marks."""
         try:
             async with asyncio.timeout(_SETTLES_WITHIN):
                 for name in self._plane.members["apiserver"]:
                     await self._ready_again(name)
-                present = await conclude(transport)
+                present = await finish_load(transport)
                 await asyncio.gather(*(watcher.has_seen_the_end.wait() for watcher in watchers))
         except TimeoutError:
             raise CannotRun("the plane does not recover after the last disturbance") from None
@@ -265,10 +267,10 @@ class Run:
 
     def _judge(self, problems: list[str], elections: ElectionWatcher, run: Span) -> Report:
         pace = self._pace.where_processes_wait(self._longest_stall)
-        circumstances = Circumstances(self._plane.members, self._illnesses, pace, self._began)
-        available = judge_availability(self._notes.attempts, circumstances)
+        circumstances = FaultTimeline(self._plane.members, self._illnesses, pace, self._began)
+        available = check_availability(self._notes.attempts, circumstances)
         led = [
-            judge_leadership(elections.renewals[lease], component, circumstances, run)
+            check_leadership(elections.renewals[lease], component, circumstances, run)
             for component, lease in self._leases().items()
         ]
         self._keep("operations", self._notes.operations)
@@ -288,8 +290,8 @@ class Run:
             problems=[
                 *problems,
                 *available.problems,
-                *judge_returns(circumstances),
-                *judge_ends(self._ends, circumstances),
+                *check_recoveries(circumstances),
+                *check_exits(self._ends, circumstances),
                 *(problem for one in led for problem in one.problems),
             ],
         )
@@ -303,7 +305,7 @@ class Run:
         (self._plane.folder / f"{name}.jsonl").write_bytes(b"\n".join(map(msgspec.json.encode, what)))
 
 
-def _for_calls(plan: Plan, folder: Path) -> Path | None:
+def _for_calls(plan: ChaosPlan, folder: Path) -> Path | None:
     """Write the plan of call faults for the API servers; None if there are none."""
     ours = plan.for_calls()
     if not ours.faults:
@@ -313,11 +315,11 @@ def _for_calls(plan: Plan, folder: Path) -> Path | None:
     return path
 
 
-def _wrong_by(plan: Plan) -> list[float]:
+def _wrong_by(plan: ChaosPlan) -> list[float]:
     return [fault.by for fault in plan.faults if isinstance(fault, ClockJump)]
 
 
-def _loses_answers(plan: Plan, action: Action) -> bool:
+def _loses_answers(plan: ChaosPlan, action: Action) -> bool:
     """Return True if the plan may lose the answer to an action of our clients."""
     return any(isinstance(fault, LostAnswers) and _hits(fault, action) for fault in plan.on_calls())
 
@@ -326,7 +328,7 @@ def _hits(fault: OnCalls, action: Action) -> bool:
     return (not fault.verbs or action in fault.verbs) and (not fault.resources or "configmaps" in fault.resources)
 
 
-def _pace_under(plan: Plan, pace: Pace) -> Pace:
+def _pace_under(plan: ChaosPlan, pace: TimeConstants) -> TimeConstants:
     """Return the time constants adapted to the plan's delays and injected errors."""
     slowed = sum(fault.by for fault in plan.on_calls() if isinstance(fault, Slow))
     return replace(pace, slowed_by=slowed, lost_tries=_LOST_TRIES if any(plan.on_calls()) else 0)

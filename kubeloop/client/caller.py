@@ -27,7 +27,7 @@ T = TypeVar("T")
 _TOO_LATE: Final = "{}: no answer within {:g} s"
 
 
-class Caller:
+class RetryingCaller:
     """Wraps a transport with a rate limiter, deadlines and retries."""
 
     def __init__(self, transport: ClientTransport, limiter: Limiter | None, metrics: ClientMetrics) -> None:
@@ -68,7 +68,7 @@ class Caller:
             attempt += 1
             await self._turn(call)
             try:
-                async with _closed_after(self._transport.watch(call)) as batches:
+                async with _closing(self._transport.watch(call)) as batches:
                     async for batch in batches:
                         begun = True
                         yield batch
@@ -90,7 +90,7 @@ class Caller:
     async def stream(self, call: Call) -> AsyncGenerator[bytes, None]:
         """Yield a response body in pieces."""
         await self._turn(call)
-        async with _closed_after(self._transport.stream(call)) as pieces:
+        async with _closing(self._transport.stream(call)) as pieces:
             async for piece in pieces:
                 yield piece
 
@@ -126,7 +126,7 @@ class Caller:
 
 
 @asynccontextmanager
-async def _closed_after(items: AsyncIterator[T]) -> AsyncIterator[AsyncIterator[T]]:
+async def _closing(items: AsyncIterator[T]) -> AsyncIterator[AsyncIterator[T]]:
     """Close the generator on exit, so that its connection is released without waiting for garbage collection."""
     try:
         yield items

@@ -10,21 +10,21 @@ from typing import Any, TypeVar, cast, overload
 from kubeloop.api.generated.meta_v1 import Preconditions
 from kubeloop.api.kinds import Resource
 from kubeloop.api.requests import APPLY_PATCH, MERGE_PATCH, Call, ListResult, WatchEvent
-from kubeloop.api.unstructured import plain_body
-from kubeloop.client.caller import Caller
-from kubeloop.client.discovery.discovery import Discovery
+from kubeloop.api.unstructured import body_document
+from kubeloop.client.caller import RetryingCaller
+from kubeloop.client.discovery.discovery import DiscoveryCache
 from kubeloop.client.discovery.rest_mapper import (
-    Wanted,
-    What,
-    built_in,
+    PartialResource,
+    ResourceRef,
+    find_built_in,
+    parse_resource,
     resource_of_class,
-    wanted_of,
-    wanted_of_object,
+    resource_of_object,
 )
 from kubeloop.client.errors import UsageError
 from kubeloop.client.http.rate_limit import Limiter
 from kubeloop.client.http.text_lines import lines_of
-from kubeloop.client.metrics import ClientMetrics, Unobserved
+from kubeloop.client.metrics import ClientMetrics, NoClientMetrics
 from kubeloop.client.objects import address_of, apply_document, eviction, pod_binding, token_request
 from kubeloop.client.options import (
     Selector,
@@ -56,11 +56,11 @@ class Client:
         metrics: ClientMetrics | None = None,
         timeout: float | None = DEFAULT_TIMEOUT,
     ) -> None:
-        self._caller = Caller(transport, limiter, metrics or Unobserved())
+        self._caller = RetryingCaller(transport, limiter, metrics or NoClientMetrics())
         self._user_agent = user_agent
         self._cause = cause
         self._timeout = timeout
-        self._discovery = Discovery(self.document)
+        self._discovery = DiscoveryCache(self.document)
 
     # Copies with other settings.
 
@@ -122,7 +122,7 @@ class Client:
 
     async def get(
         self,
-        what: What,
+        what: ResourceRef,
         name: str,
         namespace: str = "",
         *,
@@ -140,7 +140,7 @@ class Client:
 
     async def list(
         self,
-        what: What,
+        what: ResourceRef,
         namespace: str = "",
         *,
         labels: Selector = "",
@@ -165,7 +165,7 @@ class Client:
         return cast(ListResult, await self._caller.call(call))
 
     async def pages(
-        self, what: What, namespace: str = "", *, limit: int = PAGE_SIZE, **options: Any
+        self, what: ResourceRef, namespace: str = "", *, limit: int = PAGE_SIZE, **options: Any
     ) -> AsyncIterator[ListResult]:
         """Yield all pages of a list; raises `Expired` if the caller takes too long."""
         page = await self.list(what, namespace, limit=limit, **options)
@@ -178,7 +178,7 @@ class Client:
 
     async def watch(
         self,
-        what: What,
+        what: ResourceRef,
         namespace: str = "",
         *,
         resource_version: str = "",
@@ -245,7 +245,7 @@ class Client:
         resource, namespace, _ = await self._place(obj, namespace)
         options = write_options(manager, dry_run, validation)
         return await self._caller.call(
-            self._about(resource, "create", namespace, body=plain_body(obj), options=options)
+            self._about(resource, "create", namespace, body=body_document(obj), options=options)
         )
 
     async def update(
@@ -263,13 +263,13 @@ class Client:
         options = write_options(manager, dry_run, validation)
         return await self._caller.call(
             self._about(
-                resource, "update", namespace, name, subresource=subresource, body=plain_body(obj), options=options
+                resource, "update", namespace, name, subresource=subresource, body=body_document(obj), options=options
             )
         )
 
     async def patch(
         self,
-        what: What,
+        what: ResourceRef,
         name: str,
         patch: Any,
         namespace: str = "",
@@ -326,7 +326,7 @@ class Client:
 
     async def delete(
         self,
-        what: What,
+        what: ResourceRef,
         name: str,
         namespace: str = "",
         *,
@@ -342,7 +342,7 @@ class Client:
 
     async def delete_collection(
         self,
-        what: What,
+        what: ResourceRef,
         namespace: str = "",
         *,
         labels: Selector = "",
@@ -360,22 +360,24 @@ class Client:
     # Subresources that are not the object's own kind.
 
     async def create_subresource(
-        self, what: What, name: str, subresource: str, body: Any, namespace: str = "", *, dry_run: bool = False
+        self, what: ResourceRef, name: str, subresource: str, body: Any, namespace: str = "", *, dry_run: bool = False
     ) -> Any:
         """Create a subresource of an object by POST."""
         resource = await self.resource(what)
         options = write_options(dry_run=dry_run)
         return await self._caller.call(
             self._about(
-                resource, "create", namespace, name, subresource=subresource, body=plain_body(body), options=options
+                resource, "create", namespace, name, subresource=subresource, body=body_document(body), options=options
             )
         )
 
-    async def update_subresource(self, what: What, name: str, subresource: str, body: Any, namespace: str = "") -> Any:
+    async def update_subresource(
+        self, what: ResourceRef, name: str, subresource: str, body: Any, namespace: str = ""
+    ) -> Any:
         """Replace a subresource that is of another kind than its object, such as scale."""
         resource = await self.resource(what)
         return await self._caller.call(
-            self._about(resource, "update", namespace, name, subresource=subresource, body=plain_body(body))
+            self._about(resource, "update", namespace, name, subresource=subresource, body=body_document(body))
         )
 
     async def evict(self, pod: str, namespace: str, *, grace_seconds: int | None = None, dry_run: bool = False) -> Any:
@@ -396,25 +398,25 @@ class Client:
 
     # Resolution of resources.
 
-    async def resource(self, what: What) -> Resource:
+    async def resource(self, what: ResourceRef) -> Resource:
         """Resolve a class, name or resource: built in, or found by discovery."""
         if isinstance(what, Resource):
             return what
         if isinstance(what, type):
             return resource_of_class(what)
-        return await self._find(wanted_of(what))
+        return await self._find(parse_resource(what))
 
     def forget_discovered(self) -> None:
         """Invalidate the discovery cache."""
         self._discovery.forget()
 
-    async def _find(self, wanted: Wanted) -> Resource:
-        return built_in(wanted) or await self._discovery.find(wanted)
+    async def _find(self, wanted: PartialResource) -> Resource:
+        return find_built_in(wanted) or await self._discovery.find(wanted)
 
     async def _place(self, obj: Any, namespace: str) -> tuple[Resource, str, str]:
         """Return the resource, namespace and name of an object."""
         if isinstance(obj, Mapping):
-            resource = await self._find(wanted_of_object(obj))
+            resource = await self._find(resource_of_object(obj))
         else:
             resource = resource_of_class(type(obj))
         own_namespace, name = address_of(obj)

@@ -33,7 +33,7 @@ class UsageError(ClientError, ValueError):
     """Invalid call."""
 
 
-class UnknownKind(ClientError, LookupError):
+class NoKindMatchError(ClientError, LookupError):
     """Resource that the server does not serve."""
 
 

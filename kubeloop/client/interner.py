@@ -21,7 +21,7 @@ _MOST_PARTS = 4096
 _ATOMS = (int, bool, float)
 
 
-class Shared(dict[Any, Any]):
+class SharedMapping(dict[Any, Any]):
     """Immutable mapping that many objects share."""
 
     __slots__ = ()
@@ -32,7 +32,7 @@ class Shared(dict[Any, Any]):
     __setitem__ = __delitem__ = __ior__ = update = setdefault = pop = popitem = clear = _refuse
 
 
-class _Place:
+class _FieldSlot:
     """Interning state of one field of a class, or of its elements: the known values and their hit rate."""
 
     __slots__ = ("_elements", "_hits", "_parts", "_tries", "default", "index", "is_useless", "name", "pays")
@@ -41,11 +41,11 @@ class _Place:
         self.index, self.name, self.default = index, name, default
         self.pays = True
         self.is_useless = False  # neither the values nor their parts can be interned
-        self._elements: _Place | None = None
+        self._elements: _FieldSlot | None = None
         self._parts: dict[Any, Any] = {}
         self._tries = self._hits = 0
 
-    def shared(self, part: Any, sharing: Sharing) -> Any:
+    def shared(self, part: Any, sharing: Interner) -> Any:
         """Return an equal value seen before, else this one with its own parts interned."""
         kind = type(part)
         if kind is str:
@@ -75,20 +75,20 @@ class _Place:
             self.is_useless = not self.pays
         return known
 
-    def _of_shared_parts(self, part: Any, kind: type, sharing: Sharing) -> Any:
+    def _of_shared_parts(self, part: Any, kind: type, sharing: Interner) -> Any:
         if kind is tuple:
             return self._of_shared_elements(part, sharing)
         if kind is dict:
-            return Shared(part)
+            return SharedMapping(part)
         if kind is Raw:
             return part.copy()  # copy a slice, so that the longer text is not kept alive
         sharing.share(part)
         return part
 
-    def _of_shared_elements(self, parts: tuple[Any, ...], sharing: Sharing) -> tuple[Any, ...]:
+    def _of_shared_elements(self, parts: tuple[Any, ...], sharing: Interner) -> tuple[Any, ...]:
         place = self._elements
         if place is None:
-            place = self._elements = _Place(0, self.name, None)
+            place = self._elements = _FieldSlot(0, self.name, None)
         return parts if place.is_useless else tuple([place.shared(one, sharing) for one in parts])
 
     def _keep(self, key: Any, part: Any) -> None:
@@ -108,11 +108,11 @@ class _Place:
         self._parts = {}
 
 
-class Sharing:
+class Interner:
     """Interner for the objects of one collection."""
 
     def __init__(self) -> None:
-        self._places: dict[type, list[_Place]] = {}
+        self._places: dict[type, list[_FieldSlot]] = {}
 
     def share(self, obj: Any) -> None:
         """Replace a struct's parts by equal ones that are known. The caller must own the struct.
@@ -126,7 +126,7 @@ class Sharing:
         places = self._places.get(kind)
         if places is None:
             fields = msgspec.structs.fields(kind)
-            places = self._places[kind] = [_Place(i, one.name, one.default) for i, one in enumerate(fields)]
+            places = self._places[kind] = [_FieldSlot(i, one.name, one.default) for i, one in enumerate(fields)]
         parts = astuple(obj)
         useless = False
         for place in places:

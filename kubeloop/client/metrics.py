@@ -24,7 +24,7 @@ class ClientMetrics(Protocol):
         """Count a retry in `rest_client_request_retries_total`."""
 
 
-class Unobserved:
+class NoClientMetrics:
     """Observer that discards everything."""
 
     def request(self, method: str, code: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from kubeloop.api import codec
 from kubeloop.api.generated.meta_v1 import DeleteOptions
 from kubeloop.api.kinds import Resource
-from kubeloop.api.unstructured import plain_body
+from kubeloop.api.unstructured import body_document
 
 
 def address_of(obj: Any) -> tuple[str, str]:
@@ -25,7 +25,7 @@ def apply_document(obj: Any, resource: Resource) -> Any:
     A struct writes null for lists that the API always shows, and apply would own these.
     """
     if isinstance(obj, Mapping):
-        return plain_body(obj)
+        return body_document(obj)
     document = _without_nulls(codec.to_plain(obj))
     if not document.get("status"):
         document.pop("status", None)

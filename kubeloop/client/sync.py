@@ -16,7 +16,7 @@ from kubeloop.client.client import Client
 from kubeloop.client.config.server_config import ServerConfig
 
 
-class Runner(Protocol):
+class LoopRunner(Protocol):
     """Owner of the event loop on which a client's calls run."""
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
@@ -59,7 +59,7 @@ class SyncClient:
             return connect(config, **options)
 
         thread = _LoopThread()
-        self._runner: Runner = thread
+        self._runner: LoopRunner = thread
         self._stop = thread.stop
         try:
             self._client: Client = thread.run(make())
@@ -68,7 +68,7 @@ class SyncClient:
             raise
 
     @classmethod
-    def over(cls, client: Client, runner: Runner) -> SyncClient:
+    def over(cls, client: Client, runner: LoopRunner) -> SyncClient:
         """Wrap an existing client whose event loop the caller runs and closes."""
         view = object.__new__(cls)
         view._client, view._runner, view._stop = client, runner, lambda: None
@@ -122,7 +122,7 @@ def _blocking(method: Callable[..., Any]) -> Callable[..., Any]:
     return same
 
 
-def _drained(runner: Runner, items: AsyncIterator[Any]) -> Iterator[Any]:
+def _drained(runner: LoopRunner, items: AsyncIterator[Any]) -> Iterator[Any]:
     end = object()
 
     async def following() -> Any:

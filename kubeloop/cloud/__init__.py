@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Descriptor:
+class CloudControllerDescriptor:
     """Describes one controller: its names, its module and its service account."""
 
     name: str
@@ -31,22 +31,24 @@ class Descriptor:
         return wire
 
 
-CONTROLLERS: tuple[Descriptor, ...] = (
-    Descriptor("cloud-node-controller", "cloud-node", "cloud_node", "node-controller"),
-    Descriptor("cloud-node-lifecycle-controller", "cloud-node-lifecycle", "cloud_node_lifecycle", "node-controller"),
-    Descriptor("service-lb-controller", "service", "service_lb", "service-controller"),
-    Descriptor("node-route-controller", "route", "node_route", "route-controller"),
+CONTROLLERS: tuple[CloudControllerDescriptor, ...] = (
+    CloudControllerDescriptor("cloud-node-controller", "cloud-node", "cloud_node", "node-controller"),
+    CloudControllerDescriptor(
+        "cloud-node-lifecycle-controller", "cloud-node-lifecycle", "cloud_node_lifecycle", "node-controller"
+    ),
+    CloudControllerDescriptor("service-lb-controller", "service", "service_lb", "service-controller"),
+    CloudControllerDescriptor("node-route-controller", "route", "node_route", "route-controller"),
 )
 
 
-class UnusableChoice(ValueError):
+class InvalidCloudControllers(ValueError):
     """Raised for an invalid `--controllers` value; the message is one sentence for the user."""
 
 
-def select(wanted: Sequence[str]) -> tuple[Descriptor, ...]:
+def select(wanted: Sequence[str]) -> tuple[CloudControllerDescriptor, ...]:
     """Return the selected controllers by upstream's rules: the first entry that names a controller wins, then `*`."""
     words = [_canonical(word) for word in wanted]
-    return tuple(one for one in CONTROLLERS if _is_wanted(one, words))
+    return tuple(one for one in CONTROLLERS if _is_enabled(one, words))
 
 
 def _canonical(word: str) -> str:
@@ -58,10 +60,10 @@ def _canonical(word: str) -> str:
         if name in (one.name, one.alias):
             return sign + one.name
     known = ", ".join(sorted(one.name for one in CONTROLLERS))
-    raise UnusableChoice(f'"{name}" is not in the list of known controllers: {known}')
+    raise InvalidCloudControllers(f'"{name}" is not in the list of known controllers: {known}')
 
 
-def _is_wanted(one: Descriptor, words: Sequence[str]) -> bool:
+def _is_enabled(one: CloudControllerDescriptor, words: Sequence[str]) -> bool:
     for word in words:
         if word in (one.name, f"-{one.name}"):
             return word == one.name

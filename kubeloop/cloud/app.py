@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kubeloop.client import Client
-from kubeloop.cloud import Descriptor
-from kubeloop.cloud.context import Context, NotOffered
+from kubeloop.cloud import CloudControllerDescriptor
+from kubeloop.cloud.context import CloudControllerContext, ControllerUnsupported
 from kubeloop.runtime.events.recorder import EventRecorder
-from kubeloop.runtime.informer.informer import Informers
-from kubeloop.runtime.manager import Loop, Manager
+from kubeloop.runtime.informer.informer import SharedInformerFactory
+from kubeloop.runtime.manager import Loop, LoopManager
 
 COMPONENT = "cloud-controller-manager"
 
@@ -23,15 +23,15 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Hosted:
+class CloudControllerManagerApp:
     """Wired controllers that are ready to run; built by `host`."""
 
-    manager: Manager
-    context: Context
+    manager: LoopManager
+    context: CloudControllerContext
 
     async def run(self, grace: Callable[[], float]) -> None:
         """Fill the caches and keep the controllers running until cancelled; then drain them and close the provider."""
-        informers: Informers = self.context.informers
+        informers: SharedInformerFactory = self.context.informers
         recorder: EventRecorder = self.context.recorder
         recording = asyncio.create_task(recorder.run(), name="event recorder")
         informers.start()
@@ -45,16 +45,20 @@ class Hosted:
             await asyncio.wait((recording,))
 
 
-def host(chosen: Sequence[Descriptor], context: Context, clients: Clients) -> Hosted:
+def build_app(
+    chosen: Sequence[CloudControllerDescriptor], context: CloudControllerContext, clients: Clients
+) -> CloudControllerManagerApp:
     """Build the selected controllers, as far as the provider supports them."""
-    loops = list(_wired(chosen, context, clients))
-    manager = Manager(loops, context.clock, name=COMPONENT, registry=context.telemetry.registry)
-    return Hosted(manager, context)
+    loops = list(_wire_supported(chosen, context, clients))
+    manager = LoopManager(loops, context.clock, name=COMPONENT, registry=context.telemetry.registry)
+    return CloudControllerManagerApp(manager, context)
 
 
-def _wired(chosen: Sequence[Descriptor], context: Context, clients: Clients) -> Iterator[Loop]:
+def _wire_supported(
+    chosen: Sequence[CloudControllerDescriptor], context: CloudControllerContext, clients: Clients
+) -> Iterator[Loop]:
     for one in chosen:
         try:
             yield one.wire()(replace(context, client=clients(one.account)))
-        except NotOffered as error:
+        except ControllerUnsupported as error:
             log.info("%s does not run: %s", one.name, error)

@@ -19,12 +19,12 @@ from kubeloop.api.scalars.times import parse_time
 from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
-from kubeloop.cloud.composite_loop import Together
-from kubeloop.cloud.context import Context, NotOffered
-from kubeloop.cloud.node_facts import addresses_of, differ, labels_of, preferred, stale_labels
-from kubeloop.cloud.node_sweep import each_contained, sweeping
+from kubeloop.cloud.composite_loop import CompositeLoop
+from kubeloop.cloud.context import CloudControllerContext, ControllerUnsupported
+from kubeloop.cloud.node_facts import addresses_differ, addresses_of, labels_of, select_provided_ips, stale_labels
+from kubeloop.cloud.node_sweep import for_each_node, periodic_controller
 from kubeloop.cloud.provider import CloudError, InstanceMetadata, Instances
-from kubeloop.cloud.taints import UNINITIALIZED, has_taint, identity_of, plain, without_taint
+from kubeloop.cloud.taints import UNINITIALIZED, has_taint, plain_taints, preconditions_of, without_taint
 from kubeloop.runtime.controller import Controller, Telemetry
 from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.runtime.informer.informer import Informer
@@ -40,16 +40,16 @@ COMPONENT = "cloud-node-controller"
 log = logging.getLogger(__name__)
 
 
-def wire(context: Context) -> Together:
+def wire(context: CloudControllerContext) -> CompositeLoop:
     """Build the controller and the periodic address update; raises NotOffered."""
     instances = context.provider.instances
     if instances is None:
-        raise NotOffered("cloud provider does not support instances")
+        raise ControllerUnsupported("cloud provider does not support instances")
     config, clock, telemetry = context.config, context.clock, context.telemetry
     nodes = context.informers.of(resource_of_class(Node))
     writer = AddressWriter(context.client, instances)
     recorder = context.recorder.of_component(COMPONENT)
-    reconciler = Reconciler(context.client, nodes, writer, recorder, Delays(clock, telemetry))
+    reconciler = Reconciler(context.client, nodes, writer, recorder, NodeInitializationMetrics(clock, telemetry))
     queue: WorkQueue[ObjectKey] = WorkQueue(clock, name=QUEUE, registry=telemetry.registry)
     controller = Controller(
         NAME, reconciler.reconcile, clock, workers=config.concurrent_node_syncs, queue=queue, telemetry=telemetry
@@ -58,13 +58,13 @@ def wire(context: Context) -> Together:
     at_once = config.concurrent_node_status_updates or config.concurrent_node_syncs
 
     async def sweep() -> None:
-        await each_contained([one for one in nodes.list() if not _waits(one)], at_once, writer.refresh)
+        await for_each_node([one for one in nodes.list() if not _is_uninitialized(one)], at_once, writer.refresh)
 
-    rounds = sweeping("cloud-node-addresses", context, nodes, config.node_status_update_frequency, sweep)
-    return Together(NAME, controller, rounds)
+    rounds = periodic_controller("cloud-node-addresses", context, nodes, config.node_status_update_frequency, sweep)
+    return CompositeLoop(NAME, controller, rounds)
 
 
-class Delays:
+class NodeInitializationMetrics:
     """Metrics of the time until nodes are initialized, under upstream's names."""
 
     def __init__(self, clock: Clock, telemetry: Telemetry) -> None:
@@ -117,7 +117,7 @@ class AddressWriter:
         if not instance.addresses:
             return
         wanted = addresses_of(node, instance)
-        if differ(node.status.addresses, wanted):
+        if addresses_differ(node.status.addresses, wanted):
             patch = {"metadata": {"uid": node.metadata.uid}, "status": {"addresses": _plain(wanted)}}
             await self._client.patch(Node, node.metadata.name, patch, subresource="status")
 
@@ -126,7 +126,12 @@ class Reconciler:
     """Initializes nodes by key."""
 
     def __init__(
-        self, client: Client, nodes: Informer, writer: AddressWriter, recorder: EventRecorder, delays: Delays
+        self,
+        client: Client,
+        nodes: Informer,
+        writer: AddressWriter,
+        recorder: EventRecorder,
+        delays: NodeInitializationMetrics,
     ) -> None:
         self._client = client
         self._nodes = nodes
@@ -139,7 +144,7 @@ class Reconciler:
         node: Node | None = self._nodes.get(*key)
         if node is None:
             return
-        if _waits(node):
+        if _is_uninitialized(node):
             await self._initialize(node)
         elif labels := stale_labels(node.metadata.labels):
             await self._client.patch(Node, key.name, {"metadata": {"uid": node.metadata.uid, "labels": labels}})
@@ -177,16 +182,16 @@ class Reconciler:
 def initial_patch(node: Node, instance: InstanceMetadata) -> dict[str, Any]:
     """Build the patch that initializes a node. Raises `CloudError` if it prefers an address that it does not have."""
     try:
-        preferred(node, instance.addresses)
+        select_provided_ips(node, instance.addresses)
     except CloudError as error:
         raise CloudError(
             "failed to get node modifiers from cloud provider: "
             f'provided node ip for node "{node.metadata.name}" is not valid: {error}'
         ) from error
-    spec: dict[str, Any] = {"taints": plain(without_taint(node.spec.taints, UNINITIALIZED)) or None}
+    spec: dict[str, Any] = {"taints": plain_taints(without_taint(node.spec.taints, UNINITIALIZED)) or None}
     if not node.spec.provider_id:
         spec["providerID"] = instance.provider_id
-    metadata: dict[str, Any] = identity_of(node)
+    metadata: dict[str, Any] = preconditions_of(node)
     if labels := labels_of(instance, node.metadata.labels):
         metadata["labels"] = labels
     return {"metadata": metadata, "spec": spec}
@@ -196,7 +201,7 @@ def _plain(addresses: tuple[NodeAddress, ...]) -> list[Any]:
     return [codec.to_plain(one) for one in addresses]
 
 
-def _waits(node: Node) -> bool:
+def _is_uninitialized(node: Node) -> bool:
     return has_taint(node, UNINITIALIZED)
 
 

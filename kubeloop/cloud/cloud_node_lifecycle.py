@@ -16,8 +16,8 @@ from kubeloop.api.meta.conditions import is_true
 from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.client.errors import ClientError
-from kubeloop.cloud.context import Context, NotOffered
-from kubeloop.cloud.node_sweep import each_contained, sweeping
+from kubeloop.cloud.context import CloudControllerContext, ControllerUnsupported
+from kubeloop.cloud.node_sweep import for_each_node, periodic_controller
 from kubeloop.cloud.provider import InstanceNotFound, Instances
 from kubeloop.cloud.taints import ensure_shutdown_taint, remove_shutdown_taint
 from kubeloop.runtime.controller import Controller, Telemetry
@@ -28,25 +28,25 @@ NAME = "cloud-node-lifecycle-controller"
 COMPONENT = "cloud-node-lifecycle-controller"
 
 
-def wire(context: Context) -> Controller[str]:
+def wire(context: CloudControllerContext) -> Controller[str]:
     """Build the periodic controller; raises NotOffered."""
     instances = context.provider.instances
     if instances is None:
-        raise NotOffered("cloud provider does not support instances")
+        raise ControllerUnsupported("cloud provider does not support instances")
     config = context.config
     nodes = context.informers.of(resource_of_class(Node))
-    calls = Calls(context.telemetry)
-    monitor = Monitor(context.client, instances, context.recorder.of_component(COMPONENT), calls)
+    calls = CloudCallMetrics(context.telemetry)
+    monitor = CloudNodeMonitor(context.client, instances, context.recorder.of_component(COMPONENT), calls)
 
     async def sweep() -> None:
         began = context.clock.monotonic()
-        await each_contained(nodes.list(), config.concurrent_node_lifecycle_syncs, monitor.look)
+        await for_each_node(nodes.list(), config.concurrent_node_lifecycle_syncs, monitor.look)
         calls.took(context.clock.monotonic() - began)
 
-    return sweeping(NAME, context, nodes, config.node_monitor_period, sweep)
+    return periodic_controller(NAME, context, nodes, config.node_monitor_period, sweep)
 
 
-class Calls:
+class CloudCallMetrics:
     """Metrics of calls to the cloud, under upstream's names."""
 
     def __init__(self, telemetry: Telemetry) -> None:
@@ -71,10 +71,10 @@ class Calls:
         self._seconds.observe(seconds)
 
 
-class Monitor:
+class CloudNodeMonitor:
     """Checks single nodes."""
 
-    def __init__(self, client: Client, instances: Instances, recorder: EventRecorder, calls: Calls) -> None:
+    def __init__(self, client: Client, instances: Instances, recorder: EventRecorder, calls: CloudCallMetrics) -> None:
         self._client = client
         self._instances = instances
         self._recorder = recorder

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from kubeloop.runtime.controller import Health, Status
+from kubeloop.runtime.controller import ControllerStatus, Health
 from kubeloop.runtime.manager import Loop
 
 
-class Together:
+class CompositeLoop:
     """Runs and drains its parts together; unhealthy if one part is."""
 
     def __init__(self, name: str, *parts: Loop) -> None:
@@ -29,12 +29,12 @@ class Together:
         """Return the first bad health, or a good one."""
         return next((told for part in self._parts if not (told := part.health()).ok), Health(True))
 
-    def status(self) -> Status:
+    def status(self) -> ControllerStatus:
         """Return the summed status of all parts."""
         told = [part.status() for part in self._parts]
         failed = next((one for one in told if one.last_error), told[0])
         ok, why = self.health()
-        return Status(
+        return ControllerStatus(
             name=self.name,
             phase=told[0].phase,
             healthy=ok,

@@ -8,29 +8,29 @@ from dataclasses import dataclass, field
 from kubeloop.client import Client
 from kubeloop.clock import Clock
 from kubeloop.cloud.config import CloudConfig
-from kubeloop.cloud.provider import Provider
+from kubeloop.cloud.provider import CloudProvider
 from kubeloop.runtime.controller import Telemetry
 from kubeloop.runtime.events.recorder import EventRecorder
-from kubeloop.runtime.informer.informer import Informers
+from kubeloop.runtime.informer.informer import SharedInformerFactory
 from kubeloop.runtime.manager import Loop
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class CloudControllerContext:
     """Dependencies of a controller: it writes through `client`, which may be its own, and reads from shared caches."""
 
     client: Client
-    informers: Informers
+    informers: SharedInformerFactory
     clock: Clock
     recorder: EventRecorder
-    provider: Provider
+    provider: CloudProvider
     config: CloudConfig = field(default_factory=CloudConfig)
     telemetry: Telemetry = field(default_factory=Telemetry)
 
 
-class NotOffered(Exception):
+class ControllerUnsupported(Exception):
     """Raised if a controller cannot run: the cloud lacks a feature, or flags disable it."""
 
 
 # Every controller module has such a function named `wire`. Raises `NotOffered`.
-Wire = Callable[[Context], Loop]
+Wire = Callable[[CloudControllerContext], Loop]

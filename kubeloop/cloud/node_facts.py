@@ -43,10 +43,10 @@ def addresses_of(node: Node, instance: InstanceMetadata) -> tuple[NodeAddress, .
     found = instance.addresses
     if not any(one.type == "Hostname" for one in found):
         found = (*found, *(one for one in node.status.addresses if one.type == "Hostname"))
-    return preferred(node, found)
+    return select_provided_ips(node, found)
 
 
-def preferred(node: Node, addresses: Sequence[NodeAddress]) -> tuple[NodeAddress, ...]:
+def select_provided_ips(node: Node, addresses: Sequence[NodeAddress]) -> tuple[NodeAddress, ...]:
     """Select the provided node IP as the only one of its type, followed by all other types.
 
     Raises `CloudError` for an invalid address, or one that the cloud does not know.
@@ -67,6 +67,6 @@ def preferred(node: Node, addresses: Sequence[NodeAddress]) -> tuple[NodeAddress
     return (*chosen, *(one for one in addresses if one.type not in types))
 
 
-def differ(before: Sequence[NodeAddress], after: Sequence[NodeAddress]) -> bool:
+def addresses_differ(before: Sequence[NodeAddress], after: Sequence[NodeAddress]) -> bool:
     """Return True if the addresses differ, regardless of order."""
     return set(before) != set(after) or len(before) != len(after)

@@ -23,18 +23,18 @@ from kubeloop.api.scalars.times import format_time
 from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
-from kubeloop.cloud.context import Context, NotOffered
-from kubeloop.cloud.node_sweep import each_contained, sweeping
+from kubeloop.cloud.context import CloudControllerContext, ControllerUnsupported
+from kubeloop.cloud.node_sweep import for_each_node, periodic_controller
 from kubeloop.cloud.provider import Route, Routes
-from kubeloop.cloud.route_plan import Missing, Network, networks_of, plan_of
+from kubeloop.cloud.route_plan import MissingRoute, Network, parse_cluster_cidrs, plan_of
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.events.recorder import EventRecorder
-from kubeloop.runtime.metrics import Family, Value
+from kubeloop.runtime.metrics import MetricFamily, MetricValue
 
 NAME = "node-route-controller"
 COMPONENT = "route_controller"
 CONDITION = "NetworkUnavailable"
-AT_ONCE = 200  # limit of concurrent calls to the cloud, as upstream
+MAX_CONCURRENT_CALLS = 200  # limit of concurrent calls to the cloud, as upstream
 # Reason and message by the condition's status.
 REASONS = {
     "False": ("RouteCreated", "RouteController created a route"),
@@ -44,27 +44,27 @@ REASONS = {
 log = logging.getLogger(__name__)
 
 
-def wire(context: Context) -> Controller[str]:
+def wire(context: CloudControllerContext) -> Controller[str]:
     """Build the periodic controller; raises NotOffered."""
     config, routes = context.config, context.provider.routes
     if not config.configure_cloud_routes:
-        raise NotOffered("Will not configure cloud provider routes, --configure-cloud-routes: false")
+        raise ControllerUnsupported("Will not configure cloud provider routes, --configure-cloud-routes: false")
     if routes is None:
-        raise NotOffered("--configure-cloud-routes is set, but cloud provider does not support routes")
+        raise ControllerUnsupported("--configure-cloud-routes is set, but cloud provider does not support routes")
     nodes = context.informers.of(resource_of_class(Node))
     counted = context.telemetry.registry.counter(
         "route_controller_route_sync_total", "Looks at routes by outcome and trigger.", "outcome", "trigger"
     )
     network = CloudNetwork(routes, config.cluster_name, context.recorder.of_component(COMPONENT), context.clock)
-    keeper = Keeper(context.client, network, networks_of(config.cluster_cidr), context.clock)
+    keeper = RouteReconciler(context.client, network, parse_cluster_cidrs(config.cluster_cidr), context.clock)
 
     async def sweep() -> None:
-        await counted_sweep(keeper, nodes.list(), counted)
+        await reconcile_counted(keeper, nodes.list(), counted)
 
-    return sweeping(NAME, context, nodes, config.route_reconciliation_period, sweep)
+    return periodic_controller(NAME, context, nodes, config.route_reconciliation_period, sweep)
 
 
-async def counted_sweep(keeper: Keeper, nodes: Sequence[Node], counted: Family[Value]) -> None:
+async def reconcile_counted(keeper: RouteReconciler, nodes: Sequence[Node], counted: MetricFamily[MetricValue]) -> None:
     """Reconcile the routes once, and count the result."""
     try:
         changed = await keeper.reconcile(nodes)
@@ -82,7 +82,7 @@ class CloudNetwork:
         self._cluster = cluster
         self._recorder = recorder
         self._clock = clock
-        self._turns = asyncio.Semaphore(AT_ONCE)
+        self._turns = asyncio.Semaphore(MAX_CONCURRENT_CALLS)
 
     async def list(self) -> Sequence[Route]:
         """List the routes of the cluster."""
@@ -98,7 +98,7 @@ class CloudNetwork:
                 return False
         return True
 
-    async def create(self, missing: Missing) -> bool:
+    async def create(self, missing: MissingRoute) -> bool:
         """Create a route; returns True on success."""
         meta, route = missing.node.metadata, missing.route
         began = self._clock.monotonic()
@@ -116,7 +116,7 @@ class CloudNetwork:
         return True
 
 
-class Keeper:
+class RouteReconciler:
     """Compares routes with nodes, and changes the difference."""
 
     def __init__(self, client: Client, network: CloudNetwork, networks: Sequence[Network], clock: Clock) -> None:
@@ -136,7 +136,7 @@ class Keeper:
             has_routes = bool(node.spec.pod_cidrs) and node.metadata.name not in failed
             await self._tell(node, "False" if has_routes else "True")
 
-        await each_contained(plan.concerned, AT_ONCE, tell)
+        await for_each_node(plan.concerned, MAX_CONCURRENT_CALLS, tell)
         return any(gone) or any(made)
 
     async def _tell(self, node: Node, status: str) -> None:

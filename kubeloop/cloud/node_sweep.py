@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from kubeloop.api.generated.core_v1 import Node
-from kubeloop.cloud.context import Context
+from kubeloop.cloud.context import CloudControllerContext
 from kubeloop.runtime.controller import Controller, Result
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.queue.workqueue import WorkQueue
@@ -19,7 +19,9 @@ log = logging.getLogger(__name__)
 Sweep = Callable[[], Awaitable[None]]
 
 
-def sweeping(name: str, context: Context, nodes: Informer, period: float, sweep: Sweep) -> Controller[str]:
+def periodic_controller(
+    name: str, context: CloudControllerContext, nodes: Informer, period: float, sweep: Sweep
+) -> Controller[str]:
     """Build a controller that runs `sweep` once its caches are synced, and again after each period."""
 
     async def reconcile(_: str) -> Result:
@@ -36,7 +38,7 @@ def sweeping(name: str, context: Context, nodes: Informer, period: float, sweep:
     return controller
 
 
-async def each_contained(nodes: Sequence[Node], at_once: int, look: Callable[[Node], Awaitable[None]]) -> None:
+async def for_each_node(nodes: Sequence[Node], at_once: int, look: Callable[[Node], Awaitable[None]]) -> None:
     """Call `look` for every node with limited concurrency; a failure is logged and does not affect others."""
     turns = asyncio.Semaphore(at_once)
 

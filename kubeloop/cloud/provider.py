@@ -104,7 +104,7 @@ class Routes(Protocol):
         """Delete a route that `list` has returned."""
 
 
-class Provider(Protocol):
+class CloudProvider(Protocol):
     """Cloud provider. Unsupported features are None: their controllers do not run."""
 
     @property

@@ -9,8 +9,8 @@ from importlib.metadata import entry_points
 
 from kubeloop.client import Client
 from kubeloop.clock import Clock
-from kubeloop.cloud.provider import Provider
-from kubeloop.runtime.informer.informer import Informers
+from kubeloop.cloud.provider import CloudProvider
+from kubeloop.runtime.informer.informer import SharedInformerFactory
 
 GROUP = "kubeloop.cloud_providers"
 # Imported on demand: a provider's library may be slow or missing.
@@ -18,46 +18,46 @@ BUILT_IN = {"local": "kubeloop.cloud.local", "aws": "kubeloop.cloud.aws"}
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class ProviderDependencies:
     """Dependencies of a provider; its informers start with the controllers."""
 
     client: Client
-    informers: Informers
+    informers: SharedInformerFactory
     clock: Clock
     config_file: str = ""  # value of --cloud-config
 
 
 # Type of the function `make` in a provider's module, and of the entry points.
-Make = Callable[[Surroundings], Provider]
+Make = Callable[[ProviderDependencies], CloudProvider]
 
 
-class UnusableProvider(ValueError):
+class InvalidProvider(ValueError):
     """Raised if a provider is unavailable; the message is one sentence for the user."""
 
 
-def load(name: str, around: Surroundings) -> Provider:
+def load(name: str, around: ProviderDependencies) -> CloudProvider:
     """Load a provider by name; raises `UnusableProvider`."""
     make = _make(name)
     try:
         return make(around)
-    except UnusableProvider as error:
-        raise UnusableProvider(f"--cloud-provider {name}: {error}") from None
+    except InvalidProvider as error:
+        raise InvalidProvider(f"--cloud-provider {name}: {error}") from None
     except Exception as error:
-        raise UnusableProvider(f"--cloud-provider {name}: {type(error).__name__}: {error}") from error
+        raise InvalidProvider(f"--cloud-provider {name}: {type(error).__name__}: {error}") from error
 
 
 def _make(name: str) -> Make:
     if not name:
-        raise UnusableProvider("--cloud-provider cannot be empty")
+        raise InvalidProvider("--cloud-provider cannot be empty")
     if name in BUILT_IN:
         built_in: Make = import_module(BUILT_IN[name]).make
         return built_in
     found = {one.name: one for one in entry_points(group=GROUP)}
     if name not in found:
         known = ", ".join(sorted({*BUILT_IN, *found}))
-        raise UnusableProvider(f'unknown cloud provider "{name}"; there are: {known}')
+        raise InvalidProvider(f'unknown cloud provider "{name}"; there are: {known}')
     try:
         loaded: Make = found[name].load()
     except Exception as error:
-        raise UnusableProvider(f"--cloud-provider {name}: {type(error).__name__}: {error}") from error
+        raise InvalidProvider(f"--cloud-provider {name}: {type(error).__name__}: {error}") from error
     return loaded

@@ -13,12 +13,12 @@ from kubeloop.cloud.provider import Route
 Network = IPv4Network | IPv6Network
 
 
-class UnusableNetworks(ValueError):
+class InvalidClusterCidr(ValueError):
     """Raised for an invalid --cluster-cidr; the message is one sentence for the user."""
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingRoute:
     """A route to create, and its node."""
 
     node: Node
@@ -26,50 +26,50 @@ class Missing:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RoutePlan:
     """Changes to make, in this order."""
 
     delete: tuple[Route, ...]
-    create: tuple[Missing, ...]
+    create: tuple[MissingRoute, ...]
     concerned: tuple[Node, ...]  # nodes whose condition we set
 
 
-def networks_of(text: str) -> tuple[Network, ...]:
+def parse_cluster_cidrs(text: str) -> tuple[Network, ...]:
     """Parse the pod CIDRs: one, or one per family. Raises `UnusableNetworks`."""
     try:
         found = tuple(ip_network(part.strip(), strict=False) for part in text.strip().split(","))
     except ValueError as error:
-        raise UnusableNetworks(f"--cluster-cidr: {error}") from None
+        raise InvalidClusterCidr(f"--cluster-cidr: {error}") from None
     if len({one.version for one in found}) < len(found):
-        raise UnusableNetworks(
+        raise InvalidClusterCidr(
             f"len of ClusterCIDRs=={len(found)} and they are not configured as dual stack "
             "(at least one from each IPFamily"
         )
     return found
 
 
-def plan_of(nodes: Sequence[Node], routes: Sequence[Route], networks: Sequence[Network]) -> Plan:
+def plan_of(nodes: Sequence[Node], routes: Sequence[Route], networks: Sequence[Network]) -> RoutePlan:
     """Plan the changes; a route stays if its target node has its destination and its addresses are current."""
     by_target: dict[str, list[Route]] = {}
     for route in routes:
         if route.target_node:
             by_target.setdefault(route.target_node, []).append(route)
     kept: set[tuple[str, str]] = set()
-    create: list[Missing] = []
+    create: list[MissingRoute] = []
     for node in nodes:
         name, addresses = node.metadata.name, node.status.addresses
         for destination in node.spec.pod_cidrs:
             if any(_is_right(one, node, destination) for one in by_target.get(name, ())):
                 kept.add((name, destination))
             else:
-                create.append(Missing(node, Route(name, destination, target_addresses=addresses)))
+                create.append(MissingRoute(node, Route(name, destination, target_addresses=addresses)))
     delete = tuple(
         one
         for one in routes
-        if is_responsible(one, networks) and (one.blackhole or (one.target_node, one.destination) not in kept)
+        if is_responsible_for_route(one, networks) and (one.blackhole or (one.target_node, one.destination) not in kept)
     )
     concerned = tuple(one for one in nodes if one.spec.pod_cidrs or one.metadata.name in by_target)
-    return Plan(delete, tuple(create), concerned)
+    return RoutePlan(delete, tuple(create), concerned)
 
 
 def _is_right(route: Route, node: Node, destination: str) -> bool:
@@ -79,7 +79,7 @@ def _is_right(route: Route, node: Node, destination: str) -> bool:
     return by_addresses is None or set(by_addresses) == set(node.status.addresses)
 
 
-def is_responsible(route: Route, networks: Iterable[Network]) -> bool:
+def is_responsible_for_route(route: Route, networks: Iterable[Network]) -> bool:
     """Return True if a route leads into the pod CIDRs; others are not ours."""
     parsed = parse_cidr(route.destination)
     if parsed is None:

@@ -23,12 +23,12 @@ def without_taint(taints: Iterable[Taint], key: str) -> tuple[Taint, ...]:
     return tuple(one for one in taints if one.key != key)
 
 
-def identity_of(node: Node) -> dict[str, Any]:
+def preconditions_of(node: Node) -> dict[str, Any]:
     """Return the UID and version with which a patch applies only to this state, so that no other taint is lost."""
     return {"uid": node.metadata.uid, "resourceVersion": node.metadata.resource_version}
 
 
-def plain(taints: Iterable[Taint]) -> list[Any]:
+def plain_taints(taints: Iterable[Taint]) -> list[Any]:
     """Convert taints to their plain form."""
     return [codec.to_plain(one) for one in taints]
 
@@ -54,5 +54,5 @@ def _is_about_shutdown(taint: Taint) -> bool:
 
 
 async def _write(client: Client, node: Node, taints: tuple[Taint, ...]) -> None:
-    patch = {"metadata": identity_of(node), "spec": {"taints": plain(taints)}}
+    patch = {"metadata": preconditions_of(node), "spec": {"taints": plain_taints(taints)}}
     await client.patch(Node, node.metadata.name, patch)

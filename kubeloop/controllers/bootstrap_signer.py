@@ -25,7 +25,7 @@ from kubeloop.api.generated.core_v1 import ConfigMap
 from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.shared.patch_or_update import PatchOrUpdate
 from kubeloop.controllers.shared.tokens.bootstrap_tokens import Token, bootstrap_secrets, seconds_left, signing_token
 from kubeloop.runtime.controller import Controller, Result
@@ -40,7 +40,7 @@ CONTENT: Final = "kubeconfig"
 PREFIX: Final = "jws-kubeconfig-"
 
 
-def wire(context: Context) -> Controller[ObjectKey]:
+def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
     secrets = bootstrap_secrets(context)
     config_maps = context.informers.of(
@@ -72,7 +72,7 @@ class Reconciler:
             return None
         now = self._clock.now()
         tokens = [token for one in self._secrets.list() if (token := signing_token(one, now)) is not None]
-        changes = changes_of(found.data, {one.identifier: one for one in tokens})
+        changes = signature_changes(found.data, {one.identifier: one for one in tokens})
         if changes:
             meta = {"uid": found.metadata.uid, "resourceVersion": found.metadata.resource_version}
             patch = {"metadata": meta, "data": changes}
@@ -84,7 +84,7 @@ class Reconciler:
         return Result(requeue_after=min(ends)) if ends else None
 
 
-def changes_of(data: Mapping[str, str], tokens: Mapping[str, Token]) -> dict[str, str | None]:
+def signature_changes(data: Mapping[str, str], tokens: Mapping[str, Token]) -> dict[str, str | None]:
     """Return the changes with which exactly these tokens sign the content."""
     wanted = {PREFIX + name: signature_of(data[CONTENT], token) for name, token in tokens.items()}
     changes: dict[str, str | None] = {key: value for key, value in wanted.items() if data.get(key) != value}

@@ -26,7 +26,7 @@ from kubeloop.api.validation.certificates.pem import pem_blocks
 from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.runtime.controller import Controller, Result
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.objects.keys import ObjectKey
@@ -34,15 +34,15 @@ from kubeloop.runtime.queue.enqueue import own_key
 
 NAME: Final = "certificatesigningrequest-cleaner-controller"
 WORKERS = 1  # as upstream
-DECIDED: Final = timedelta(hours=1)
-WAITING: Final = timedelta(hours=24)
-INSTANT: Final = timedelta(seconds=1)  # times have whole seconds, and a request keeps all of its last one
+DECIDED_TTL: Final = timedelta(hours=1)
+PENDING_TTL: Final = timedelta(hours=24)
+CLOCK_RESOLUTION: Final = timedelta(seconds=1)  # times have whole seconds, and a request keeps all of its last one
 
 
-def wire(context: Context) -> Controller[ObjectKey]:
+def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
     requests = context.informers.of(resource_of_class(CertificateSigningRequest))
-    cleaner = Cleaner(context.client, requests, context.clock)
+    cleaner = CSRCleaner(context.client, requests, context.clock)
     controller: Controller[ObjectKey] = Controller(
         NAME, cleaner.reconcile, context.clock, workers=WORKERS, telemetry=context.telemetry
     )
@@ -50,7 +50,7 @@ def wire(context: Context) -> Controller[ObjectKey]:
     return controller
 
 
-class Cleaner:
+class CSRCleaner:
     """Deletes expired requests by key."""
 
     def __init__(self, client: Client, requests: Informer, clock: Clock) -> None:
@@ -61,10 +61,10 @@ class Cleaner:
     async def reconcile(self, key: ObjectKey) -> Result | None:
         """Delete the request if it has expired, else wait until then."""
         request: CertificateSigningRequest | None = self._requests.get(*key)
-        end = None if request is None else end_of(request)
+        end = None if request is None else expiration_of(request)
         if request is None or end is None:
             return None
-        left = (end + INSTANT - self._clock.now()).total_seconds()
+        left = (end + CLOCK_RESOLUTION - self._clock.now()).total_seconds()
         if left > 0:
             return Result(requeue_after=left)
         this_one = Preconditions(uid=request.metadata.uid)
@@ -73,7 +73,7 @@ class Cleaner:
         return None
 
 
-def end_of(request: CertificateSigningRequest) -> datetime | None:
+def expiration_of(request: CertificateSigningRequest) -> datetime | None:
     """Return the time at which a request expires; None if it is being deleted or has no times."""
     if request.metadata.deletion_timestamp is not None:
         return None
@@ -83,7 +83,7 @@ def end_of(request: CertificateSigningRequest) -> datetime | None:
 def _ends(request: CertificateSigningRequest) -> Iterator[datetime]:
     issued = bool(request.status.certificate)
     if not request.status.conditions and request.metadata.creation_timestamp is not None:
-        yield parse_time(request.metadata.creation_timestamp) + WAITING
+        yield parse_time(request.metadata.creation_timestamp) + PENDING_TTL
     for one in request.status.conditions:
         if one.type == "Approved" and issued:
             expiry = expiry_of(request.status.certificate)
@@ -92,9 +92,9 @@ def _ends(request: CertificateSigningRequest) -> Iterator[datetime]:
         if one.last_update_time is None:
             continue
         if one.type in ("Denied", "Failed") or (one.type == "Approved" and issued):
-            yield parse_time(one.last_update_time) + DECIDED
+            yield parse_time(one.last_update_time) + DECIDED_TTL
         elif one.type == "Approved":
-            yield parse_time(one.last_update_time) + WAITING
+            yield parse_time(one.last_update_time) + PENDING_TTL
 
 
 def expiry_of(chain: bytes) -> datetime | None:

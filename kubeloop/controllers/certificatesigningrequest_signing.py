@@ -25,50 +25,52 @@ from kubeloop.api.scalars.times import format_time
 from kubeloop.api.validation.certificates.pem import pem_blocks
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
-from kubeloop.controllers import UnusableChoice
+from kubeloop.controllers import InvalidControllers
 from kubeloop.controllers.app.config import ManagerConfig
-from kubeloop.controllers.app.context import Context
-from kubeloop.controllers.app.disabled import Idle
+from kubeloop.controllers.app.context import ControllerContext
+from kubeloop.controllers.app.disabled import DisabledController
 from kubeloop.controllers.shared.certificates import rules
-from kubeloop.controllers.shared.certificates.decisions import has_failed, is_approved, this_very, with_condition
+from kubeloop.controllers.shared.certificates.decisions import has_failed, is_approved, preconditions_of, with_condition
 from kubeloop.controllers.shared.patch_or_update import PatchOrUpdate
 from kubeloop.runtime.controller import Controller, TerminalError
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.manager import Loop
 from kubeloop.runtime.objects.keys import ObjectKey
 from kubeloop.runtime.queue.enqueue import own_key
-from kubeloop.runtime.queue.rate_limits import Bucket, ItemExponential, MaxOf
+from kubeloop.runtime.queue.rate_limits import BucketRateLimiter, ItemExponentialFailureRateLimiter, MaxOfRateLimiter
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 if TYPE_CHECKING:
-    from kubeloop.controllers.shared.certificates.authority import Authority
+    from kubeloop.controllers.shared.certificates.authority import CertificateAuthority
 
 NAME: Final = "certificatesigningrequest-signing-controller"
 QUEUE = "certificate"  # upstream's queue name, as dashboards know it
 WORKERS = 5  # as upstream
 FIRST_DELAY = 0.2  # as upstream, after a failure
-SHORTEST: Final = timedelta(minutes=10)
+MIN_DURATION: Final = timedelta(minutes=10)
 Files = tuple[str, str]  # of a certificate and its key
 
 
-def wire(context: Context) -> Loop:
+def wire(context: ControllerContext) -> Loop:
     """Build the controller and register its event handlers; a disabled one if no signer has files."""
     config, clock = context.config, context.clock
     files = files_of(config)
     if not files:
-        return Idle(NAME)
+        return DisabledController(NAME)
     for pair in set(files.values()):
         _check(pair)
     requests = context.informers.of(resource_of_class(CertificateSigningRequest))
     longest = timedelta(seconds=config.cluster_signing_duration)
     signers = {name: Signer(pair, longest, clock) for name, pair in files.items()}
     reconciler = Reconciler(PatchOrUpdate(context.client), requests, signers, clock)
-    limiter = MaxOf[ObjectKey](ItemExponential[ObjectKey](FIRST_DELAY), Bucket(clock))
+    limiter = MaxOfRateLimiter[ObjectKey](
+        ItemExponentialFailureRateLimiter[ObjectKey](FIRST_DELAY), BucketRateLimiter(clock)
+    )
     queue: WorkQueue[ObjectKey] = WorkQueue(clock, name=QUEUE, limiter=limiter, registry=context.telemetry.registry)
     controller = Controller(
         NAME, reconciler.reconcile, clock, workers=WORKERS, queue=queue, telemetry=context.telemetry
     )  # fmt: skip
-    controller.watches(requests, own_key, lambda _, new: new is not None and waits_for(new, signers))
+    controller.watches(requests, own_key, lambda _, new: new is not None and awaits_signing(new, signers))
     return controller
 
 
@@ -82,14 +84,16 @@ class Signer:
 
     def certificate(self, request: CertificateSigningRequest, asked: Any) -> bytes:
         """Sign the request and return the certificate as PEM."""
-        life = life_of(request.spec.expiration_seconds, self._longest)
+        life = signing_duration(request.spec.expiration_seconds, self._longest)
         return self._authority.sign(asked, request.spec.usages, life, self._clock.now())
 
     @cached_property
-    def _authority(self) -> Authority:
-        from kubeloop.controllers.shared.certificates.authority import Authority  # slow to load, so only when needed
+    def _authority(self) -> CertificateAuthority:
+        from kubeloop.controllers.shared.certificates.authority import (
+            CertificateAuthority,  # slow to load, so only when needed
+        )
 
-        return Authority(*self._files)
+        return CertificateAuthority(*self._files)
 
 
 class Reconciler:
@@ -104,12 +108,12 @@ class Reconciler:
     async def reconcile(self, key: ObjectKey) -> None:
         """Sign the request, or report the problem in a condition."""
         request: CertificateSigningRequest | None = self._requests.get(*key)
-        if request is None or not waits_for(request, self._signers):
+        if request is None or not awaits_signing(request, self._signers):
             return
-        from kubeloop.controllers.shared.certificates.requested import UnreadableRequest, requested_in
+        from kubeloop.controllers.shared.certificates.requested import UnreadableRequest, parse_csr
 
         try:
-            asked = requested_in(request.spec.request)
+            asked = parse_csr(request.spec.request)
         except UnreadableRequest as error:
             raise TerminalError(f'unable to parse csr "{key.name}": {error}') from None
         signer = request.spec.signer_name
@@ -128,11 +132,11 @@ class Reconciler:
 
     async def _write(self, request: CertificateSigningRequest, status: dict[str, Any]) -> None:
         """Write the status only to the evaluated state, so that a withdrawn approval causes a conflict."""
-        patch = {"metadata": this_very(request), "status": status}
+        patch = {"metadata": preconditions_of(request), "status": status}
         await self._writer.patch(self._requests.resource, request.metadata.name, patch, subresource="status")
 
 
-def waits_for(request: CertificateSigningRequest, signers: Mapping[str, Any]) -> bool:
+def awaits_signing(request: CertificateSigningRequest, signers: Mapping[str, Any]) -> bool:
     """Return True if the request is approved and still waits for one of these signers."""
     return (
         request.spec.signer_name in signers
@@ -142,12 +146,12 @@ def waits_for(request: CertificateSigningRequest, signers: Mapping[str, Any]) ->
     )
 
 
-def life_of(seconds: int | None, longest: timedelta) -> timedelta:
+def signing_duration(seconds: int | None, longest: timedelta) -> timedelta:
     """Return the requested duration, limited to the supported range."""
     if seconds is None:
         return longest
     asked = timedelta(seconds=seconds)
-    return longest if asked > longest else max(asked, SHORTEST)
+    return longest if asked > longest else max(asked, MIN_DURATION)
 
 
 def files_of(config: ManagerConfig) -> dict[str, Files]:
@@ -173,7 +177,7 @@ def files_of(config: ManagerConfig) -> dict[str, Files]:
     }
     own = {signer: pair for signer, pair in specific.items() if any(pair)}
     if all(shared) and own:
-        raise UnusableChoice("cannot specify default and per controller certs at the same time")
+        raise InvalidControllers("cannot specify default and per controller certs at the same time")
     if own:
         return own
     return dict.fromkeys(rules.RULES, shared) if all(shared) else {}
@@ -183,10 +187,10 @@ def _check(files: Files) -> None:
     """Check the files without the slow cryptography library; raises UnusableChoice."""
     for path, wanted in zip(files, ("CERTIFICATE", "PRIVATE KEY"), strict=True):
         if not path:
-            raise UnusableChoice("the certificate and the key of a signer have to be given together")
+            raise InvalidControllers("the certificate and the key of a signer have to be given together")
         try:
             blocks = [one for one in pem_blocks(Path(path).read_bytes()) if one.type.endswith(wanted)]
         except OSError as error:
-            raise UnusableChoice(f"a signer's file cannot be read: {error}") from None
+            raise InvalidControllers(f"a signer's file cannot be read: {error}") from None
         if not blocks or (wanted == "CERTIFICATE" and len(blocks) != 1):
-            raise UnusableChoice(f"{path} should hold one {wanted.lower()}, and holds {len(blocks)}")
+            raise InvalidControllers(f"{path} should hold one {wanted.lower()}, and holds {len(blocks)}")

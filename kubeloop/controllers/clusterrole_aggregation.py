@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from kubeloop.api import codec
 from kubeloop.api.generated.rbac_v1 import ClusterRole, PolicyRule
-from kubeloop.api.selectors import SelectorError, from_label_selector
+from kubeloop.api.selectors import SelectorError, label_selector_as_selector
 from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.runtime.controller import Controller, TerminalError
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.queue.workqueue import WorkQueue
@@ -30,7 +30,7 @@ AGGREGATED: Final = "aggregated"
 YES = "yes"
 
 
-def wire(context: Context) -> Controller[str]:
+def wire(context: ControllerContext) -> Controller[str]:
     """Build the controller and register its event handlers."""
     roles = context.informers.of(resource_of_class(ClusterRole))
     roles.add_indexer(AGGREGATED, _is_aggregated)
@@ -41,7 +41,7 @@ def wire(context: Context) -> Controller[str]:
     )
     # Only selectors determine the affected roles, and there are few aggregated roles.
     controller.watches(
-        roles, lambda _: [one.metadata.name for one in roles.by_index(AGGREGATED, YES)], may_matter
+        roles, lambda _: [one.metadata.name for one in roles.by_index(AGGREGATED, YES)], may_affect_aggregation
     )  # fmt: skip
     return controller
 
@@ -78,14 +78,14 @@ def rules_of(role: ClusterRole, roles: Iterable[ClusterRole]) -> list[PolicyRule
     others = sorted((one for one in roles if one.metadata.name != role.metadata.name), key=_name)
     rules: list[PolicyRule] = []
     for selector in role.aggregation_rule.cluster_role_selectors if role.aggregation_rule is not None else ():
-        chosen = from_label_selector(selector)
+        chosen = label_selector_as_selector(selector)
         for other in others:
             if chosen.matches(other.metadata.labels):
                 rules += [rule for rule in other.rules or () if rule not in rules]
     return rules
 
 
-def may_matter(old: Any, new: Any) -> bool:
+def may_affect_aggregation(old: Any, new: Any) -> bool:
     """Return True if a role's change may affect aggregated roles."""
     if old is None or new is None:
         return True

@@ -19,16 +19,16 @@ from kubeloop.api.pods.volumes import (
     PODS_BY_CLAIM,
     claim_keys_of,
     ephemeral_claim_name,
-    is_made_for,
+    is_claim_for_pod,
 )
 from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.shared.ownership.namespaces import is_terminating
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.runtime.informer.informer import Informer
-from kubeloop.runtime.metrics import Registry
+from kubeloop.runtime.metrics import MetricRegistry
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 from kubeloop.runtime.queue.enqueue import own_key
 from kubeloop.runtime.queue.workqueue import WorkQueue
@@ -38,7 +38,7 @@ COMPONENT: Final = "ephemeral_volume"  # source component of upstream's events
 QUEUE: Final = "ephemeral_volume"  # upstream's queue name, as dashboards know it
 
 
-def wire(context: Context) -> Controller[ObjectKey]:
+def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
     pods = context.informers.of(resource_of_class(Pod))
     claims = context.informers.of(resource_of_class(PersistentVolumeClaim))
@@ -56,7 +56,7 @@ def wire(context: Context) -> Controller[ObjectKey]:
     return controller
 
 
-class ClaimNotOurs(Exception):
+class ClaimConflict(Exception):
     """Raised if a claim of that name exists that was not created for the pod."""
 
 
@@ -64,7 +64,7 @@ class Reconciler:
     """Creates claims by the key of their pod."""
 
     def __init__(
-        self, client: Client, pods: Informer, claims: Informer, recorder: EventRecorder, registry: Registry
+        self, client: Client, pods: Informer, claims: Informer, recorder: EventRecorder, registry: MetricRegistry
     ) -> None:
         self._client = client
         self._pods = pods
@@ -86,7 +86,7 @@ class Reconciler:
     async def _ensure(self, pod: Pod, volume: Volume) -> None:
         try:
             await self._ensure_claim(pod, volume)
-        except (ClaimNotOurs, ApiError) as error:
+        except (ClaimConflict, ApiError) as error:
             self._recorder.event(
                 pod, "Warning", "FailedBinding", f"ephemeral volume {volume.name}: {_why(pod, volume, error)}"
             )
@@ -98,16 +98,16 @@ class Reconciler:
         if found is None:
             self._tries.value += 1
             try:
-                await self._client.create(claim_for(pod, volume))
+                await self._client.create(ephemeral_claim(pod, volume))
             except ApiError:
                 self._failures.value += 1
                 raise
-        elif not is_made_for(found, pod):
+        elif not is_claim_for_pod(found, pod):
             theirs, ours = key_of(found), key_of(pod)
-            raise ClaimNotOurs(f"PVC {theirs} was not created for pod {ours} (pod is not owner)")
+            raise ClaimConflict(f"PVC {theirs} was not created for pod {ours} (pod is not owner)")
 
 
-def claim_for(pod: Pod, volume: Volume) -> PersistentVolumeClaim:
+def ephemeral_claim(pod: Pod, volume: Volume) -> PersistentVolumeClaim:
     """Build the claim of an ephemeral volume from its template."""
     template = volume.ephemeral.volume_claim_template if volume.ephemeral is not None else None
     if template is None:
@@ -138,7 +138,7 @@ def pods_of(pods: Informer, claim: PersistentVolumeClaim) -> Iterable[ObjectKey]
 
 
 def _why(pod: Pod, volume: Volume, error: Exception) -> str:
-    if isinstance(error, ClaimNotOurs):
+    if isinstance(error, ClaimConflict):
         return str(error)
     return f"create PVC {ephemeral_claim_name(pod, volume)}: {error}"
 

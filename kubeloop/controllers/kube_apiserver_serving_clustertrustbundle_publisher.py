@@ -21,9 +21,9 @@ from kubeloop.api.generated.certificates_v1 import ClusterTrustBundle, ClusterTr
 from kubeloop.api.generated.meta_v1 import ObjectMeta, Preconditions
 from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.app.context import Context
-from kubeloop.controllers.app.disabled import Idle
-from kubeloop.controllers.shared.sync_metrics import measured
+from kubeloop.controllers.app.context import ControllerContext
+from kubeloop.controllers.app.disabled import DisabledController
+from kubeloop.controllers.shared.sync_metrics import with_sync_metrics
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.manager import Loop
@@ -35,14 +35,14 @@ QUEUE = "ca_cert_publisher_cluster_trust_bundles"  # upstream's queue name, as d
 SIGNER: Final = "kubernetes.io/kube-apiserver-serving"
 
 
-def wire(context: Context) -> Loop:
+def wire(context: ControllerContext) -> Loop:
     """Build the controller, or a disabled one without a root CA."""
     if not context.root_ca:
-        return Idle(NAME)
+        return DisabledController(NAME)
     bundles = context.informers.of(resource_of_class(ClusterTrustBundle), fields=f"spec.signerName={SIGNER}")
     publisher = Publisher(context.client, bundles, context.root_ca)
     queue: WorkQueue[str] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
-    sync = measured(publisher.reconcile, context, SUBSYSTEM)
+    sync = with_sync_metrics(publisher.reconcile, context, SUBSYSTEM)
     controller = Controller(NAME, sync, context.clock, workers=1, queue=queue, telemetry=context.telemetry)
     controller.watches(bundles, lambda _: (SIGNER,))
     queue.add(SIGNER)

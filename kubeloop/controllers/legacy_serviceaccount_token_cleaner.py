@@ -16,13 +16,13 @@ from typing import Final, Literal, NamedTuple
 from kubeloop.api.errors import ApiError, Conflict, NotFound
 from kubeloop.api.generated.core_v1 import ConfigMap, Pod, Secret, ServiceAccount
 from kubeloop.api.generated.meta_v1 import Preconditions
-from kubeloop.api.pods.references import names_in
+from kubeloop.api.pods.references import iter_reference_names
 from kubeloop.api.scalars.times import parse_time
 from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.client.errors import ClientError
 from kubeloop.clock import Clock
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.serviceaccount_token import key_of_token, token_secrets
 from kubeloop.runtime.controller import Controller, Result
 from kubeloop.runtime.informer.informer import Informer
@@ -37,13 +37,13 @@ TRACKING: Final = ("kube-apiserver-legacy-service-account-token-tracking", "kube
 DAY = "%Y-%m-%d"
 
 
-def wire(context: Context) -> Controller[str]:
+def wire(context: ControllerContext) -> Controller[str]:
     """Build the controller; it only reads the informers, and is driven by time."""
     secrets = token_secrets(context)
     accounts = context.informers.of(resource_of_class(ServiceAccount))
     pods = context.informers.of(resource_of_class(Pod))
     period = timedelta(seconds=context.config.legacy_service_account_token_clean_up_period)
-    cleaner = Cleaner(context.client, Seen(secrets, accounts, pods), context.clock, period)
+    cleaner = LegacyTokenCleaner(context.client, TokenCaches(secrets, accounts, pods), context.clock, period)
     queue: WorkQueue[str] = WorkQueue(context.clock, name=NAME, registry=context.telemetry.registry)
     controller = Controller(
         NAME, cleaner.reconcile, context.clock, workers=1, queue=queue, telemetry=context.telemetry
@@ -54,7 +54,7 @@ def wire(context: Context) -> Controller[str]:
     return controller
 
 
-class Seen(NamedTuple):
+class TokenCaches(NamedTuple):
     """Informers that the controller reads from."""
 
     secrets: Informer
@@ -72,13 +72,13 @@ class Seen(NamedTuple):
     def is_mounted(self, secret: Secret) -> bool:
         """Return True if a pod of the namespace uses the secret."""
         wanted = ("secrets", secret.metadata.name)
-        return any(wanted in names_in(pod) for pod in self.pods.list(secret.metadata.namespace))
+        return any(wanted in iter_reference_names(pod) for pod in self.pods.list(secret.metadata.namespace))
 
 
-class Cleaner:
+class LegacyTokenCleaner:
     """Marks and deletes unused tokens."""
 
-    def __init__(self, client: Client, seen: Seen, clock: Clock, period: timedelta) -> None:
+    def __init__(self, client: Client, seen: TokenCaches, clock: Clock, period: timedelta) -> None:
         self._client = client
         self._seen = seen
         self._clock = clock
@@ -104,7 +104,7 @@ class Cleaner:
         """Handle each secret, regardless of failures of others."""
         horizon, errors = now - self._period, []
         for secret in self._seen.secrets.list():
-            step = step_of(secret, horizon)
+            step = cleanup_action(secret, horizon)
             if step is None or not self._seen.is_listed(secret) or self._seen.is_mounted(secret):
                 continue
             try:
@@ -128,7 +128,7 @@ class Cleaner:
             await self._client.delete(Secret, meta.name, meta.namespace, preconditions=this_one)
 
 
-def step_of(secret: Secret, horizon: datetime) -> Literal["mark", "delete"] | None:
+def cleanup_action(secret: Secret, horizon: datetime) -> Literal["mark", "delete"] | None:
     """Return the action for an unreferenced secret that must not have been used since the horizon."""
     meta = secret.metadata
     if meta.deletion_timestamp is not None or meta.creation_timestamp is None:

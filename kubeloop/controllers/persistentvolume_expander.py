@@ -19,13 +19,13 @@ from kubeloop.api.pods.volumes import (
     CSI_DRIVERS,
     PROVISIONED_BY,
     STORAGE,
+    capacity_of_volume,
     requested_size,
-    size_of_volume,
 )
 from kubeloop.api.scalars.quantity import Quantity, parse_quantity
 from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.shared.status_writer import StatusWriter
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.events.recorder import EventRecorder
@@ -40,11 +40,11 @@ QUEUE: Final = "volume_expand"  # upstream's queue name, as dashboards know it
 WORKERS: Final = 10  # as upstream
 RESIZER: Final = "volume.kubernetes.io/storage-resizer"
 PRE_RESIZE_CAPACITY: Final = "volume.alpha.kubernetes.io/pre-resize-capacity"
-GROWN_HERE: Final = "kubeloop.io/host-path"  # a directory: only its recorded size changes
+EXPANDABLE_PROVISIONER: Final = "kubeloop.io/host-path"  # a directory: only its recorded size changes
 EXPANDING: Final = "ExternalExpanding"
 
 
-def wire(context: Context) -> Controller[ObjectKey]:
+def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
     claims = context.informers.of(resource_of_class(PersistentVolumeClaim))
     recorder = context.recorder.of_component(COMPONENT)
@@ -57,7 +57,7 @@ def wire(context: Context) -> Controller[ObjectKey]:
     return controller
 
 
-class NotBound(Exception):
+class ClaimNotBound(Exception):
     """Raised if the claim's volume is not bound to it; the binder will handle it."""
 
 
@@ -81,18 +81,18 @@ class Reconciler:
             return  # the claim will become Lost
         reference = volume.spec.claim_ref
         if reference is None or reference.uid != claim.metadata.uid:
-            raise NotBound(f"persistent Volume is not bound to PVC being updated : {key}")
+            raise ClaimNotBound(f"persistent Volume is not bound to PVC being updated : {key}")
         is_noted = PRE_RESIZE_CAPACITY in volume.metadata.annotations
         if requested_size(claim) > capacity_of(claim) or is_noted:
             await self._expand(claim, volume)
 
     async def _expand(self, claim: PersistentVolumeClaim, volume: PersistentVolume) -> None:
-        disk = disk_of_old(volume.spec)
+        disk = in_tree_plugin(volume.spec)
         if disk is not None:
             message = f"CSI migration enabled for {disk}; waiting for external resizer to expand the pvc"
             self._recorder.event(claim, "Normal", EXPANDING, message)
             await self._name_resizer(claim, CSI_DRIVERS[disk])
-        elif volume.metadata.annotations.get(PROVISIONED_BY) == GROWN_HERE:
+        elif volume.metadata.annotations.get(PROVISIONED_BY) == EXPANDABLE_PROVISIONER:
             await self._grow(claim, volume)
         else:
             message = "waiting for an external controller to expand this PVC"
@@ -109,7 +109,7 @@ class Reconciler:
         """Grow the volume first, since a claim must never show more than its volume."""
         changes: dict[str, Any] = {}
         wanted = requested_size(claim)
-        if wanted > size_of_volume(volume):
+        if wanted > capacity_of_volume(volume):
             changes["spec"] = {"capacity": {STORAGE: str(wanted)}}
         if PRE_RESIZE_CAPACITY in volume.metadata.annotations:
             changes["metadata"] = {"annotations": {PRE_RESIZE_CAPACITY: None}}
@@ -127,7 +127,7 @@ def capacity_of(claim: PersistentVolumeClaim) -> Quantity:
     return parse_quantity(claim.status.capacity.get(STORAGE, "0"))
 
 
-def disk_of_old(spec: PersistentVolumeSpec) -> str | None:
+def in_tree_plugin(spec: PersistentVolumeSpec) -> str | None:
     """Return the in-tree plugin of the volume, or None."""
     sources = {
         "kubernetes.io/aws-ebs": spec.aws_elastic_block_store,

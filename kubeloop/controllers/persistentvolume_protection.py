@@ -14,7 +14,7 @@ from typing import Final
 from kubeloop.api.generated.core_v1 import PersistentVolume
 from kubeloop.api.pods.volumes import VOLUME_PROTECTION
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.shared.ownership.protection import Protection
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.informer.informer import Informer
@@ -27,7 +27,7 @@ QUEUE: Final = "pvprotection"  # upstream's queue name, as dashboards know it
 WORKERS: Final = 1  # as upstream
 
 
-def wire(context: Context) -> Controller[ObjectKey]:
+def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
     volumes = context.informers.of(resource_of_class(PersistentVolume))
     protection = Protection(context.client, volumes.resource, VOLUME_PROTECTION, is_bound)

@@ -19,16 +19,16 @@ from kubeloop.api.pods.volumes import (
     PODS_BY_CLAIM,
     claim_keys_of,
     claim_uses,
-    is_done_with_volumes,
+    has_released_volumes,
     uses_claim,
 )
 from kubeloop.api.scalars.times import format_time
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.app.gates import is_on
 from kubeloop.controllers.shared.ownership.protection import Protection
-from kubeloop.controllers.shared.pods.coalesced_list import LivePods
+from kubeloop.controllers.shared.pods.coalesced_list import CoalescedPodList
 from kubeloop.controllers.shared.status_writer import StatusWriter
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.informer.informer import Informer
@@ -43,13 +43,13 @@ GATE: Final = "PersistentVolumeClaimUnusedSinceTime"
 UNUSED: Final = "Unused"
 
 
-def wire(context: Context) -> Controller[ObjectKey]:
+def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
     claims = context.informers.of(resource_of_class(PersistentVolumeClaim))
     pods = context.informers.of(resource_of_class(Pod))
     pods.add_indexer(PODS_BY_CLAIM, claim_keys_of)
     tells_use = is_on(context.config.feature_gates, GATE, True)
-    users = Users(pods, LivePods(context.client))
+    users = ClaimUsers(pods, CoalescedPodList(context.client))
     protection = Protection(context.client, claims.resource, CLAIM_PROTECTION, users.is_in_use)
     status = StatusWriter(context.client, claims.resource) if tells_use else None
     reconciler = Reconciler(claims, users, protection, status, context.clock)
@@ -64,22 +64,22 @@ def wire(context: Context) -> Controller[ObjectKey]:
     return controller
 
 
-class Users:
+class ClaimUsers:
     """Pods that use a claim."""
 
-    def __init__(self, pods: Informer, live: LivePods) -> None:
+    def __init__(self, pods: Informer, live: CoalescedPodList) -> None:
         self._pods = pods
         self._live = live
 
     def refer_to(self, claim: PersistentVolumeClaim) -> bool:
         """Return True if a pod that has not ended refers to the claim."""
-        return any(not is_done_with_volumes(pod) and uses_claim(pod, claim) for pod in self._cached(claim))
+        return any(not has_released_volumes(pod) and uses_claim(pod, claim) for pod in self._cached(claim))
 
     async def is_in_use(self, claim: PersistentVolumeClaim) -> bool:
         """Return True if a node may run a pod with the claim; the server is asked if the cache shows none."""
-        if any(holds(pod, claim) for pod in self._cached(claim)):
+        if any(pod_uses_pvc_for_deletion(pod, claim) for pod in self._cached(claim)):
             return True
-        return any(holds(pod, claim) for pod in await self._live.of(claim.metadata.namespace))
+        return any(pod_uses_pvc_for_deletion(pod, claim) for pod in await self._live.of(claim.metadata.namespace))
 
     def _cached(self, claim: PersistentVolumeClaim) -> Iterable[Pod]:
         return self._pods.by_index(PODS_BY_CLAIM, f"{claim.metadata.namespace}/{claim.metadata.name}")
@@ -89,7 +89,7 @@ class Reconciler:
     """Reconciles claims by key."""
 
     def __init__(
-        self, claims: Informer, users: Users, protection: Protection, status: StatusWriter | None, clock: Clock
+        self, claims: Informer, users: ClaimUsers, protection: Protection, status: StatusWriter | None, clock: Clock
     ) -> None:
         self._claims = claims
         self._users = users
@@ -115,15 +115,15 @@ class Reconciler:
         await self._status.write(claim, {"metadata": demands, "status": {"conditions": [told]}})
 
 
-def holds(pod: Pod, claim: PersistentVolumeClaim) -> bool:
+def pod_uses_pvc_for_deletion(pod: Pod, claim: PersistentVolumeClaim) -> bool:
     """Return True if the pod blocks the claim's deletion; a pod without a node does not, since it never starts.
 
     A claim created for a pod is released as soon as the pod is shut down; otherwise each would wait for the other.
     """
-    return bool(pod.spec.node_name) and uses_claim(pod, claim, ephemeral=not is_shut_down(pod))
+    return bool(pod.spec.node_name) and uses_claim(pod, claim, ephemeral=not pod_is_shut_down(pod))
 
 
-def is_shut_down(pod: Pod) -> bool:
+def pod_is_shut_down(pod: Pod) -> bool:
     """Return True if the kubelet has finished the pod, or it was force-deleted."""
     return pod.metadata.deletion_timestamp is not None and pod.metadata.deletion_grace_period_seconds == 0
 
@@ -159,4 +159,4 @@ def _needs_condition(claim: PersistentVolumeClaim | None, tells_use: bool) -> bo
 
 def _may_release(pod: Any) -> bool:
     """Return True for a pod that is gone, has ended, or has no node yet."""
-    return pod is None or is_done_with_volumes(pod) or not pod.spec.node_name
+    return pod is None or has_released_volumes(pod) or not pod.spec.node_name

@@ -29,20 +29,20 @@ from kubeloop.api.requests import STRATEGIC_PATCH
 from kubeloop.api.scalars.times import format_time
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.client.errors import ClientError
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.runtime.controller import Controller, Result
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.informer.store import NODE, node_name_of
-from kubeloop.runtime.metrics import Registry
+from kubeloop.runtime.metrics import MetricRegistry
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "pod-garbage-collector-controller"
 QUEUE = "orphaned_pods_nodes"  # upstream's queue name, though for other keys
 PERIOD = 20.0
 QUARANTINE = 40.0  # seconds for which a node may be missing before the server is asked
-AT_ONCE = 32  # pods deleted concurrently
+CONCURRENCY = 32  # pods deleted concurrently
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
-LIVING = ("Pending", "Running", "Unknown")
+ACTIVE_PHASES = ("Pending", "Running", "Unknown")
 
 INDEX = "pod-gc"
 ENDED, DELETED, DELETED_UNBOUND = "ended", "being deleted", "being deleted without a node"
@@ -50,13 +50,13 @@ ENDED, DELETED, DELETED_UNBOUND = "ended", "being deleted", "being deleted witho
 log = logging.getLogger(__name__)
 
 
-def wire(context: Context) -> Controller[str]:
+def wire(context: ControllerContext) -> Controller[str]:
     """Build the controller; it only reads the informers, and is driven by time."""
     pods = context.informers.of(resource_of_class(Pod))
     nodes = context.informers.of(resource_of_class(Node))
     pods.add_indexer(NODE, node_name_of)
     pods.add_indexer(INDEX, states_of)
-    sweeper = Sweeper(context, pods, nodes)
+    sweeper = PodGC(context, pods, nodes)
     queue: WorkQueue[str] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
     controller = Controller(NAME, sweeper.reconcile, context.clock, workers=1, queue=queue, telemetry=context.telemetry)
     controller.reads(pods)  # the controller is driven by time
@@ -65,10 +65,10 @@ def wire(context: Context) -> Controller[str]:
     return controller
 
 
-class Counts:
+class PodGCMetrics:
     """Metrics of deleted pods by reason."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: MetricRegistry) -> None:
         self._removed = registry.counter(
             "pod_gc_collector_force_delete_pods_total", "Pods deleted by force.", "namespace", "reason"
         )
@@ -85,7 +85,7 @@ class Counts:
         self._failed.of(namespace, reason).value += 1
 
 
-class Finding(NamedTuple):
+class DeletionCandidate(NamedTuple):
     """A pod to delete, the reason for metrics, and the condition to set."""
 
     pod: Pod
@@ -93,15 +93,15 @@ class Finding(NamedTuple):
     condition: PodCondition | None = None
 
 
-class Sweeper:
+class PodGC:
     """Finds and deletes such pods."""
 
-    def __init__(self, context: Context, pods: Informer, nodes: Informer) -> None:
+    def __init__(self, context: ControllerContext, pods: Informer, nodes: Informer) -> None:
         self._client = context.client
         self._pods = pods
         self._nodes = nodes
         self._clock = context.clock
-        self._counts = Counts(context.telemetry.registry)
+        self._counts = PodGCMetrics(context.telemetry.registry)
         self._threshold = context.config.terminated_pod_gc_threshold
         self._missing: dict[str, float] = {}  # missing nodes that pods are bound to, and the end of their quarantine
 
@@ -109,9 +109,9 @@ class Sweeper:
         """Delete all such pods once, and repeat after the period."""
         found = [*self._ended(), *self._out_of_service(), *await self._orphaned(), *self._unbound()]
         once = {finding.pod.metadata.uid: finding for finding in reversed(found)}
-        limit = asyncio.Semaphore(AT_ONCE)
+        limit = asyncio.Semaphore(CONCURRENCY)
 
-        async def remove(finding: Finding) -> None:
+        async def remove(finding: DeletionCandidate) -> None:
             async with limit:
                 await self._remove(finding)
 
@@ -120,25 +120,25 @@ class Sweeper:
 
     # Candidates
 
-    def _ended(self) -> Iterable[Finding]:
+    def _ended(self) -> Iterable[DeletionCandidate]:
         pods = self._pods.by_index(INDEX, ENDED)
         if self._threshold <= 0 or len(pods) <= self._threshold:
             return ()
         first = sorted(pods, key=removal_order)[: len(pods) - self._threshold]
-        return [Finding(pod, "terminated") for pod in first]
+        return [DeletionCandidate(pod, "terminated") for pod in first]
 
-    def _out_of_service(self) -> Iterable[Finding]:
+    def _out_of_service(self) -> Iterable[DeletionCandidate]:
         for pod in self._pods.by_index(INDEX, DELETED):
             if is_out_of_service(self._nodes.get("", pod.spec.node_name)):
-                yield Finding(pod, "out-of-service")
+                yield DeletionCandidate(pod, "out-of-service")
 
-    def _unbound(self) -> Iterable[Finding]:
+    def _unbound(self) -> Iterable[DeletionCandidate]:
         for pod in self._pods.by_index(INDEX, DELETED_UNBOUND):
-            yield Finding(pod, "unscheduled")
+            yield DeletionCandidate(pod, "unscheduled")
 
-    async def _orphaned(self) -> Iterable[Finding]:
+    async def _orphaned(self) -> Iterable[DeletionCandidate]:
         return [
-            Finding(pod, "orphaned", node_is_gone(pod))
+            DeletionCandidate(pod, "orphaned", node_gone_condition(pod))
             for name in await self._gone_nodes()
             for pod in self._pods.by_index(NODE, name)
         ]
@@ -161,7 +161,7 @@ class Sweeper:
 
     # Deletion
 
-    async def _remove(self, finding: Finding) -> None:
+    async def _remove(self, finding: DeletionCandidate) -> None:
         pod, reason, _ = finding
         meta = pod.metadata
         self._counts.removed(meta.namespace, reason)
@@ -176,7 +176,7 @@ class Sweeper:
             self._counts.failed(meta.namespace, reason)
             log.warning("%s: pod %s/%s (%s) stays for now: %s", NAME, meta.namespace, meta.name, reason, error)
 
-    async def _fail(self, finding: Finding) -> None:
+    async def _fail(self, finding: DeletionCandidate) -> None:
         """Set the phase Failed before a forced deletion, since no kubelet will."""
         pod = finding.pod
         if is_terminal(pod):
@@ -190,7 +190,7 @@ class Sweeper:
 
 def states_of(pod: Pod) -> tuple[str, ...]:
     """Index pods by the states that may be a reason to delete them."""
-    ended = () if pod.status.phase in LIVING else (ENDED,)
+    ended = () if pod.status.phase in ACTIVE_PHASES else (ENDED,)
     if pod.metadata.deletion_timestamp is None:
         return ended
     return (*ended, DELETED if pod.spec.node_name else DELETED_UNBOUND)
@@ -210,7 +210,7 @@ def is_out_of_service(node: Node | None) -> bool:
     return ready is None or ready.status != "True"
 
 
-def node_is_gone(pod: Pod) -> PodCondition:
+def node_gone_condition(pod: Pod) -> PodCondition:
     """Build the DisruptionTarget condition of a pod whose node is gone."""
     return PodCondition(
         type="DisruptionTarget",

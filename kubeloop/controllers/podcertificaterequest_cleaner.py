@@ -20,7 +20,7 @@ from kubeloop.api.scalars.times import parse_time
 from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.runtime.controller import Controller, Result
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.objects.keys import ObjectKey
@@ -31,10 +31,10 @@ WORKERS = 1  # as upstream
 LIFE: Final = timedelta(minutes=15)  # by then every pod has its certificate or has failed
 
 
-def wire(context: Context) -> Controller[ObjectKey]:
+def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
     requests = context.informers.of(resource_of_class(PodCertificateRequest), metadata_only=True)
-    cleaner = Cleaner(context.client, requests, context.clock)
+    cleaner = PodCertificateRequestCleaner(context.client, requests, context.clock)
     controller: Controller[ObjectKey] = Controller(
         NAME, cleaner.reconcile, context.clock, workers=WORKERS, telemetry=context.telemetry
     )
@@ -42,7 +42,7 @@ def wire(context: Context) -> Controller[ObjectKey]:
     return controller
 
 
-class Cleaner:
+class PodCertificateRequestCleaner:
     """Deletes expired requests by key."""
 
     def __init__(self, client: Client, requests: Informer, clock: Clock) -> None:

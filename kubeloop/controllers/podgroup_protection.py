@@ -15,10 +15,10 @@ from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.generated.scheduling_v1beta1 import PodGroup
 from kubeloop.api.pods.pod import is_terminal
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.app.context import Context
-from kubeloop.controllers.shared.ownership.protection import awaits_release
+from kubeloop.controllers.app.context import ControllerContext
+from kubeloop.controllers.shared.ownership.protection import needs_finalizer_removal
 from kubeloop.controllers.shared.patch_or_update import PatchOrUpdate
-from kubeloop.controllers.shared.pods.coalesced_list import LivePods
+from kubeloop.controllers.shared.pods.coalesced_list import CoalescedPodList
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.objects.finalizers import remove_finalizer
@@ -34,7 +34,7 @@ WORKERS: Final = 1  # as upstream
 ACTIVE_BY_GROUP: Final = "active pods by group"
 
 
-def wire(context: Context) -> Controller[ObjectKey]:
+def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
     groups = context.informers.of(resource_of_class(PodGroup))
     pods = context.informers.of(resource_of_class(Pod))
@@ -44,24 +44,24 @@ def wire(context: Context) -> Controller[ObjectKey]:
     controller = Controller(
         NAME, reconciler.reconcile, context.clock, workers=WORKERS, queue=queue, telemetry=context.telemetry
     )
-    controller.watches(groups, own_key, lambda _, new: new is not None and awaits_release(new, FINALIZER))
-    controller.watches(pods, group_of, leaves)
+    controller.watches(groups, own_key, lambda _, new: new is not None and needs_finalizer_removal(new, FINALIZER))
+    controller.watches(pods, group_of, releases_group)
     return controller
 
 
 class Reconciler:
     """Removes finalizers of pod groups by key."""
 
-    def __init__(self, context: Context, groups: Informer, pods: Informer) -> None:
+    def __init__(self, context: ControllerContext, groups: Informer, pods: Informer) -> None:
         self._client = PatchOrUpdate(context.client)
-        self._live = LivePods(context.client)
+        self._live = CoalescedPodList(context.client)
         self._groups = groups
         self._pods = pods
 
     async def reconcile(self, key: ObjectKey) -> None:
         """Remove the finalizer of a deleted group without active pods."""
         group: PodGroup | None = self._groups.get(*key)
-        if group is None or not awaits_release(group, FINALIZER):
+        if group is None or not needs_finalizer_removal(group, FINALIZER):
             return
         if self._pods.by_index(ACTIVE_BY_GROUP, _text(key)):
             return
@@ -82,7 +82,7 @@ def active_group_of(pod: Pod) -> tuple[ObjectKey, ...]:
     return () if is_terminal(pod) else group_of(pod)
 
 
-def leaves(old: Any, new: Any) -> bool:
+def releases_group(old: Any, new: Any) -> bool:
     """Return True if a pod no longer needs its group: it has ended, is gone, or was replaced."""
     if new is None or is_terminal(new):
         return True

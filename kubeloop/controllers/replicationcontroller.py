@@ -10,9 +10,9 @@ Differs from upstream: as replica sets do.
 from __future__ import annotations
 
 from kubeloop.api.generated.core_v1 import ReplicationController, ReplicationControllerCondition
-from kubeloop.api.selectors import LabelSelector, from_labels
+from kubeloop.api.selectors import LabelSelector, selector_from_set
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.replicaset.reconciler import ReplicaKind, wire_kind
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.objects.keys import ObjectKey
@@ -20,7 +20,7 @@ from kubeloop.runtime.objects.keys import ObjectKey
 NAME = "replicationcontroller-controller"
 
 
-def wire(context: Context) -> Controller[ObjectKey]:
+def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
     kind = ReplicaKind(
         name=NAME,
@@ -36,4 +36,4 @@ def wire(context: Context) -> Controller[ObjectKey]:
 
 def selector_of(owner: ReplicationController) -> LabelSelector:
     """Return the selector of a replication controller."""
-    return from_labels(owner.spec.selector)
+    return selector_from_set(owner.spec.selector)

@@ -18,9 +18,9 @@ from kubeloop.api.generated.core_v1 import ConfigMap, Namespace
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.shared.ownership.namespaces import is_active, is_terminating
-from kubeloop.controllers.shared.sync_metrics import measured
+from kubeloop.controllers.shared.sync_metrics import with_sync_metrics
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.queue.workqueue import WorkQueue
@@ -39,7 +39,7 @@ DESCRIPTION = (
 )
 
 
-def wire(context: Context) -> Controller[str]:
+def wire(context: ControllerContext) -> Controller[str]:
     """Build the controller and register its event handlers."""
     namespaces = context.informers.of(resource_of_class(Namespace))
     config_maps = context.informers.of(resource_of_class(ConfigMap), fields=f"metadata.name={CONFIG_MAP}")
@@ -47,7 +47,7 @@ def wire(context: Context) -> Controller[str]:
     queue: WorkQueue[str] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
     controller = Controller(
         NAME,
-        measured(reconciler.reconcile, context, SUBSYSTEM),
+        with_sync_metrics(reconciler.reconcile, context, SUBSYSTEM),
         context.clock,
         workers=WORKERS,
         queue=queue,
@@ -74,7 +74,7 @@ class Reconciler:
         if not is_active(self._namespaces.get("", key)):
             return
         found: ConfigMap | None = self._config_maps.get(key, CONFIG_MAP)
-        wanted = wanted_of(found, key, self._root_ca)
+        wanted = desired_config_map(found, key, self._root_ca)
         if found is None:
             await self._create(wanted)
         elif wanted is not found:
@@ -89,7 +89,7 @@ class Reconciler:
                 raise
 
 
-def wanted_of(found: ConfigMap | None, namespace: str, root_ca: str) -> ConfigMap:
+def desired_config_map(found: ConfigMap | None, namespace: str, root_ca: str) -> ConfigMap:
     """Build the desired config map; returns the existing one if it is right."""
     data = {"ca.crt": root_ca}
     if found is None:

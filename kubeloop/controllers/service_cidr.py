@@ -28,7 +28,7 @@ from kubeloop.api.scalars.times import format_time, parse_time
 from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.runtime.controller import Controller, Result
 from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.runtime.informer.informer import Informer
@@ -50,7 +50,7 @@ Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
 
-def wire(context: Context) -> Controller[ObjectKey]:
+def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
     ranges = context.informers.of(resource_of_class(ServiceCIDR))
     addresses = context.informers.of(resource_of_class(IPAddress))
@@ -58,14 +58,14 @@ def wire(context: Context) -> Controller[ObjectKey]:
     reconciler = Reconciler(context.client, context.clock, ranges, addresses, recorder)
     queue: WorkQueue[ObjectKey] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
     controller = Controller(NAME, reconciler.reconcile, context.clock, queue=queue, telemetry=context.telemetry)
-    overlaps = Overlaps(ranges)
+    overlaps = OverlappingRanges(ranges)
     controller.watches(ranges, overlaps.with_range, resync=context.resync_period())
     controller.watches(addresses, overlaps.with_address)
     return controller
 
 
 @dataclass(frozen=True, slots=True)
-class Overlaps:
+class OverlappingRanges:
     """Maps changes of ranges and addresses to the ranges that they affect."""
 
     ranges: Informer
@@ -81,7 +81,7 @@ class Overlaps:
     def with_address(self, changed: IPAddress) -> list[ObjectKey]:
         """Return the keys of the ranges that contain the address."""
         address = allocated_address(changed)
-        return [] if address is None else [key_of(one) for one in ranges_around(address, self.ranges.list())]
+        return [] if address is None else [key_of(one) for one in ranges_containing(address, self.ranges.list())]
 
 
 class Reconciler:
@@ -116,10 +116,10 @@ class Reconciler:
         return None
 
     async def _let_go(self, found: ServiceCIDR) -> Result | None:
-        if not may_go(found, self._protected(), self._addresses.list()):
+        if not can_delete_cidr(found, self._protected(), self._addresses.list()):
             await self._tell(found, Condition(type=READY, status="False", reason="Terminating", message=BLOCKED))
             return None
-        left = seconds_of_grace(found, self._clock.now())
+        left = remaining_grace_seconds(found, self._clock.now())
         if left > 0:
             return Result(requeue_after=left)
         if FINALIZER in found.metadata.finalizers:
@@ -129,7 +129,7 @@ class Reconciler:
     async def _release(self, found: ServiceCIDR) -> Result | None:
         """Remove the finalizer, unless the server has an address that the cache does not show yet."""
         allocated = await self._client.list(IPAddress, labels={MANAGED_BY: ALLOCATOR})
-        if not may_go(found, self._protected(), allocated.items):
+        if not can_delete_cidr(found, self._protected(), allocated.items):
             return Result(requeue_after=GRACE.total_seconds())
         self._released.add(found.metadata.uid)  # even if the patch fails: the server may have applied it
         await self._patch(found, {"$deleteFromPrimitiveList/finalizers": [FINALIZER]})
@@ -182,20 +182,20 @@ class Reconciler:
         await self._client.apply(status, manager=NAME, force=True, subresource="status")
 
 
-def seconds_of_grace(found: ServiceCIDR, now: datetime) -> float:
+def remaining_grace_seconds(found: ServiceCIDR, now: datetime) -> float:
     """Return the seconds for which a range that is being deleted must stay."""
     since = found.metadata.deletion_timestamp
     return 0.0 if since is None else (parse_time(since) + GRACE - now).total_seconds()
 
 
-def may_go(going: ServiceCIDR, ranges: Sequence[ServiceCIDR], addresses: Iterable[IPAddress]) -> bool:
+def can_delete_cidr(going: ServiceCIDR, ranges: Sequence[ServiceCIDR], addresses: Iterable[IPAddress]) -> bool:
     """Return True if each address of the range is also in another one."""
     others = [one for one in ranges if one.metadata.name != going.metadata.name]
     if all(any(_contains(b, a) for one in others for b in networks_of(one)) for a in networks_of(going)):
         return True
     for one in addresses:
         address = allocated_address(one)
-        if address is not None and ranges_around(address, [going]) and not ranges_around(address, others):
+        if address is not None and ranges_containing(address, [going]) and not ranges_containing(address, others):
             return False
     return True
 
@@ -211,12 +211,12 @@ def allocated_address(one: IPAddress) -> Address | None:
     return parse_ip(one.metadata.name) if one.metadata.labels.get(MANAGED_BY) == ALLOCATOR else None
 
 
-def ranges_around(address: Address, ranges: Iterable[ServiceCIDR]) -> list[ServiceCIDR]:
+def ranges_containing(address: Address, ranges: Iterable[ServiceCIDR]) -> list[ServiceCIDR]:
     """Return the ranges that can allocate the address."""
-    return [one for one in ranges if any(gives_out(network, address) for network in networks_of(one))]
+    return [one for one in ranges if any(can_allocate(network, address) for network in networks_of(one))]
 
 
-def gives_out(network: Network, address: Address) -> bool:
+def can_allocate(network: Network, address: Address) -> bool:
     """Return True if the network can allocate the address: not its first one, nor the last one in IPv4."""
     if address.version != network.version or address == network.network_address:
         return False

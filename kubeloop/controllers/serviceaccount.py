@@ -16,7 +16,7 @@ from kubeloop.api.generated.core_v1 import Namespace, ServiceAccount
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.shared.ownership.namespaces import is_active, is_terminating
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.informer.informer import Informer
@@ -28,7 +28,7 @@ ACCOUNT = "default"
 WORKERS = 1  # as upstream
 
 
-def wire(context: Context) -> Controller[str]:
+def wire(context: ControllerContext) -> Controller[str]:
     """Build the controller and register its event handlers."""
     namespaces = context.informers.of(resource_of_class(Namespace))
     accounts = context.informers.of(

@@ -21,9 +21,9 @@ from kubeloop.api.generated.core_v1 import Secret, ServiceAccount
 from kubeloop.api.generated.meta_v1 import ObjectMeta, Preconditions
 from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers import UnusableChoice
-from kubeloop.controllers.app.context import Context
-from kubeloop.controllers.app.disabled import Idle
+from kubeloop.controllers import InvalidControllers
+from kubeloop.controllers.app.context import ControllerContext
+from kubeloop.controllers.app.disabled import DisabledController
 from kubeloop.controllers.shared.patch_or_update import PatchOrUpdate
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.informer.informer import Informer
@@ -52,14 +52,14 @@ class TokenKey(NamedTuple):
     account_uid: str  # empty in a secret that was never processed
 
 
-def wire(context: Context) -> Loop:
+def wire(context: ControllerContext) -> Loop:
     """Build the controller, or a disabled one without a private key."""
     config = context.config
     if not config.service_account_private_key_file:
-        return Idle(NAME)
+        return DisabledController(NAME)
     secrets = token_secrets(context)
     accounts = context.informers.of(resource_of_class(ServiceAccount))
-    minter = Minter(_key_in(config.service_account_private_key_file), context.root_ca)
+    minter = TokenContentGenerator(_key_in(config.service_account_private_key_file), context.root_ca)
     reconciler = Reconciler(context.client, secrets, accounts, minter)
     queue: WorkQueue[TokenKey] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
     workers = config.concurrent_serviceaccount_token_syncs
@@ -73,14 +73,14 @@ def wire(context: Context) -> Loop:
     return controller
 
 
-def token_secrets(context: Context) -> Informer:
+def token_secrets(context: ControllerContext) -> Informer:
     """Return the informer for secrets of this type, indexed by account."""
     secrets = context.informers.of(resource_of_class(Secret), fields=f"type={TYPE}")
     secrets.add_indexer(BY_ACCOUNT, _accounts_of)
     return secrets
 
 
-class Minter:
+class TokenContentGenerator:
     """Creates the missing content of secrets."""
 
     def __init__(self, key: bytes, root_ca: str) -> None:
@@ -108,7 +108,7 @@ class Minter:
 class Reconciler:
     """Reconciles token secrets by key."""
 
-    def __init__(self, client: Client, secrets: Informer, accounts: Informer, minter: Minter) -> None:
+    def __init__(self, client: Client, secrets: Informer, accounts: Informer, minter: TokenContentGenerator) -> None:
         self._client = client
         self._writer = PatchOrUpdate(client)
         self._secrets = secrets
@@ -222,7 +222,7 @@ def _key_in(path: str) -> bytes:
     try:
         key = Path(path).read_bytes()
     except OSError as error:
-        raise UnusableChoice(f"--service-account-private-key-file: {error}") from None
+        raise InvalidControllers(f"--service-account-private-key-file: {error}") from None
     if _PRIVATE_KEY not in key:
-        raise UnusableChoice(f"--service-account-private-key-file: {path} holds no private key")
+        raise InvalidControllers(f"--service-account-private-key-file: {path} holds no private key")
     return key

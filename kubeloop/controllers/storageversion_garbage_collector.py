@@ -33,7 +33,7 @@ from kubeloop.api.scalars.wire import Time
 from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.queue.workqueue import WorkQueue
@@ -47,10 +47,10 @@ BY_SERVER: Final = "API server"
 EQUAL: Final = "AllEncodingVersionsEqual"
 
 
-def wire(context: Context) -> Controller[str]:
+def wire(context: ControllerContext) -> Controller[str]:
     """Build the controller and register its event handlers."""
     versions = context.informers.of(resource_of_class(StorageVersion))
-    versions.add_indexer(BY_SERVER, servers_of)
+    versions.add_indexer(BY_SERVER, api_server_ids)
     leases = context.informers.of(resource_of_class(Lease), namespace=NAMESPACE, labels=f"{IDENTITY}={API_SERVER}")
     reconciler = Reconciler(context.client, versions, context.clock)
     queue: WorkQueue[str] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
@@ -62,7 +62,7 @@ def wire(context: Context) -> Controller[str]:
         return [one.metadata.name for one in versions.by_index(BY_SERVER, lease.metadata.name)]
 
     def is_stale(_: Any, new: Any) -> bool:
-        return new is not None and any(leases.get(NAMESPACE, one) is None for one in servers_of(new))
+        return new is not None and any(leases.get(NAMESPACE, one) is None for one in api_server_ids(new))
 
     controller.watches(leases, naming, _is_gone)
     controller.watches(versions, lambda one: (one.metadata.name,), is_stale)
@@ -110,7 +110,7 @@ class Reconciler:
         return lease.metadata.labels.get(IDENTITY) == API_SERVER
 
 
-def servers_of(version: StorageVersion) -> list[str]:
+def api_server_ids(version: StorageVersion) -> list[str]:
     """Return the IDs of the servers in a StorageVersion."""
     return list(dict.fromkeys(one.api_server_id for one in version.status.storage_versions))
 

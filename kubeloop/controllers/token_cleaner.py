@@ -17,7 +17,7 @@ from kubeloop.api.generated.core_v1 import Secret
 from kubeloop.api.generated.meta_v1 import Preconditions
 from kubeloop.client import Client
 from kubeloop.clock import Clock
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.shared.tokens.bootstrap_tokens import bootstrap_secrets, seconds_left
 from kubeloop.runtime.controller import Controller, Result
 from kubeloop.runtime.informer.informer import Informer
@@ -29,10 +29,10 @@ NAME: Final = "token-cleaner-controller"
 QUEUE = "token_cleaner"  # upstream's queue name, as dashboards know it
 
 
-def wire(context: Context) -> Controller[ObjectKey]:
+def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
     secrets = bootstrap_secrets(context)
-    cleaner = Cleaner(context.client, secrets, context.clock)
+    cleaner = TokenCleaner(context.client, secrets, context.clock)
     queue: WorkQueue[ObjectKey] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
     controller = Controller(
         NAME, cleaner.reconcile, context.clock, workers=1, queue=queue, telemetry=context.telemetry
@@ -41,7 +41,7 @@ def wire(context: Context) -> Controller[ObjectKey]:
     return controller
 
 
-class Cleaner:
+class TokenCleaner:
     """Deletes expired tokens by key."""
 
     def __init__(self, client: Client, secrets: Informer, clock: Clock) -> None:

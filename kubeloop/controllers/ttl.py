@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from kubeloop.api.generated.core_v1 import Node
 from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.objects.keys import ObjectKey
@@ -27,7 +27,7 @@ WORKERS = 5  # as upstream
 ANNOTATION = "node.alpha.kubernetes.io/ttl"
 
 
-class Step(NamedTuple):
+class TtlBoundary(NamedTuple):
     """TTL for a range of cluster sizes; ranges overlap, so that one node more or less does not change all nodes."""
 
     least: int
@@ -35,16 +35,16 @@ class Step(NamedTuple):
     seconds: int
 
 
-STEPS = (
-    Step(0, 100, 0),
-    Step(90, 500, 15),
-    Step(450, 1000, 30),
-    Step(900, 2000, 60),
-    Step(1800, 2**31 - 1, 300),
+TTL_BOUNDARIES = (
+    TtlBoundary(0, 100, 0),
+    TtlBoundary(90, 500, 15),
+    TtlBoundary(450, 1000, 30),
+    TtlBoundary(900, 2000, 60),
+    TtlBoundary(1800, 2**31 - 1, 300),
 )
 
 
-def wire(context: Context) -> Controller[ObjectKey]:
+def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
     nodes = context.informers.of(resource_of_class(Node))
     reconciler = Reconciler(context.client, nodes)
@@ -67,24 +67,24 @@ class Reconciler:
     async def reconcile(self, key: ObjectKey) -> None:
         """Update the annotation of one node."""
         node: Node | None = self._nodes.get(*key)
-        self._step = step_of(len(self._nodes), self._step)
-        if node is None or seconds_told(node) == STEPS[self._step].seconds:
+        self._step = boundary_index(len(self._nodes), self._step)
+        if node is None or annotated_ttl(node) == TTL_BOUNDARIES[self._step].seconds:
             return
-        patch = {"metadata": {"annotations": {ANNOTATION: str(STEPS[self._step].seconds)}}}
+        patch = {"metadata": {"annotations": {ANNOTATION: str(TTL_BOUNDARIES[self._step].seconds)}}}
         await self._client.patch(Node, key.name, patch)
 
 
-def step_of(nodes: int, before: int) -> int:
+def boundary_index(nodes: int, before: int) -> int:
     """Return the step for a number of nodes, as close as possible to the former one."""
     step = before
-    while nodes > STEPS[step].most:
+    while nodes > TTL_BOUNDARIES[step].most:
         step += 1
-    while nodes < STEPS[step].least:
+    while nodes < TTL_BOUNDARIES[step].least:
         step -= 1
     return step
 
 
-def seconds_told(node: Node) -> int | None:
+def annotated_ttl(node: Node) -> int | None:
     """Return the annotated TTL; None if it is missing or invalid."""
     try:
         return int(node.metadata.annotations[ANNOTATION])

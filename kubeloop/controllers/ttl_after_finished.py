@@ -19,7 +19,7 @@ from kubeloop.api.scalars.times import parse_time
 from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.runtime.controller import Controller, Result, TerminalError
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.metrics import Histogram, exponential_bounds
@@ -32,7 +32,7 @@ QUEUE = "ttl_jobs_to_delete"  # upstream's queue name, as dashboards know it
 FINISHED = ("Complete", "Failed")
 
 
-def wire(context: Context) -> Controller[ObjectKey]:
+def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
     jobs = context.informers.of(resource_of_class(Job))
     registry = context.telemetry.registry
@@ -62,14 +62,14 @@ class Reconciler:
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
         """Delete the job if its TTL has expired, else wait until then."""
-        ends = end_of(self._jobs.get(*key))
+        ends = expiration_of(self._jobs.get(*key))
         if ends is None:
             return None
         if (left := self._seconds_until(ends)) > 0:
             return Result(requeue_after=left)
         # The cache may be outdated: the TTL may have been extended.
         fresh = await self._client.get(Job, key.name, key.namespace)
-        ends = end_of(fresh)
+        ends = expiration_of(fresh)
         if ends is None:
             return None
         if (left := self._seconds_until(ends)) > 0:
@@ -84,9 +84,9 @@ class Reconciler:
         return (moment - self._clock.now()).total_seconds()
 
 
-def end_of(job: Job | None) -> datetime | None:
+def expiration_of(job: Job | None) -> datetime | None:
     """Return the time at which a job's TTL expires; None if it is not to be deleted."""
-    finish = finish_of(job)
+    finish = finished_condition(job)
     if job is None or finish is None:
         return None
     if finish.last_transition_time is None:
@@ -95,7 +95,7 @@ def end_of(job: Job | None) -> datetime | None:
     return parse_time(finish.last_transition_time) + timedelta(seconds=job.spec.ttl_seconds_after_finished or 0)
 
 
-def finish_of(job: Job | None) -> JobCondition | None:
+def finished_condition(job: Job | None) -> JobCondition | None:
     """Return the condition of a finished job that has a TTL, else None."""
     if job is None or job.metadata.deletion_timestamp is not None or job.spec.ttl_seconds_after_finished is None:
         return None
@@ -103,4 +103,4 @@ def finish_of(job: Job | None) -> JobCondition | None:
 
 
 def _needs_cleanup(_: Any, job: Any) -> bool:
-    return finish_of(job) is not None
+    return finished_condition(job) is not None

@@ -14,7 +14,7 @@ from typing import Any, Final
 from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim
 from kubeloop.api.generated.storage_v1 import VolumeAttributesClass
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.shared.ownership.protection import Protection
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.informer.informer import Informer
@@ -30,7 +30,7 @@ WORKERS: Final = 1  # as upstream
 ATTRIBUTES: Final = "volume attributes class"
 
 
-def wire(context: Context) -> Controller[ObjectKey]:
+def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
     classes, claims, volumes = (
         context.informers.of(resource_of_class(kind))
@@ -52,7 +52,7 @@ def wire(context: Context) -> Controller[ObjectKey]:
 class Reconciler:
     """Adds and removes the finalizer by key."""
 
-    def __init__(self, context: Context, classes: Informer, claims: Informer, volumes: Informer) -> None:
+    def __init__(self, context: ControllerContext, classes: Informer, claims: Informer, volumes: Informer) -> None:
         self._classes = classes
         self._users = (volumes, claims)
         self.protection = Protection(context.client, classes.resource, FINALIZER, self._is_named)

@@ -5,30 +5,30 @@ socket → request_reader (llhttp, limits) → handler(Request)         one at a
 socket ← write_buffer (cork, slices, pauses) ← response_head, compression, stream
 """
 
-from kubeloop.http.limits import Hooks, Limits
+from kubeloop.http.limits import HttpHooks, HttpLimits
 from kubeloop.http.messages import (
     Handler,
-    HijackResponse,
     NoResponse,
     Request,
     Response,
     StreamResponse,
-    frame,
+    UpgradeResponse,
+    encode_chunk,
 )
-from kubeloop.http.server import Server, serve
-from kubeloop.http.stream import Stream
+from kubeloop.http.server import HttpServer, serve
+from kubeloop.http.stream import ResponseStream
 
 __all__ = [
     "Handler",
-    "HijackResponse",
-    "Hooks",
-    "Limits",
+    "HttpHooks",
+    "HttpLimits",
+    "HttpServer",
     "NoResponse",
     "Request",
     "Response",
-    "Server",
-    "Stream",
+    "ResponseStream",
     "StreamResponse",
-    "frame",
+    "UpgradeResponse",
+    "encode_chunk",
     "serve",
 ]

@@ -31,7 +31,7 @@ class Carrier(Protocol):
         """Close the connection."""
 
 
-class Pipe:
+class BytePipe:
     """Buffer of received, unread bytes; reading from `carrier` is paused while it is full."""
 
     def __init__(self, carrier: Carrier) -> None:
@@ -71,7 +71,7 @@ class Pipe:
         return piece
 
 
-class Wire(asyncio.Protocol):
+class TransportCarrier(asyncio.Protocol):
     """Carrier over a transport. `on_data` receives bytes; `on_end` is called once, whichever side ends it."""
 
     def __init__(self, on_data: Callable[[bytes], None], on_end: Callable[[], None]) -> None:

@@ -8,16 +8,16 @@ from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
 from kubeloop.clock import Clock
-from kubeloop.http.limits import Hooks, Limits
+from kubeloop.http.limits import HttpHooks, HttpLimits
 from kubeloop.http.messages import Handler
 from kubeloop.http.response_head import HeadWriter
 from kubeloop.http.write_buffer import Cork
 
 if TYPE_CHECKING:
-    from kubeloop.http.protocol import Connection
+    from kubeloop.http.protocol import HttpServerConnection
 
 
-class Service:
+class ServerState:
     """Shared state of one server; created by it, read by its connections."""
 
     __slots__ = (
@@ -35,7 +35,7 @@ class Service:
     )
 
     def __init__(
-        self, handler: Handler, limits: Limits, hooks: Hooks, clock: Clock, loop: asyncio.AbstractEventLoop
+        self, handler: Handler, limits: HttpLimits, hooks: HttpHooks, clock: Clock, loop: asyncio.AbstractEventLoop
     ) -> None:
         self.handler = handler
         self.limits = limits
@@ -43,7 +43,7 @@ class Service:
         self.loop = loop
         self.heads = HeadWriter(clock, loop)
         self.cork = Cork(loop)
-        self.connections: set[Connection] = set()
+        self.connections: set[HttpServerConnection] = set()
         self.hijacked: set[asyncio.Transport] = set()
         self.tasks: set[asyncio.Task[None]] = set()
         self.closing = False

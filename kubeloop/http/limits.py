@@ -9,7 +9,7 @@ from kubeloop.http.messages import Request, Response
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class HttpLimits:
     """All limits; sizes in bytes, times in seconds. Defaults are upstream's, if it has one."""
 
     head_bytes: int = 1 << 20
@@ -46,7 +46,7 @@ def _ignore_overflow(_request: Request) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Hooks:
+class HttpHooks:
     """Callbacks that word rejections and failures, and report cut streams."""
 
     reject: Callable[[int, str], Response] = field(default=_plain_rejection)

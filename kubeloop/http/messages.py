@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kubeloop.http.stream import Stream
+    from kubeloop.http.stream import ResponseStream
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -81,12 +81,12 @@ class StreamResponse(Response):
 
     __slots__ = ()
 
-    def run(self, stream: Stream) -> Awaitable[None] | None:
+    def run(self, stream: ResponseStream) -> Awaitable[None] | None:
         """Write to the stream, synchronously or by the returned awaitable."""
         raise NotImplementedError
 
 
-class HijackResponse(Response):
+class UpgradeResponse(Response):
     """Response to an upgrade: after its head, `take_over` owns the transport."""
 
     __slots__ = ("take_over",)
@@ -105,7 +105,7 @@ class NoResponse(Response):
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
-def frame(data: bytes) -> bytes:
+def encode_chunk(data: bytes) -> bytes:
     """Return one HTTP/1.1 chunk; a watch event is framed once for all its watchers."""
     return b"%x\r\n%b\r\n" % (len(data), data)
 

@@ -10,26 +10,26 @@ from contextvars import copy_context
 from typing import Any, cast
 
 from kubeloop.http.compression import GZIP_HEADERS, accepts_gzip, gzip
-from kubeloop.http.connections import Service
+from kubeloop.http.connections import ServerState
 from kubeloop.http.eager_step import resume
 from kubeloop.http.messages import (
     READ_ONLY_METHODS,
-    HijackResponse,
     NoResponse,
     Request,
     Response,
     StreamResponse,
+    UpgradeResponse,
 )
-from kubeloop.http.request_reader import Rejection, RequestReader, Stage
+from kubeloop.http.request_reader import ReadStage, RequestReader, RequestRejection
 from kubeloop.http.response_head import CONTINUE, NO_BODY_STATUSES, connection_field
-from kubeloop.http.stream import Stream
-from kubeloop.http.write_buffer import SLICE, Outbox
+from kubeloop.http.stream import ResponseStream
+from kubeloop.http.write_buffer import SLICE, WriteBuffer
 
 _JOIN_BELOW = 64 << 10  # up to about this size, copying a body behind its head is cheaper than a second write
-_HELD_AFTER_UPGRADE = 64 << 10
+_MAX_EARLY_BYTES = 64 << 10
 
 
-class Connection(asyncio.Protocol):
+class HttpServerConnection(asyncio.Protocol):
     """Server side of one client connection.
 
     At most one request is being handled (`_request`); complete ones received after it are in `_waiting`; a ready
@@ -54,13 +54,13 @@ class Connection(asyncio.Protocol):
         "_waiting",
     )
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: ServerState) -> None:
         self._service = service
         self._reader = RequestReader(service.limits, service.loop, self._received, self._expects)
         self._waiting: deque[Request | Response] = deque()
         self._request: Request | None = None
         self._task: asyncio.Task[None] | None = None
-        self._stream: Stream | None = None
+        self._stream: ResponseStream | None = None
         self._linger_until: float | None = None
         self._continue_due = False
         self._held_back = False
@@ -73,7 +73,7 @@ class Connection(asyncio.Protocol):
         """Set up write buffer and peer information; reject the connection if there are too many."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is not a subclass
         self._transport.set_write_buffer_limits(high=SLICE)
-        self._outbox = Outbox(self._transport, self._service.cork, self._has_room)
+        self._outbox = WriteBuffer(self._transport, self._service.cork, self._has_room)
         ssl_object = transport.get_extra_info("ssl_object")
         self._certificate: bytes | None = ssl_object.getpeercert(True) if ssl_object is not None else None
         peer = transport.get_extra_info("peername") or ("", 0)
@@ -81,7 +81,7 @@ class Connection(asyncio.Protocol):
         connections = self._service.connections
         connections.add(self)
         if len(connections) > self._service.limits.connections:
-            self._refuse(Rejection(503, "too many connections"))
+            self._refuse(RequestRejection(503, "too many connections"))
 
     def data_received(self, data: bytes) -> None:
         """Feed the request reader; reject invalid input."""
@@ -126,7 +126,7 @@ class Connection(asyncio.Protocol):
             self._start(request)
             return
         if len(self._waiting) >= self._service.limits.pipelined:
-            raise Rejection(429, "too many pipelined requests")
+            raise RequestRejection(429, "too many pipelined requests")
         self._waiting.append(request)
         if not self._held_back:
             self._held_back = True
@@ -201,7 +201,7 @@ class Connection(asyncio.Protocol):
         try:
             if isinstance(response, StreamResponse):
                 self._open_stream(request, response)
-            elif isinstance(response, HijackResponse):
+            elif isinstance(response, UpgradeResponse):
                 self._hand_over(request, response)
             elif isinstance(response, NoResponse):
                 self._transport.abort()
@@ -249,20 +249,20 @@ class Connection(asyncio.Protocol):
 
     def _open_stream(self, request: Request, response: StreamResponse) -> None:
         if request.http_1_0:
-            self._answer(request, self._reject_response(Rejection(505, "a stream needs HTTP/1.1")))
+            self._answer(request, self._reject_response(RequestRejection(505, "a stream needs HTTP/1.1")))
             return
         self._outbox.put(self._service.heads.chunked(response, connection_field(request.keep_alive, False)))
         if request.method == "HEAD":
             self._finish(request.keep_alive)
             return
         budget = self._service.limits.stream_bytes
-        stream = self._stream = Stream(self._outbox, budget, self._stream_ended, self._stream_overflowed)
+        stream = self._stream = ResponseStream(self._outbox, budget, self._stream_ended, self._stream_overflowed)
         running = response.run(stream)
         if running is not None:
             self._task = self._service.spawn(self._run_stream(request, stream, running), None)
         self._outbox.flush()
 
-    async def _run_stream(self, request: Request, stream: Stream, running: Awaitable[None]) -> None:
+    async def _run_stream(self, request: Request, stream: ResponseStream, running: Awaitable[None]) -> None:
         try:
             await running
         except (Exception, CancelledError) as error:
@@ -290,7 +290,7 @@ class Connection(asyncio.Protocol):
         self._transport.abort()
         self._service.hooks.on_overflow(self._request)
 
-    def _hand_over(self, request: Request, response: HijackResponse) -> None:
+    def _hand_over(self, request: Request, response: UpgradeResponse) -> None:
         if not request.upgrade:
             raise RuntimeError("only an upgrade request's connection can be taken over")
         service = self._service
@@ -304,7 +304,7 @@ class Connection(asyncio.Protocol):
         """Keep data that a client sends before its upgrade is answered; drop any other."""
         if self._request is not None and self._request.upgrade:
             self._reader.leftover += data
-            if len(self._reader.leftover) > _HELD_AFTER_UPGRADE:
+            if len(self._reader.leftover) > _MAX_EARLY_BYTES:
                 self._transport.pause_reading()
 
     # Rejections, failures, and the end.
@@ -315,13 +315,13 @@ class Connection(asyncio.Protocol):
         except Exception:
             return Response(500, b"", "")
 
-    def _reject_response(self, rejection: Rejection) -> Response:
+    def _reject_response(self, rejection: RequestRejection) -> Response:
         try:
             return self._service.hooks.reject(rejection.status, rejection.message)
         except Exception:
             return Response(rejection.status, b"", "")
 
-    def _refuse(self, rejection: Rejection) -> None:
+    def _refuse(self, rejection: RequestRejection) -> None:
         """Reject invalid input after all earlier responses, and close."""
         self._reader.finished = True
         response = self._reject_response(rejection)
@@ -370,11 +370,11 @@ class Connection(asyncio.Protocol):
 
     def _check_reading(self, waited: float) -> None:
         limits, stage = self._service.limits, self._reader.stage
-        if stage is Stage.IDLE:
+        if stage is ReadStage.IDLE:
             if waited > limits.idle_timeout:
                 self._transport.close()
-        elif waited > (limits.head_timeout if stage is Stage.HEAD else limits.body_timeout):
-            self._refuse(Rejection(408, f"the request's {stage.value} did not arrive in time"))
+        elif waited > (limits.head_timeout if stage is ReadStage.HEAD else limits.body_timeout):
+            self._refuse(RequestRejection(408, f"the request's {stage.value} did not arrive in time"))
 
     def shut_down(self) -> None:
         """End streams, close idle connections, let running requests finish, because the server stops."""

@@ -9,7 +9,7 @@ from enum import Enum
 import httptools
 from httptools.parser.errors import HttpParserCallbackError, HttpParserError, HttpParserUpgrade
 
-from kubeloop.http.limits import Limits
+from kubeloop.http.limits import HttpLimits
 from kubeloop.http.messages import Request
 
 _METHODS = {name.encode(): name for name in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")}
@@ -29,7 +29,7 @@ _LINE_OVERHEAD = 4  # a colon, a space and the line end
 RawHeaders = list[tuple[bytes, bytes]]
 
 
-class Stage(Enum):
+class ReadStage(Enum):
     """Position of the client within a request."""
 
     IDLE = "idle"
@@ -37,7 +37,7 @@ class Stage(Enum):
     BODY = "body"
 
 
-class Rejection(Exception):
+class RequestRejection(Exception):
     """Error for a violated rule or limit: the response to send before closing."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -75,7 +75,7 @@ class RequestReader:
 
     def __init__(
         self,
-        limits: Limits,
+        limits: HttpLimits,
         loop: AbstractEventLoop,
         on_request: Callable[[Request], None],
         on_expectation: Callable[[], None],
@@ -88,14 +88,14 @@ class RequestReader:
         self._request: Request | None = None
         self._last_raw_headers: RawHeaders = []
         self._last_headers: dict[str, str] = {}
-        self.stage = Stage.IDLE
+        self.stage = ReadStage.IDLE
         self.since = loop.time()
         self.finished = False
         self.leftover = b""
         self.on_message_begin()
-        self.stage = Stage.IDLE
+        self.stage = ReadStage.IDLE
 
-    def feed(self, data: bytes) -> Rejection | None:
+    def feed(self, data: bytes) -> RequestRejection | None:
         """Parse received bytes; completed requests have been passed on when this returns."""
         stage_before = self.stage
         try:
@@ -108,36 +108,36 @@ class RequestReader:
             return self._reject(error.__context__)
         except HttpParserError as error:
             # What follows a request that ends the connection would never be answered.
-            return None if self.finished else self._reject(Rejection(400, f"malformed request: {error}"))
-        if self.stage is not Stage.IDLE and self.stage is stage_before:
+            return None if self.finished else self._reject(RequestRejection(400, f"malformed request: {error}"))
+        if self.stage is not ReadStage.IDLE and self.stage is stage_before:
             return self._count_unparsed(len(data))
         return None
 
-    def _reject(self, cause: BaseException | None) -> Rejection:
-        if not isinstance(cause, Rejection):
+    def _reject(self, cause: BaseException | None) -> RequestRejection:
+        if not isinstance(cause, RequestRejection):
             raise cause or RuntimeError("the parser failed without a reason")
         self.finished = True
         return cause
 
-    def _count_unparsed(self, size: int) -> Rejection | None:
+    def _count_unparsed(self, size: int) -> RequestRejection | None:
         """Limit what the parser consumes silently: endless header lines, chunk extensions, trailers."""
         self._raw_size += size
-        if self.stage is Stage.HEAD:
+        if self.stage is ReadStage.HEAD:
             return self._reject(self._head_too_large()) if self._raw_size > self._limits.head_bytes else None
         allowed = 2 * self._limits.body_bytes + self._limits.head_bytes
         return self._reject(self._body_too_large()) if self._raw_size > allowed else None
 
-    def _head_too_large(self) -> Rejection:
-        return Rejection(431, "Request Header Fields Too Large")
+    def _head_too_large(self) -> RequestRejection:
+        return RequestRejection(431, "Request Header Fields Too Large")
 
-    def _body_too_large(self) -> Rejection:
-        return Rejection(413, f"Request entity too large: limit is {self._limits.body_bytes}")
+    def _body_too_large(self) -> RequestRejection:
+        return RequestRejection(413, f"Request entity too large: limit is {self._limits.body_bytes}")
 
     # Callbacks of llhttp, in this order.
 
     def on_message_begin(self) -> None:
         """Start a request (parser callback)."""
-        self.stage = Stage.HEAD
+        self.stage = ReadStage.HEAD
         self.since = self._loop.time()
         self._url = b""
         self._raw_headers: RawHeaders = []
@@ -177,9 +177,9 @@ class RequestReader:
         parser = self._parser
         version = parser.get_http_version()
         if version != "1.1" and version != "1.0":
-            raise Rejection(505, "unsupported protocol version")
+            raise RequestRejection(505, "unsupported protocol version")
         if version == "1.1" and "host" not in headers:
-            raise Rejection(400, "missing required Host header")
+            raise RequestRejection(400, "missing required Host header")
         method = parser.get_method()
         path, _, query = self._url.decode("latin-1").partition("?")
         request = Request(_METHODS.get(method) or method.decode("latin-1"), path, query, headers)
@@ -195,14 +195,14 @@ class RequestReader:
         if not declared.isdecimal() or int(declared) > self._limits.body_bytes:
             raise self._body_too_large()
         if request.upgrade and (int(declared) or "transfer-encoding" in request.headers):
-            raise Rejection(400, "an upgrade request cannot carry a body")
-        self.stage = Stage.BODY
+            raise RequestRejection(400, "an upgrade request cannot carry a body")
+        self.stage = ReadStage.BODY
         self.since = self._loop.time()
         self._raw_size = 0
         expectation = request.headers.get("expect")
         if expectation is not None and not request.http_1_0:
             if expectation.lower() != "100-continue":
-                raise Rejection(417, "unknown expectation")
+                raise RequestRejection(417, "unknown expectation")
             self._on_expectation()
 
     def on_body(self, data: bytes) -> None:
@@ -218,7 +218,7 @@ class RequestReader:
         assert request is not None, "a message cannot end before its head"
         if self._body:
             request.body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-        self.stage = Stage.IDLE
+        self.stage = ReadStage.IDLE
         self.finished = not request.keep_alive
         self._on_request(request)
 
@@ -234,7 +234,7 @@ def _decoded(raw: RawHeaders) -> dict[str, str]:
         else:
             headers[key] = text
     if "host" in repeated:
-        raise Rejection(400, "too many Host headers")
+        raise RequestRejection(400, "too many Host headers")
     for key, values in repeated.items():
         headers[key] = ", ".join(values)
     return headers

@@ -8,19 +8,19 @@ import socket
 import ssl
 
 from kubeloop.clock import Clock
-from kubeloop.http.connections import Service
-from kubeloop.http.limits import Hooks, Limits
+from kubeloop.http.connections import ServerState
+from kubeloop.http.limits import HttpHooks, HttpLimits
 from kubeloop.http.messages import Handler
-from kubeloop.http.protocol import Connection
+from kubeloop.http.protocol import HttpServerConnection
 
 _BACKLOG = 1024
 _KEEPALIVE_SECONDS = 30  # keep-alive: detects a vanished peer even if nothing is sent to it
 
 
-class Server:
+class HttpServer:
     """Listening HTTP server; made by `serve`."""
 
-    def __init__(self, service: Service, listener: asyncio.Server, port: int) -> None:
+    def __init__(self, service: ServerState, listener: asyncio.Server, port: int) -> None:
         self.port = port
         self._service = service
         self._listener = listener
@@ -73,21 +73,21 @@ async def serve(
     host: str,
     port: int,
     ssl_context: ssl.SSLContext | None,
-    limits: Limits,
+    limits: HttpLimits,
     clock: Clock,
-    hooks: Hooks | None = None,
-) -> Server:
+    hooks: HttpHooks | None = None,
+) -> HttpServer:
     """Listen on host and port (0: any free one). A port in use raises OSError.
 
     The handler's coroutine runs outside of any task until it first waits; one that needs a task from its start
     (asyncio.timeout, TaskGroup) awaits asyncio.sleep(0) first.
     """
     loop = asyncio.get_running_loop()
-    service = Service(handler, limits, hooks or Hooks(), clock, loop)
+    service = ServerState(handler, limits, hooks or HttpHooks(), clock, loop)
     sock = _listening_socket(host, port)
     try:
         listener = await loop.create_server(
-            lambda: Connection(service),
+            lambda: HttpServerConnection(service),
             sock=sock,
             backlog=_BACKLOG,
             ssl=ssl_context,
@@ -97,7 +97,7 @@ async def serve(
     except BaseException:
         sock.close()
         raise
-    return Server(service, listener, sock.getsockname()[1])
+    return HttpServer(service, listener, sock.getsockname()[1])
 
 
 def _listening_socket(host: str, port: int) -> socket.socket:

@@ -6,16 +6,16 @@ import asyncio
 from collections.abc import Callable
 
 from kubeloop.http.messages import LAST_CHUNK
-from kubeloop.http.write_buffer import Outbox
+from kubeloop.http.write_buffer import WriteBuffer
 
 
-class Stream:
+class ResponseStream:
     """Sends framed bytes to one client, and cuts it off if it falls behind by more than its budget."""
 
     __slots__ = ("_budget", "_drained", "_on_close", "_on_end", "_on_overflow", "_outbox", "closed")
 
     def __init__(
-        self, outbox: Outbox, budget: int, on_end: Callable[[], None], on_overflow: Callable[[], None]
+        self, outbox: WriteBuffer, budget: int, on_end: Callable[[], None], on_overflow: Callable[[], None]
     ) -> None:
         self._outbox = outbox
         self._budget = budget

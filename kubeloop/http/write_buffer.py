@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 SLICE = 256 << 10
 
 # Number of connections that one callback serves before other callbacks get a turn.
-_FLUSHES_A_TURN = 256
+_FLUSHES_PER_TURN = 256
 
 
 class Cork:
@@ -20,10 +20,10 @@ class Cork:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
-        self._dirty: deque[Outbox] = deque()
+        self._dirty: deque[WriteBuffer] = deque()
         self._scheduled = False
 
-    def add(self, outbox: Outbox) -> None:
+    def add(self, outbox: WriteBuffer) -> None:
         """Schedule an outbox for the next flush."""
         self._dirty.append(outbox)
         if not self._scheduled:
@@ -32,14 +32,14 @@ class Cork:
 
     def _flush(self) -> None:
         dirty = self._dirty
-        for _ in range(min(len(dirty), _FLUSHES_A_TURN)):
+        for _ in range(min(len(dirty), _FLUSHES_PER_TURN)):
             dirty.popleft().uncork()
         self._scheduled = bool(dirty)
         if dirty:
             self.loop.call_soon(self._flush)
 
 
-class Outbox:
+class WriteBuffer:
     """Ordered bytes of one connection on their way to its transport.
 
     Invariants: `pending` is the sum of the lengths of `_parts`; nothing is passed to the transport while it has

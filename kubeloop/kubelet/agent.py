@@ -13,33 +13,33 @@ import msgspec
 from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.meta.conditions import is_true
 from kubeloop.api.pods.pod import is_terminal
-from kubeloop.api.pods.volumes import CONTROLLER_ATTACHES
+from kubeloop.api.pods.volumes import CONTROLLER_MANAGED_ATTACH_ANNOTATION
 from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
-from kubeloop.kubelet.config.static_pods import EVERYTHING, StaticPods, mirror_of
-from kubeloop.kubelet.events.recorder import Loudness, Telling
-from kubeloop.kubelet.eviction.manager import Relief
-from kubeloop.kubelet.node_status.heartbeat import RENEW_SECONDS, Heartbeat
-from kubeloop.kubelet.node_status.registration import KUBELET_PORT, Endpoint, NodeShape, node_object
-from kubeloop.kubelet.node_status.served_nodes import BY_KUBELET, SERVED, STOPPED, Roster
-from kubeloop.kubelet.node_status.shutdown import Shutdown
-from kubeloop.kubelet.server.dialer import NodeAccess
-from kubeloop.kubelet.server.endpoints import Pages
+from kubeloop.kubelet.config.static_pods import ALL_STATIC_PODS, StaticPodController, index_mirror_pods
+from kubeloop.kubelet.events.recorder import EventLevel, PodEvents
+from kubeloop.kubelet.eviction.manager import EvictionManager
+from kubeloop.kubelet.node_status.heartbeat import LEASE_RENEW_SECONDS, NodeHeartbeat
+from kubeloop.kubelet.node_status.registration import KUBELET_PORT, KubeletEndpoint, NodeShape, new_node
+from kubeloop.kubelet.node_status.served_nodes import BY_KUBELET, SERVED_NODE_ANNOTATION, STOPPED, ServedNodes
+from kubeloop.kubelet.node_status.shutdown import NodeShutdownManager
+from kubeloop.kubelet.server.dialer import LocalNodeDialer
+from kubeloop.kubelet.server.endpoints import KubeletEndpoints
 from kubeloop.kubelet.server.metrics_api import MetricsGroup
 from kubeloop.kubelet.simulated import attacher
 from kubeloop.kubelet.simulated.addresses import node_address
 from kubeloop.kubelet.simulated.runtime import SimulatedRuntime
-from kubeloop.kubelet.simulated.stages import Rule
-from kubeloop.kubelet.status.reconciler import Disputes
+from kubeloop.kubelet.simulated.stages import StageRule
+from kubeloop.kubelet.status.reconciler import StatusReconciler
 from kubeloop.kubelet.sync.pod_worker import PodWorker
-from kubeloop.kubelet.sync.termination import TERMINAL
-from kubeloop.kubelet.volumes.restricted_watch import RelatedNews
-from kubeloop.kubelet.volumes.watch import VolumeNews
+from kubeloop.kubelet.sync.termination import TERMINAL_PHASES
+from kubeloop.kubelet.volumes.restricted_watch import RestrictedVolumeWatch
+from kubeloop.kubelet.volumes.watch import VolumeWatch
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.events.recorder import EventRecorder
-from kubeloop.runtime.informer.event_handlers import Callbacks
-from kubeloop.runtime.informer.informer import Informer, Informers
+from kubeloop.runtime.informer.event_handlers import ResourceEventHandlerFuncs
+from kubeloop.runtime.informer.informer import Informer, SharedInformerFactory
 from kubeloop.runtime.informer.store import NODE, node_name_of
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 from kubeloop.runtime.queue.enqueue import own_key
@@ -49,56 +49,58 @@ PODS, HEARTBEATS, STATIC_PODS = "kubelet-pods", "kubelet-heartbeats", "kubelet-s
 # Concurrent writes share a flush of the store; more workers gain nothing.
 _POD_WORKERS, _NODE_WORKERS = 64, 32
 # Heartbeats must not starve beside thousands of pods: nodes per heartbeat worker.
-_NODES_A_WORKER = 20
+_NODES_PER_WORKER = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Alone:
+class StandaloneConfig:
     """Settings of an agent that is a separate program and serves nodes by their names only."""
 
-    endpoints: Mapping[str, Endpoint]  # addresses of the nodes, by name
+    endpoints: Mapping[str, KubeletEndpoint]  # addresses of the nodes, by name
     as_node: bool = False  # restricted to the rights of its single node
     registers: bool = True  # create the Node objects; else wait until they exist
-    beat: float = RENEW_SECONDS  # maximum interval between heartbeats in seconds, if shorter than the lease requires
+    beat: float = (
+        LEASE_RENEW_SECONDS  # maximum interval between heartbeats in seconds, if shorter than the lease requires
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class FleetConfig:
+class NodeAgentConfig:
     """Settings of the agent."""
 
     count: int = 0  # nodes to register: n1, n2, …
     shape: NodeShape = field(default_factory=NodeShape)
-    events: Loudness = "warnings"
-    rules: tuple[Rule, ...] = ()  # rules of a stage file
+    events: EventLevel = "warnings"
+    rules: tuple[StageRule, ...] = ()  # rules of a stage file
     static_pods: Path | None = None  # a folder of manifests
     untaint: bool = False  # remove the initial taint; for clusters without the controller that does
     host: str = ""  # listen address of nodes with their own ports
     first_port: int = 0  # port of the first node, increasing by one per node; 0 for none
-    alone: Alone | None = None  # for a separate program
+    alone: StandaloneConfig | None = None  # for a separate program
 
 
-class Fleet:
+class NodeAgent:
     """Node agent of simulated nodes; the caller runs `loops` together with the informers."""
 
-    def __init__(self, client: Client, informers: Informers, clock: Clock, config: FleetConfig) -> None:
-        alone = config.alone or Alone({})
+    def __init__(self, client: Client, informers: SharedInformerFactory, clock: Clock, config: NodeAgentConfig) -> None:
+        alone = config.alone or StandaloneConfig({})
         own = next(iter(alone.endpoints)) if alone.as_node else ""
         self._pods = informers.of(resource_of_class(Pod), fields=f"spec.nodeName={own}" if own else "")
         self._pods.add_indexer(NODE, node_name_of)
         nodes = informers.of(resource_of_class(Node), fields=f"metadata.name={own}" if own else "")
-        self.roster = Roster(nodes, clock, frozenset(alone.endpoints))
+        self.roster = ServedNodes(nodes, clock, frozenset(alone.endpoints))
         self.runtime = SimulatedRuntime(clock, self.roster.networks_of, config.rules)
         self.runtime.allocatable_of = self.roster.allocatable_of
         self.recorder = EventRecorder(client, COMPONENT, clock)
-        telling = Telling(self.recorder, config.events)
+        telling = PodEvents(self.recorder, config.events)
         self.worker = PodWorker(client, self._pods, self.roster, self.runtime, telling, clock)
-        self.pages = Pages(self._pods, self.roster, self.runtime, clock)
-        self.access = NodeAccess(self.roster, self.runtime, self.pages)
+        self.pages = KubeletEndpoints(self._pods, self.roster, self.runtime, clock)
+        self.access = LocalNodeDialer(self.roster, self.runtime, self.pages)
         self.metrics = MetricsGroup(self._pods, self.roster, self.runtime, clock)
         self.pages.shown = self.worker.as_reported
-        made = nodes_of(config, self.runtime.name, clock)
+        made = nodes_to_register(config, self.runtime.name, clock)
         wanted = made if alone.registers else {}
-        self._heartbeat = Heartbeat(client, self.roster, clock, wanted, untaint=config.untaint)
+        self._heartbeat = NodeHeartbeat(client, self.roster, clock, wanted, untaint=config.untaint)
         if config.alone is not None:
             self._heartbeat.facts, self._heartbeat.longest_pause = dict(made), alone.beat
             self.runtime.addresses.apart(next(iter(made)))
@@ -107,20 +109,20 @@ class Fleet:
             HEARTBEATS,
             self._heartbeat.reconcile,
             clock,
-            workers=max(_NODE_WORKERS, config.count // _NODES_A_WORKER),
+            workers=max(_NODE_WORKERS, config.count // _NODES_PER_WORKER),
         )
-        self._pod_loop.watches(self._pods, own_key, _matters)
+        self._pod_loop.watches(self._pods, own_key, _is_relevant_pod_update)
         self._node_loop.watches(nodes, own_key, self._is_news_of_node)
-        nodes.add_handler(Callbacks(on_update=self._on_node_changed))
-        self._pods.add_handler(Callbacks(on_add=self._count_in, on_delete=self._count_out))
+        nodes.add_handler(ResourceEventHandlerFuncs(on_update=self._on_node_changed))
+        self._pods.add_handler(ResourceEventHandlerFuncs(on_add=self._count_in, on_delete=self._count_out))
         self._registered = asyncio.Event()
         self._missing = set(wanted)
         self._heartbeat.on_registered = self._note_registered
-        relief = Relief(self._pods, self.roster, self.runtime, self.worker, telling)
-        shutdown = Shutdown(self._pods, self.roster, self.worker, clock)
+        relief = EvictionManager(self._pods, self.roster, self.runtime, self.worker, telling)
+        shutdown = NodeShutdownManager(self._pods, self.roster, self.worker, clock)
         wake = self._pod_loop.queue.add
         self.worker.pods_on = lambda name: self._pods.by_index(NODE, name)
-        disputes = Disputes(self._pods, self.worker)
+        disputes = StatusReconciler(self._pods, self.worker)
         relief.wake = shutdown.wake = disputes.wake = self.runtime.wake = self.worker.allocator.wake = wake
         relief.look_again = self._node_loop.queue.add_after
         self._heartbeat.on_beat = (relief.relieve, shutdown.look_after, disputes.look)
@@ -131,7 +133,9 @@ class Fleet:
 
         # A kubelet with node rights may not write attachments.
         self._attacher = None if own else attacher.wire(client, informers, nodes, self.roster, clock)
-        self._volume_news = RelatedNews(self._pods, informers, client) if own else VolumeNews(self._pods, informers)
+        self._volume_news = (
+            RestrictedVolumeWatch(self._pods, informers, client) if own else VolumeWatch(self._pods, informers)
+        )
         self._volume_news.follow(self._pod_loop, self._node_loop)
         self.worker.mounting = self._volume_news.mounting(client, telling, clock)
         self._heartbeat.volumes_in_use = self._volume_news.in_use
@@ -150,10 +154,12 @@ class Fleet:
     ) -> Controller[ObjectKey] | None:
         if folder is None:
             return None
-        static = StaticPods(client, self._pods, self.roster, folder, clock)
+        static = StaticPodController(client, self._pods, self.roster, folder, clock)
         loop: Controller[ObjectKey] = Controller(STATIC_PODS, static.reconcile, clock, workers=1)
-        loop.watches(self._pods, lambda _: (EVERYTHING,), lambda old, new: new is None and bool(mirror_of(old)))
-        loop.watches(nodes, lambda _: (EVERYTHING,), self._is_news_of_node)
+        loop.watches(
+            self._pods, lambda _: (ALL_STATIC_PODS,), lambda old, new: new is None and bool(index_mirror_pods(old))
+        )
+        loop.watches(nodes, lambda _: (ALL_STATIC_PODS,), self._is_news_of_node)
         return loop
 
     def pod(self, namespace: str, name: str) -> Pod | None:
@@ -217,28 +223,30 @@ class Fleet:
         return old is None or bool(old.metadata.annotations != new.metadata.annotations)
 
 
-def nodes_of(config: FleetConfig, runtime: str, clock: Clock) -> dict[str, Node]:
+def nodes_to_register(config: NodeAgentConfig, runtime: str, clock: Clock) -> dict[str, Node]:
     """Return the nodes to register, by name."""
     by = BY_KUBELET if config.alone is not None else ""
-    annotations = {SERVED: by, CONTROLLER_ATTACHES: "true", **config.shape.annotations}
+    annotations = {SERVED_NODE_ANNOTATION: by, CONTROLLER_MANAGED_ATTACH_ANNOTATION: "true", **config.shape.annotations}
     shape = msgspec.structs.replace(config.shape, annotations=annotations, runtime=runtime)
     endpoints = config.alone.endpoints if config.alone is not None else _endpoints_of(config)
     now = clock.now()
-    return {name: node_object(name, endpoint, shape, now) for name, endpoint in endpoints.items()}
+    return {name: new_node(name, endpoint, shape, now) for name, endpoint in endpoints.items()}
 
 
-def _endpoints_of(config: FleetConfig) -> dict[str, Endpoint]:
-    ports = ports_of(config)
-    return {name: Endpoint(config.host or node_address(number), ports[name]) for number, name in enumerate(ports, 1)}
+def _endpoints_of(config: NodeAgentConfig) -> dict[str, KubeletEndpoint]:
+    ports = kubelet_ports(config)
+    return {
+        name: KubeletEndpoint(config.host or node_address(number), ports[name]) for number, name in enumerate(ports, 1)
+    }
 
 
-def ports_of(config: FleetConfig) -> dict[str, int]:
+def kubelet_ports(config: NodeAgentConfig) -> dict[str, int]:
     """Return the kubelet port of each node to register, by name."""
     first = config.first_port
     return {f"n{one}": first + one - 1 if first else KUBELET_PORT for one in range(1, config.count + 1)}
 
 
-def _matters(old: Any, new: Any) -> bool:
+def _is_relevant_pod_update(old: Any, new: Any) -> bool:
     """Return True if a pod update may require a sync; the agent's own status writes do not."""
     if not (old if new is None else new).spec.node_name:
         return False
@@ -251,6 +259,6 @@ def _matters(old: Any, new: Any) -> bool:
         or before.deletion_timestamp != after.deletion_timestamp
         or before.deletion_grace_period_seconds != after.deletion_grace_period_seconds
         or before.annotations != after.annotations
-        or (old.status.phase != new.status.phase and new.status.phase in TERMINAL)
+        or (old.status.phase != new.status.phase and new.status.phase in TERMINAL_PHASES)
         or (new.spec.readiness_gates and old.status.conditions != new.status.conditions)
     )

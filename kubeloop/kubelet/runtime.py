@@ -14,13 +14,13 @@ from typing import Literal, NamedTuple, Protocol
 import msgspec
 
 from kubeloop.api.generated.core_v1 import Container, LifecycleHandler, Pod, Probe, ResourceRequirements
-from kubeloop.api.node_calls import Duplex, LogOptions, Streams
+from kubeloop.api.node_calls import PodLogOptions, PortConnection, StandardStreams
 
 RunState = Literal["created", "running", "exited"]  # created: about to run, or running its postStart hook
 ProbeKind = Literal["startup", "liveness", "readiness"]
 
 
-class StartFailed(Exception):
+class ContainerStartError(Exception):
     """Raised if a container cannot be started now; reason and message are shown in its status."""
 
     def __init__(self, reason: str, message: str) -> None:
@@ -29,14 +29,14 @@ class StartFailed(Exception):
         self.message = message
 
 
-class Found(NamedTuple):
+class EnvSourceValues(NamedTuple):
     """Environment values looked up for a container: of whole sources (envFrom), and of single variables."""
 
     whole: Mapping[str, str]
     single: Mapping[str, str]
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True):
+class ContainerRun(msgspec.Struct, frozen=True, kw_only=True):
     """One run of one container."""
 
     container: str
@@ -61,25 +61,25 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     put_aside: bool = False  # the pod was restarted since: ignored, except for the number of attempts
 
 
-class Observation(msgspec.Struct, frozen=True, kw_only=True):
+class PodObservation(msgspec.Struct, frozen=True, kw_only=True):
     """Observed state of a pod."""
 
     addresses: tuple[str, ...] | None = None  # None while there is no sandbox
-    runs: Mapping[str, tuple[Run, ...]] = msgspec.field(default_factory=dict)  # by container, newest first
+    runs: Mapping[str, tuple[ContainerRun, ...]] = msgspec.field(default_factory=dict)  # by container, newest first
     changes_at: datetime | None = None  # time of the next change by itself, if known
 
-    def last(self, container: str) -> Run | None:
+    def last(self, container: str) -> ContainerRun | None:
         """Return the newest run of a container."""
         runs = self.runs.get(container)
         return runs[0] if runs else None
 
-    def present(self, container: str) -> Run | None:
+    def present(self, container: str) -> ContainerRun | None:
         """Return the newest run of a container if it is in the current sandbox."""
         run = self.last(container)
         return run if run is not None and run.of_present_sandbox else None
 
 
-class ProbeAnswer(msgspec.Struct, frozen=True):
+class ProbeResult(msgspec.Struct, frozen=True):
     """Result of a probe; a runtime that knows how long it is valid says so and is not probed before."""
 
     ok: bool
@@ -88,7 +88,7 @@ class ProbeAnswer(msgspec.Struct, frozen=True):
     holds_forever: bool = False
 
 
-class Usage(msgspec.Struct, frozen=True):
+class ContainerUsage(msgspec.Struct, frozen=True):
     """Resource usage of a container at a moment."""
 
     cpu_nanocores: int
@@ -101,13 +101,13 @@ class Runtime(Protocol):
 
     name: str  # as in `nodeInfo.containerRuntimeVersion`
 
-    async def observe(self, pod: Pod) -> Observation:
+    async def observe(self, pod: Pod) -> PodObservation:
         """Return the present state of a pod."""
 
     async def prepare(self, pod: Pod) -> None:
         """Create the pod's sandbox with its addresses. Raises `StartFailed`."""
 
-    async def start(self, pod: Pod, container: Container, attempt: int, found: Found | None = None) -> None:
+    async def start(self, pod: Pod, container: Container, attempt: int, found: EnvSourceValues | None = None) -> None:
         """Start a run of a container and its postStart hook. Raises `StartFailed`."""
 
     async def stop(self, pod: Pod, container: str, grace: float, hook: LifecycleHandler | None) -> None:
@@ -122,7 +122,7 @@ class Runtime(Protocol):
     async def resize(self, pod: Pod, container: Container) -> None:
         """Start changing a running container to the resources of the pod's spec."""
 
-    async def probe(self, pod: Pod, container: Container, kind: ProbeKind, probe: Probe) -> ProbeAnswer:
+    async def probe(self, pod: Pod, container: Container, kind: ProbeKind, probe: Probe) -> ProbeResult:
         """Return the result of a probe."""
 
     async def put_aside(self, pod: Pod) -> None:
@@ -134,17 +134,17 @@ class Runtime(Protocol):
     async def remove(self, uid: str) -> None:
         """Remove everything of a pod."""
 
-    def logs(self, pod: Pod, container: str, options: LogOptions) -> AsyncIterator[bytes]:
+    def logs(self, pod: Pod, container: str, options: PodLogOptions) -> AsyncIterator[bytes]:
         """Yield the log of a container in pieces of whole lines."""
 
-    async def execute(self, pod: Pod, container: str, command: tuple[str, ...], streams: Streams) -> int:
+    async def execute(self, pod: Pod, container: str, command: tuple[str, ...], streams: StandardStreams) -> int:
         """Run a command in a container and return its exit code."""
 
-    async def attach(self, pod: Pod, container: str, streams: Streams) -> None:
+    async def attach(self, pod: Pod, container: str, streams: StandardStreams) -> None:
         """Connect streams to the process of a container until it exits."""
 
-    async def forward(self, pod: Pod, port: int, connection: Duplex) -> None:
+    async def forward(self, pod: Pod, port: int, connection: PortConnection) -> None:
         """Serve a connection to a port of a pod. Raises `ForwardFailed` if nothing listens there."""
 
-    def usage(self, pod: Pod) -> Mapping[str, Usage]:
+    def usage(self, pod: Pod) -> Mapping[str, ContainerUsage]:
         """Return the usage of the running containers of a pod."""

@@ -17,11 +17,11 @@ from kubeloop.clock import Clock
 from kubeloop.runtime.causes import cause as causes
 from kubeloop.runtime.causes.cause import Cause, Origin
 from kubeloop.runtime.causes.journal import Journal
-from kubeloop.runtime.informer.event_handlers import Handler
-from kubeloop.runtime.instruments import reconcile_instruments
-from kubeloop.runtime.metrics import Registry
+from kubeloop.runtime.informer.event_handlers import ResourceEventHandler
+from kubeloop.runtime.instruments import register_reconcile_metrics
+from kubeloop.runtime.metrics import MetricRegistry
 from kubeloop.runtime.objects.keys import ObjectKey
-from kubeloop.runtime.queue.enqueue import Enqueue, KeysOf, Predicate, controller_key
+from kubeloop.runtime.queue.enqueue import EnqueueHandler, KeysOf, Predicate, controller_key
 from kubeloop.runtime.queue.workqueue import Item, WorkQueue
 
 Key = TypeVar("Key", bound=Hashable)
@@ -30,7 +30,7 @@ Phase = Literal["not started", "waiting for caches", "running", "ended"]
 WORKERS = 5  # upstream's default for most loops
 STUCK_AFTER = 300.0  # every call has a deadline, so a normal reconcile ends long before
 UNSYNCED_AFTER = 120.0  # controller-runtime's cache sync timeout
-TURN = 64  # keys that a worker processes before it yields to the event loop
+KEYS_PER_TURN = 64  # keys that a worker processes before it yields to the event loop
 STALE_TRIES = 5  # after so many retries a stale cache is not the cause
 
 # A reconcile saw an older state than the server: not an error of the loop, and over as soon as the cache has caught up.
@@ -52,7 +52,7 @@ class Result(msgspec.Struct, frozen=True):
 Reconcile = Callable[[Key], Awaitable[Result | None]]
 
 
-class Watched(Protocol):
+class InformerSource(Protocol):
     """Informer interface that a controller needs."""
 
     @property
@@ -66,7 +66,7 @@ class Watched(Protocol):
     async def wait_synced(self) -> Any:
         """Wait until the cache holds the state of the first list."""
 
-    def add_handler(self, handler: Handler, resync: float = 0.0) -> Any:
+    def add_handler(self, handler: ResourceEventHandler, resync: float = 0.0) -> Any:
         """Add a handler: called for all present objects, every change, and all objects each resync period."""
 
     def add_reader(self) -> None:
@@ -84,11 +84,11 @@ class Health(NamedTuple):
 class Telemetry:
     """Metrics registry and journal shared by all controllers of a process."""
 
-    registry: Registry = field(default_factory=Registry)
+    registry: MetricRegistry = field(default_factory=MetricRegistry)
     journal: Journal = field(default_factory=Journal)
 
 
-class Status(msgspec.Struct, frozen=True, kw_only=True):
+class ControllerStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Summary of a controller's state."""
 
     name: str
@@ -132,9 +132,9 @@ class Controller(Generic[Key]):
         self._clock = clock
         self._workers = workers
         self._timeout = timeout
-        self._sources: list[Watched] = []
+        self._sources: list[InformerSource] = []
         self._journal = telemetry.journal
-        self._metrics = reconcile_instruments(telemetry.registry, name, workers, lambda: self.queue.running)
+        self._metrics = register_reconcile_metrics(telemetry.registry, name, workers, lambda: self.queue.running)
         self._phase_since = clock.monotonic()
         self._reconciles = 0
         self._errors = 0
@@ -145,7 +145,7 @@ class Controller(Generic[Key]):
 
     def watches(
         self,
-        source: Watched,
+        source: InformerSource,
         keys_of: KeysOf[Key],
         predicate: Predicate | None = None,
         *,
@@ -157,19 +157,21 @@ class Controller(Generic[Key]):
         With a delay, changes within it enqueue a key once.
         """
         self._sources.append(source)
-        source.add_handler(Enqueue(self.queue, source.resource.kind, keys_of, predicate, delay), resync)
+        source.add_handler(EnqueueHandler(self.queue, source.resource.kind, keys_of, predicate, delay), resync)
 
-    def listens_to(self, source: Watched, handler: Handler, *, resync: float = 0.0) -> None:
+    def listens_to(self, source: InformerSource, handler: ResourceEventHandler, *, resync: float = 0.0) -> None:
         """Add a custom handler, which puts keys into the queue itself."""
         self._sources.append(source)
         source.add_handler(handler, resync)
 
-    def reads(self, source: Watched) -> None:
+    def reads(self, source: InformerSource) -> None:
         """Require that a cache is synced before the first key; its changes enqueue nothing."""
         self._sources.append(source)
         source.add_reader()
 
-    def owns(self: Controller[ObjectKey], source: Watched, owner: Resource, predicate: Predicate | None = None) -> None:
+    def owns(
+        self: Controller[ObjectKey], source: InformerSource, owner: Resource, predicate: Predicate | None = None
+    ) -> None:
         """Enqueue the controlling owner of changed objects, if it is of this kind."""
         self.watches(source, controller_key(owner), predicate)
 
@@ -212,20 +214,20 @@ class Controller(Generic[Key]):
             if worker.cancelling():  # and the reconcile has swallowed that
                 raise asyncio.CancelledError
             turn += 1
-            if turn % TURN == 0:
+            if turn % KEYS_PER_TURN == 0:
                 await asyncio.sleep(0)
 
     async def _process(self, item: Item[Key]) -> None:
         key = item.key
         cause = Cause(self.name, key, item.origins)
-        token = causes.enter(cause)
+        token = causes.set_current(cause)
         try:
             result = await self._attempt(item)
         except BaseException:  # this worker is being stopped; the key's work isn't done
             self.queue.add(key, item.origins, item.priority)
             raise
         finally:
-            causes.leave(token)
+            causes.reset_current(token)
             seconds = self.queue.done(key)
         self._note(cause, result, seconds)
 
@@ -273,7 +275,7 @@ class Controller(Generic[Key]):
         self._blame(key, error)
         if isinstance(error, errors.ApiError) and error.is_for_namespace_that_goes:
             logger.info("%s: %s goes with its namespace: %s", self.name, key, error)
-        elif _is_of_the_server(error):
+        elif _is_server_error(error):
             logger.warning("%s: %s failed, tried again in %.3f s: %s", self.name, key, delay, error)
         else:
             logger.warning("%s: %s failed, tried again in %.3f s", self.name, key, delay, exc_info=error)
@@ -305,11 +307,11 @@ class Controller(Generic[Key]):
             return Health(False, f"stuck for {oldest[1]:.0f} s on {oldest[0]}")
         return Health(True)
 
-    def status(self) -> Status:
+    def status(self) -> ControllerStatus:
         """Return a summary of the state."""
         ok, why = self.health()
         key, error = self._last_error
-        return Status(
+        return ControllerStatus(
             name=self.name,
             phase=self.phase,
             healthy=ok,
@@ -350,7 +352,7 @@ def _is_being_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def _is_of_the_server(error: BaseException) -> bool:
+def _is_server_error(error: BaseException) -> bool:
     """Return True if the error is the server's or the connection's, so that a traceback adds nothing."""
     return isinstance(error, ClientError) or (isinstance(error, errors.ApiError) and error.code >= 500)
 

@@ -9,7 +9,7 @@ BUSY = 0.002  # seconds: a longer turn of the loop, or a later timer, means that
 PAUSE = 0.02  # seconds between two checks of a busy loop
 
 
-async def quiet_moment(longest: float, is_urgent: Callable[[], bool]) -> bool:
+async def wait_idle(longest: float, is_urgent: Callable[[], bool]) -> bool:
     """Wait until the event loop is idle, `longest` seconds have passed or it is urgent; return True if idle.
 
     In virtual time work takes no time, so that every moment is idle.

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from kubeloop.runtime.metrics import Family, Histogram, Registry, Value, exponential_bounds
+from kubeloop.runtime.metrics import Histogram, MetricFamily, MetricRegistry, MetricValue, exponential_bounds
 
 _QUEUE_BOUNDS = exponential_bounds(10e-9, 10, 10)
 _RECONCILE_BOUNDS = (
@@ -37,14 +37,14 @@ class QueueState(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class QueueInstruments:
+class QueueMetrics:
     """`workqueue_*` histograms of one queue, observed as it works."""
 
     waited: Callable[[float], None]
     worked: Callable[[float], None]
 
 
-def queue_instruments(registry: Registry, name: str, queue: QueueState) -> QueueInstruments:
+def register_queue_metrics(registry: MetricRegistry, name: str, queue: QueueState) -> QueueMetrics:
     """Register a queue's metrics; replaces those of an earlier queue of the same name."""
     gauge, counter, histogram = registry.gauge, registry.counter, registry.histogram
     gauge("workqueue_depth", "Keys that wait.", "name").read(lambda: queue.depth, name)
@@ -63,26 +63,26 @@ def queue_instruments(registry: Registry, name: str, queue: QueueState) -> Queue
         bounds=_QUEUE_BOUNDS,
     )  # fmt: skip
     worked = histogram("workqueue_work_duration_seconds", "How long work on a key takes.", "name", bounds=_QUEUE_BOUNDS)
-    return QueueInstruments(waited.of(name).observe, worked.of(name).observe)
+    return QueueMetrics(waited.of(name).observe, worked.of(name).observe)
 
 
 @dataclass(frozen=True, slots=True)
-class ReconcileInstruments:
+class ReconcileMetrics:
     """`controller_runtime_*` metrics of one controller."""
 
-    results: dict[str, Value]
-    errors: Value
-    terminal_errors: Value
-    timeouts: Value
+    results: dict[str, MetricValue]
+    errors: MetricValue
+    terminal_errors: MetricValue
+    timeouts: MetricValue
     seconds: Callable[[float], None]
 
 
-def reconcile_instruments(
-    registry: Registry, controller: str, workers: int, active: Callable[[], int]
-) -> ReconcileInstruments:
+def register_reconcile_metrics(
+    registry: MetricRegistry, controller: str, workers: int, active: Callable[[], int]
+) -> ReconcileMetrics:
     """Register a controller's metrics with its number of workers and a function for the active ones."""
 
-    def counter(name: str, about: str) -> Value:
+    def counter(name: str, about: str) -> MetricValue:
         return registry.counter(f"controller_runtime_{name}", about, "controller").of(controller)
 
     total = registry.counter("controller_runtime_reconcile_total", "Reconciles by result.", "controller", "result")
@@ -95,7 +95,7 @@ def reconcile_instruments(
         "controller_runtime_reconcile_time_seconds", "How long a reconcile takes.", "controller",
         bounds=_RECONCILE_BOUNDS,
     )  # fmt: skip
-    return ReconcileInstruments(
+    return ReconcileMetrics(
         results={result: total.of(controller, result) for result in ("success", "requeue", "requeue_after", "error")},
         errors=counter("reconcile_errors_total", "Reconciles that failed."),
         terminal_errors=counter("terminal_reconcile_errors_total", "Reconciles that failed and aren't tried again."),
@@ -104,11 +104,11 @@ def reconcile_instruments(
     )
 
 
-class RequestInstruments:
+class RestClientMetrics:
     """`rest_client_*` metrics of one server: an implementation of `ClientMetrics`."""
 
-    def __init__(self, registry: Registry, host: str) -> None:
-        def histogram(name: str, about: str, bounds: tuple[float, ...]) -> Family[Histogram]:
+    def __init__(self, registry: MetricRegistry, host: str) -> None:
+        def histogram(name: str, about: str, bounds: tuple[float, ...]) -> MetricFamily[Histogram]:
             return registry.histogram(f"rest_client_{name}", about, "verb", "host", bounds=bounds)
 
         counter = registry.counter
@@ -143,16 +143,16 @@ class RequestInstruments:
 
 
 @dataclass(frozen=True, slots=True)
-class LeaderInstruments:
+class LeaderElectionMetrics:
     """`leader_election_*` metrics of one lease."""
 
-    is_leader: Value
-    slow_path: Value
+    is_leader: MetricValue
+    slow_path: MetricValue
 
 
-def leader_instruments(registry: Registry, lease: str) -> LeaderInstruments:
+def register_leader_election_metrics(registry: MetricRegistry, lease: str) -> LeaderElectionMetrics:
     """Register the metrics of a lease."""
-    return LeaderInstruments(
+    return LeaderElectionMetrics(
         is_leader=registry.gauge("leader_election_master_status", "1 while this process leads.", "name").of(lease),
         slow_path=registry.counter(
             "leader_election_slowpath_total", "Renewals that had to read the lease first.", "name"

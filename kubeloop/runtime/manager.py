@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable
 
 from kubeloop.clock import Clock
 from kubeloop.runtime.controller import Health
-from kubeloop.runtime.metrics import Registry
-from kubeloop.runtime.supervisor import Bounds, Incident, Loop, LoopStatus, Supervisor
+from kubeloop.runtime.metrics import MetricRegistry
+from kubeloop.runtime.supervisor import Incident, Loop, LoopStatus, Supervisor, SupervisorTimeouts
 
-__all__ = ["Bounds", "Incident", "Loop", "LoopStatus", "Manager"]
+__all__ = ["Incident", "Loop", "LoopManager", "LoopStatus", "SupervisorTimeouts"]
 
 DRAIN_SECONDS = 10.0  # kube-controller-manager's --controller-shutdown-timeout
 _LATE = 3.0  # check periods; after a suspension of this length, timeouts are not evaluated
@@ -19,11 +19,11 @@ _LATE = 3.0  # check periods; after a suspension of this length, timeouts are no
 log = logging.getLogger(__name__)
 
 
-def _tell_nobody(_: Incident) -> None:
+def _ignore_incident(_: Incident) -> None:
     """Ignore an incident: it is logged anyway."""
 
 
-class Manager:
+class LoopManager:
     """All controllers of a process; their health and status are available at any time, also before `run`."""
 
     def __init__(
@@ -32,11 +32,11 @@ class Manager:
         clock: Clock,
         *,
         name: str = "kube-controller-manager",
-        registry: Registry | None = None,
-        report: Callable[[Incident], None] = _tell_nobody,
-        bounds: Bounds | None = None,
+        registry: MetricRegistry | None = None,
+        report: Callable[[Incident], None] = _ignore_incident,
+        bounds: SupervisorTimeouts | None = None,
     ) -> None:
-        registry, self._bounds = registry or Registry(), bounds or Bounds()
+        registry, self._bounds = registry or MetricRegistry(), bounds or SupervisorTimeouts()
         self._clock = clock
         self._kept = [Supervisor(loop, clock, report, registry, self._bounds) for loop in loops]
         self._check_names()

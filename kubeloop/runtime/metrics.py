@@ -14,7 +14,7 @@ from typing import Generic, Literal, TypeVar
 Kind = Literal["counter", "gauge", "histogram"]
 
 
-class Value:
+class MetricValue:
     """Counter or gauge: add to it or set it."""
 
     __slots__ = ("value",)
@@ -39,10 +39,10 @@ class Histogram:
         self.total += value
 
 
-Child = TypeVar("Child", Value, Histogram)
+Child = TypeVar("Child", MetricValue, Histogram)
 
 
-class Family(Generic[Child]):
+class MetricFamily(Generic[Child]):
     """Samples of one name, by their label values."""
 
     def __init__(self, name: str, kind: Kind, about: str, labels: tuple[str, ...], make: Callable[[], Child]) -> None:
@@ -90,32 +90,32 @@ class Family(Generic[Child]):
             if isinstance(child, Histogram):
                 yield from _histogram_lines(self.name, labels, child)
             else:
-                value = child.value if isinstance(child, Value) else child()
+                value = child.value if isinstance(child, MetricValue) else child()
                 yield f"{self.name}{_braced(labels)} {_number(value)}"
         for values, value in sorted(collected.items()):
             yield f"{self.name}{_braced(list(zip(self._labels, values, strict=True)))} {_number(value)}"
 
 
-class Registry:
+class MetricRegistry:
     """All families of a process, each registered once."""
 
     def __init__(self) -> None:
-        self._values: dict[str, Family[Value]] = {}
-        self._histograms: dict[str, Family[Histogram]] = {}
+        self._values: dict[str, MetricFamily[MetricValue]] = {}
+        self._histograms: dict[str, MetricFamily[Histogram]] = {}
 
-    def counter(self, name: str, about: str, *labels: str) -> Family[Value]:
+    def counter(self, name: str, about: str, *labels: str) -> MetricFamily[MetricValue]:
         """Return the counter family of a name, created on first use."""
         return self._value(name, "counter", about, labels)
 
-    def gauge(self, name: str, about: str, *labels: str) -> Family[Value]:
+    def gauge(self, name: str, about: str, *labels: str) -> MetricFamily[MetricValue]:
         """Return the gauge family of a name, created on first use."""
         return self._value(name, "gauge", about, labels)
 
-    def histogram(self, name: str, about: str, *labels: str, bounds: Sequence[float]) -> Family[Histogram]:
+    def histogram(self, name: str, about: str, *labels: str, bounds: Sequence[float]) -> MetricFamily[Histogram]:
         """Return the histogram family of a name, created on first use."""
         found = self._histograms.get(name)
         if found is None:
-            found = Family(name, "histogram", about, labels, lambda: Histogram(bounds))
+            found = MetricFamily(name, "histogram", about, labels, lambda: Histogram(bounds))
             self._histograms[name] = found
         return found
 
@@ -126,14 +126,14 @@ class Registry:
 
     def render(self) -> str:
         """Return all families as text, by name."""
-        families: dict[str, Family[Value] | Family[Histogram]] = {**self._values, **self._histograms}
+        families: dict[str, MetricFamily[MetricValue] | MetricFamily[Histogram]] = {**self._values, **self._histograms}
         lines = [line for name in sorted(families) for line in families[name].lines()]
         return "".join(line + "\n" for line in lines)
 
-    def _value(self, name: str, kind: Kind, about: str, labels: tuple[str, ...]) -> Family[Value]:
+    def _value(self, name: str, kind: Kind, about: str, labels: tuple[str, ...]) -> MetricFamily[MetricValue]:
         found = self._values.get(name)
         if found is None:
-            found = self._values[name] = Family(name, kind, about, labels, Value)
+            found = self._values[name] = MetricFamily(name, kind, about, labels, MetricValue)
         return found
 
 

@@ -17,8 +17,8 @@ from typing import Literal, Protocol
 import msgspec
 
 from kubeloop.clock import Clock
-from kubeloop.runtime.controller import STUCK_AFTER, Health, Status
-from kubeloop.runtime.metrics import Registry
+from kubeloop.runtime.controller import STUCK_AFTER, ControllerStatus, Health
+from kubeloop.runtime.metrics import MetricRegistry
 from kubeloop.runtime.queue.backoff import Backoff
 
 State = Literal["not started", "running", "hung", "restarting", "draining", "ended"]
@@ -42,12 +42,12 @@ class Loop(Protocol):
     def health(self) -> Health:
         """Return the health."""
 
-    def status(self) -> Status:
+    def status(self) -> ControllerStatus:
         """Return a summary of the state."""
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class SupervisorTimeouts:
     """Timeouts of a supervisor, in seconds."""
 
     beat: float = 10.0  # seconds between two checks
@@ -100,7 +100,12 @@ class Supervisor:
     """Supervisor of one loop; contains all of its failures."""
 
     def __init__(
-        self, loop: Loop, clock: Clock, report: Callable[[Incident], None], registry: Registry, bounds: Bounds
+        self,
+        loop: Loop,
+        clock: Clock,
+        report: Callable[[Incident], None],
+        registry: MetricRegistry,
+        bounds: SupervisorTimeouts,
     ) -> None:
         self.name = loop.name
         self.state: State = "not started"
@@ -163,7 +168,7 @@ class Supervisor:
             raise
         finally:
             self._task = None
-        return _end_of(task)
+        return _end_reason(task)
 
     async def _contained(self) -> None:
         try:
@@ -207,13 +212,13 @@ class Supervisor:
         self._tell(Incident(self.name, "LoopHung", why))
         self._task.cancel()
 
-    def _note_progress(self, now: float, status: Status) -> None:
+    def _note_progress(self, now: float, status: ControllerStatus) -> None:
         last = self._samples[-1] if self._samples else None
         if not status.depth or status.active or last is None or status.reconciles != last.reconciles:
             self._progress_at = now
         self._samples.append(_Sample(now, status.reconciles, status.busy_seconds))
 
-    def _judge(self, now: float, status: Status) -> Health:
+    def _judge(self, now: float, status: ControllerStatus) -> Health:
         found = self._loop.health()
         idle = now - self._progress_at
         if found.ok and status.phase == "running" and idle > self._bounds.without_progress:
@@ -266,7 +271,7 @@ class Supervisor:
             last_failure=self._last_failure,
         )
 
-    def _pace(self, seen: Status) -> tuple[float, float]:
+    def _pace(self, seen: ControllerStatus) -> tuple[float, float]:
         if not self._samples:
             return 0.0, 0.0
         first = self._samples[0]
@@ -276,7 +281,7 @@ class Supervisor:
         return done / seconds, (seen.busy_seconds - first.busy_seconds) / done
 
 
-def _end_of(task: asyncio.Task[None]) -> str:
+def _end_reason(task: asyncio.Task[None]) -> str:
     """Return why a task is over."""
     if task.cancelled():
         return "it was cancelled"

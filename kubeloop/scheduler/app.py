@@ -8,27 +8,27 @@ from dataclasses import dataclass
 from kubeloop.client import Client
 from kubeloop.clock import Clock
 from kubeloop.runtime.controller import Telemetry
-from kubeloop.runtime.informer.informer import Informers
-from kubeloop.runtime.manager import Manager
+from kubeloop.runtime.informer.informer import SharedInformerFactory
+from kubeloop.runtime.manager import LoopManager
 from kubeloop.scheduler.config.configuration import SchedulerConfig
-from kubeloop.scheduler.framework.registry import Registry
+from kubeloop.scheduler.framework.registry import PluginRegistry
 from kubeloop.scheduler.scheduler import NAME, Scheduler
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class SchedulerDependencies:
     """Dependencies of a scheduler."""
 
     client: Client
-    informers: Informers
+    informers: SharedInformerFactory
     clock: Clock
     telemetry: Telemetry
 
 
-class Hosted:
+class SchedulerApp:
     """Scheduler ready to run; made by `host`."""
 
-    def __init__(self, scheduler: Scheduler, manager: Manager, informers: Informers) -> None:
+    def __init__(self, scheduler: Scheduler, manager: LoopManager, informers: SharedInformerFactory) -> None:
         self.scheduler = scheduler
         self.manager = manager
         self._informers = informers
@@ -43,15 +43,15 @@ class Hosted:
             await self.scheduler.extenders.close()
 
 
-def host(
+def build_scheduler(
     client: Client,
     clock: Clock,
     telemetry: Telemetry,
     config: SchedulerConfig | None = None,
-    registry: Registry | None = None,
-) -> Hosted:
+    registry: PluginRegistry | None = None,
+) -> SchedulerApp:
     """Return a scheduler with its own informers."""
-    informers = Informers(client, clock)
-    scheduler = Scheduler(Surroundings(client, informers, clock, telemetry), config, registry)
-    manager = Manager([scheduler], clock, name=NAME, registry=telemetry.registry)
-    return Hosted(scheduler, manager, informers)
+    informers = SharedInformerFactory(client, clock)
+    scheduler = Scheduler(SchedulerDependencies(client, informers, clock, telemetry), config, registry)
+    manager = LoopManager([scheduler], clock, name=NAME, registry=telemetry.registry)
+    return SchedulerApp(scheduler, manager, informers)

@@ -7,10 +7,10 @@ from typing import Protocol
 from kubeloop.client import Client
 from kubeloop.clock import Clock
 from kubeloop.runtime.controller import Telemetry
-from kubeloop.runtime.informer.informer import Informers
+from kubeloop.runtime.informer.informer import SharedInformerFactory
 
 
-class Context(Protocol):
+class SchedulerContext(Protocol):
     """Part of a controller's context that a scheduler needs."""
 
     @property
@@ -18,7 +18,7 @@ class Context(Protocol):
         """API client."""
 
     @property
-    def informers(self) -> Informers:
+    def informers(self) -> SharedInformerFactory:
         """Shared informers."""
 
     @property

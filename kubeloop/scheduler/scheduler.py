@@ -15,36 +15,36 @@ from typing import TYPE_CHECKING, Any, Final
 from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.pods.pod import is_terminal
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.runtime.controller import UNSYNCED_AFTER, Health, Phase, Status
+from kubeloop.runtime.controller import UNSYNCED_AFTER, ControllerStatus, Health, Phase
 from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.scheduler.cache.event_handlers import NodeHandler, PodHandler
-from kubeloop.scheduler.cache.pod_info import Templates
+from kubeloop.scheduler.cache.pod_info import SignatureCache
 from kubeloop.scheduler.config.configuration import SchedulerConfig, default_config
-from kubeloop.scheduler.context import Context
-from kubeloop.scheduler.cycle.binding import Bindings
-from kubeloop.scheduler.cycle.loop import Attempts
-from kubeloop.scheduler.cycle.waiting_pods import Permits
+from kubeloop.scheduler.context import SchedulerContext
+from kubeloop.scheduler.cycle.binding import BindingCycles
+from kubeloop.scheduler.cycle.loop import SchedulingLoop
+from kubeloop.scheduler.cycle.waiting_pods import WaitingPods
 from kubeloop.scheduler.extenders.extender import Extenders
 from kubeloop.scheduler.framework.handle import Handle
 from kubeloop.scheduler.framework.profile import Profile
-from kubeloop.scheduler.framework.registry import Registry
-from kubeloop.scheduler.framework.status import Code, Diagnosis, Refusal
-from kubeloop.scheduler.queue.cluster_event import About
-from kubeloop.scheduler.queue.nominator import Nominations
-from kubeloop.scheduler.queue.queued_pod_info import QueuedPod
-from kubeloop.scheduler.queue.queueing_hints import Rules
-from kubeloop.scheduler.queue.scheduling_queue import Listeners, SchedulingQueue
-from kubeloop.scheduler.status.metrics import Handling, Instruments
+from kubeloop.scheduler.framework.registry import PluginRegistry
+from kubeloop.scheduler.framework.status import Code, Diagnosis, Status
+from kubeloop.scheduler.queue.cluster_event import ClusterEvent
+from kubeloop.scheduler.queue.nominator import Nominator
+from kubeloop.scheduler.queue.queued_pod_info import QueuedPodInfo
+from kubeloop.scheduler.queue.queueing_hints import QueueProfile
+from kubeloop.scheduler.queue.scheduling_queue import QueueCallbacks, SchedulingQueue
+from kubeloop.scheduler.status.metrics import EventHandlingTimer, SchedulerMetrics
 from kubeloop.scheduler.status.reporter import ERROR, UNSCHEDULABLE, Reporter
 
 if TYPE_CHECKING:
-    from kubeloop.scheduler.cycle.algorithm import Engine
-    from kubeloop.scheduler.cycle.scheduling_cycle import Cycle
+    from kubeloop.scheduler.cycle.algorithm import SchedulingAlgorithm
+    from kubeloop.scheduler.cycle.scheduling_cycle import SchedulingCycle
 
 NAME: Final = "kube-scheduler"
 PODS: Final = resource_of_class(Pod)
 NODES: Final = resource_of_class(Node)
-_AT_ONCE: Final = 0.02  # seconds of a plugin's synchronous work before it must yield to the event loop
+_PLUGIN_TIME_LIMIT: Final = 0.02  # seconds of a plugin's synchronous work before it must yield to the event loop
 _FLUSH_SECONDS: Final = 30.0  # interval of the check for pods that have been unschedulable for too long
 
 log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class Scheduler:
     """Scheduler of one process, with one or several profiles."""
 
     def __init__(
-        self, context: Context, config: SchedulerConfig | None = None, registry: Registry | None = None
+        self, context: SchedulerContext, config: SchedulerConfig | None = None, registry: PluginRegistry | None = None
     ) -> None:
         config = config or default_config()
         self.name = NAME
@@ -63,9 +63,9 @@ class Scheduler:
         self._nodes = context.informers.of(NODES)
         self._woken = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
-        self._templates = Templates()
-        self._nominations = Nominations()
-        self._engine: Engine | None = None
+        self._templates = SignatureCache()
+        self._nominations = Nominator()
+        self._engine: SchedulingAlgorithm | None = None
         self._phase: Phase = "not started"
         self._phase_since = self._clock.monotonic()
         self.is_draining = False
@@ -75,23 +75,23 @@ class Scheduler:
             one.scheduler_name: EventRecorder(context.client, one.scheduler_name, context.clock, series=True)
             for one in config.profiles
         }
-        self.instruments = Instruments(context.telemetry.registry)
-        self.permits = Permits(self._clock, self.instruments.permitted)
+        self.instruments = SchedulerMetrics(context.telemetry.registry)
+        self.permits = WaitingPods(self._clock, self.instruments.permitted)
         self.extenders = Extenders(config.extenders)
-        self._bindings = Bindings(self, self._spawn)
-        self._attempts = Attempts(self, self._clock)
+        self._bindings = BindingCycles(self, self._spawn)
+        self._attempts = SchedulingLoop(self, self._clock)
         self.reporter = Reporter(context.client, context.clock, self._recorders, self._spawn)
         handle = self._handle = Handle(
             context.client, context.informers, context.clock, self._templates, self._nominations, self._tell,
             self._activate, self.reporter, self.permits, self._spawn, self._pods, self.extenders,
             self.instruments.preempted, self.instruments.evicted, registry=context.telemetry.registry,
         )  # fmt: skip
-        plugins = registry or Registry()
+        plugins = registry or PluginRegistry()
         self.profiles = {one.scheduler_name: Profile(one, plugins, handle) for one in config.profiles}
         self.queue = SchedulingQueue(
             {name: self._rules(profile) for name, profile in self.profiles.items()},
             context.clock, config.patience,
-            Listeners(self._woken.set, self.instruments.came, self.instruments.asked),
+            QueueCallbacks(self._woken.set, self.instruments.came, self.instruments.asked),
         )  # fmt: skip
         self.instruments.watch_queue(self.queue)
         self.instruments.watch_bindings(lambda: float(len(self._bindings)))
@@ -107,26 +107,26 @@ class Scheduler:
     # Interface for event handlers and plugins.
 
     @property
-    def templates(self) -> Templates:
+    def templates(self) -> SignatureCache:
         """Cache of pod signatures."""
         return self._templates
 
     @property
-    def nominations(self) -> Nominations:
+    def nominations(self) -> Nominator:
         """Nominator."""
         return self._nominations
 
     @property
-    def engine(self) -> Engine | None:
+    def engine(self) -> SchedulingAlgorithm | None:
         """Scheduling algorithm; None until the first node appears."""
         return self._engine
 
-    def start_engine(self) -> Engine:
+    def start_engine(self) -> SchedulingAlgorithm:
         """Load the algorithm and all plugins when the first node appears, and add the assigned pods to its cache."""
         if self._engine is None:
-            from kubeloop.scheduler.cycle.algorithm import Engine
+            from kubeloop.scheduler.cycle.algorithm import SchedulingAlgorithm
 
-            self._engine = Engine(self._templates)
+            self._engine = SchedulingAlgorithm(self._templates)
             for profile in self.profiles.values():
                 profile.load()
             for pod in self._pods.list():
@@ -141,20 +141,20 @@ class Scheduler:
         """Return True if one of the profiles has the pod's scheduler name."""
         return pod.spec.scheduler_name in self.profiles
 
-    def _rules(self, profile: Profile) -> Rules:
-        return Rules(
+    def _rules(self, profile: Profile) -> QueueProfile:
+        return QueueProfile(
             lambda queued: profile.sorter.sort_key(queued),
             lambda: profile.gates,
             lambda: profile.early_interests if self._engine is None else profile.interests,
         )
 
-    def _tell(self, about: About, old: Any, new: Any) -> None:
+    def _tell(self, about: ClusterEvent, old: Any, new: Any) -> None:
         with self.handling(about.label):
             self.queue.move(about, old, new)
 
-    def handling(self, event: str) -> Handling:
+    def handling(self, event: str) -> EventHandlingTimer:
         """Return a context manager that measures the handling of an event."""
-        return Handling(self._clock, self.instruments, event)
+        return EventHandlingTimer(self._clock, self.instruments, event)
 
     def _activate(self, keys: Any) -> None:
         self.queue.activate(keys)
@@ -185,7 +185,7 @@ class Scheduler:
             self._enter("running")
             async with asyncio.TaskGroup() as group:
                 self._group = group
-                self._handle.pace.at_once = _AT_ONCE
+                self._handle.pace.at_once = _PLUGIN_TIME_LIMIT
                 background = [group.create_task(one.run()) for one in self._recorders.values()]
                 background.append(group.create_task(self._flush_now_and_then()))
                 try:
@@ -249,17 +249,19 @@ class Scheduler:
 
     # Results of the scheduling cycle.
 
-    def conclude(self, engine: Engine, queued: QueuedPod, cycle: Cycle, diagnosis: Diagnosis | None) -> Refusal | None:
+    def conclude(
+        self, engine: SchedulingAlgorithm, queued: QueuedPodInfo, cycle: SchedulingCycle, diagnosis: Diagnosis | None
+    ) -> Status | None:
         """Start the binding cycle of a pod with a node; else run PostFilter and return the pod to the queue."""
         if diagnosis is not None:
             nominated = engine.make_room(cycle, diagnosis)
             self.instruments.attempted(cycle.profile.name, cycle.watch.spent, not nominated)
-            refusal = Refusal(Code.UNSCHEDULABLE, (diagnosis.message,))
+            refusal = Status(Code.UNSCHEDULABLE, (diagnosis.message,))
             self.fail(queued, refusal, diagnosis, nominated)
             return refusal
         waits = engine.reserve(cycle)
-        self.instruments.attempted(cycle.profile.name, cycle.watch.spent, isinstance(waits, Refusal))
-        if isinstance(waits, Refusal):
+        self.instruments.attempted(cycle.profile.name, cycle.watch.spent, isinstance(waits, Status))
+        if isinstance(waits, Status):
             self.fail_on_node(queued, waits)
             return waits
         self._nominations.drop(queued.info.uid)
@@ -268,16 +270,16 @@ class Scheduler:
 
     # Results of the binding cycle.
 
-    def release(self, cycle: Cycle) -> None:
+    def release(self, cycle: SchedulingCycle) -> None:
         """Undo the reservation of a pod."""
         if self._engine is not None:
             self._engine.release(cycle)
 
-    def has_bound(self, queued: QueuedPod) -> None:
+    def has_bound(self, queued: QueuedPodInfo) -> None:
         """Record that a pod was bound."""
         self.instruments.scheduled(queued.info.pod.spec.scheduler_name, queued, self._clock.monotonic())
 
-    def has_not_bound(self, queued: QueuedPod, refusal: Refusal) -> None:
+    def has_not_bound(self, queued: QueuedPodInfo, refusal: Status) -> None:
         """Record a failed binding and return the pod to the queue."""
         took = self._clock.monotonic() - queued.tried_at
         self.instruments.refused(queued.info.pod.spec.scheduler_name, refusal, took)
@@ -285,16 +287,16 @@ class Scheduler:
 
     # Failures.
 
-    def fail_on_node(self, queued: QueuedPod, refusal: Refusal) -> None:
+    def fail_on_node(self, queued: QueuedPodInfo, refusal: Status) -> None:
         """Return a pod to the queue that was rejected after a node had been selected."""
         if not refusal.is_rejection:
             self.fail(queued, refusal, None, "")
             return
         diagnosis = Diagnosis(1, [(refusal, (0,))])
         diagnosis.note(refusal)
-        self.fail(queued, Refusal(refusal.code, (diagnosis.message,)), diagnosis, "")
+        self.fail(queued, Status(refusal.code, (diagnosis.message,)), diagnosis, "")
 
-    def fail(self, queued: QueuedPod, refusal: Refusal, diagnosis: Diagnosis | None, nominated: str | None) -> None:
+    def fail(self, queued: QueuedPodInfo, refusal: Status, diagnosis: Diagnosis | None, nominated: str | None) -> None:
         """Return a pod to the queue and report the reason, unless it is deleted or assigned by now."""
         info = queued.info
         current = self._pods.get(info.key.namespace, info.key.name)
@@ -320,11 +322,11 @@ class Scheduler:
             return Health(False, f"waiting for {waited:.0f} s to list pods and nodes")
         return Health(True)
 
-    def status(self) -> Status:
+    def status(self) -> ControllerStatus:
         """Return the status of the scheduler as a controller."""
         ok, why = self.health()
         sizes, seen = self.queue.sizes(), self.instruments
-        return Status(
+        return ControllerStatus(
             name=self.name, phase=self._phase, healthy=ok, why=why, workers=1, active=len(self._bindings),
             depth=sizes["active"], delayed=sizes["backoff"], reconciles=seen.attempts, errors=seen.errors,
             busy_seconds=seen.busy_seconds, last_error=seen.last_error, last_error_key="",
@@ -334,6 +336,6 @@ class Scheduler:
         self._phase, self._phase_since = phase, self._clock.monotonic()
 
 
-def wire(context: Context) -> Scheduler:
+def wire(context: SchedulerContext) -> Scheduler:
     """Return a scheduler with upstream's defaults."""
     return Scheduler(context)

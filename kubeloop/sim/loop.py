@@ -18,7 +18,7 @@ T = TypeVar("T")
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-class Stuck(RuntimeError):
+class VirtualDeadlock(RuntimeError):
     """Deadlock: all tasks wait, and there is no timer and no file to wake them."""
 
 
@@ -87,7 +87,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         deadline = None if timeout is None else self._now + timeout
         if not self._waiting:
             if deadline is None:
-                raise Stuck("nothing is left to run, and the program has not ended")
+                raise VirtualDeadlock("nothing is left to run, and the program has not ended")
             self._now = deadline
         elif deadline is not None and deadline <= self._horizon:
             self._now = deadline

@@ -12,13 +12,13 @@ backup/: snapshots, restore, migration between stores, and the storage format ve
 
 from __future__ import annotations
 
-from kubeloop.store.base import Event, EventCallback, Range, Record, Store, Subscription, Watch
+from kubeloop.store.base import EventCallback, RangeResult, Record, Store, StoreEvent, Subscription, Watch
 from kubeloop.store.errors import (
-    Compacted,
-    Conflict,
+    CompactedError,
+    DependentConflict,
     FutureRevision,
-    Overtaken,
     StoreClosed,
+    StoreConflict,
     StoreCorrupt,
     StoreError,
     StoreFull,
@@ -27,18 +27,18 @@ from kubeloop.store.errors import (
 )
 
 __all__ = [
-    "Compacted",
-    "Conflict",
-    "Event",
+    "CompactedError",
+    "DependentConflict",
     "EventCallback",
     "FutureRevision",
-    "Overtaken",
-    "Range",
+    "RangeResult",
     "Record",
     "Store",
     "StoreClosed",
+    "StoreConflict",
     "StoreCorrupt",
     "StoreError",
+    "StoreEvent",
     "StoreFull",
     "StoreInUse",
     "Subscription",

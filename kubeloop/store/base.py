@@ -28,7 +28,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     mod_revision: int
 
 
-class Event(msgspec.Struct, frozen=True, gc=False):
+class StoreEvent(msgspec.Struct, frozen=True, gc=False):
     """Change of one revision: the new record (None when deleted), and the previous one."""
 
     revision: int
@@ -42,7 +42,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
         return self.record is None
 
 
-class Range(msgspec.Struct, frozen=True, gc=False):
+class RangeResult(msgspec.Struct, frozen=True, gc=False):
     """Records in key order as of `revision`; `remaining` more follow the last one."""
 
     records: list[Record]
@@ -51,7 +51,7 @@ class Range(msgspec.Struct, frozen=True, gc=False):
     remaining: int
 
 
-EventCallback: TypeAlias = Callable[[Sequence[Event]], None]
+EventCallback: TypeAlias = Callable[[Sequence[StoreEvent]], None]
 
 
 class Subscription(Protocol):
@@ -64,9 +64,9 @@ class Subscription(Protocol):
 class Watch(Protocol):
     """Async iterator over batches of events; ends when cancelled or when the store closes."""
 
-    def __aiter__(self) -> AsyncIterator[Sequence[Event]]: ...
+    def __aiter__(self) -> AsyncIterator[Sequence[StoreEvent]]: ...
 
-    async def __anext__(self) -> Sequence[Event]: ...
+    async def __anext__(self) -> Sequence[StoreEvent]: ...
 
     def cancel(self) -> None:
         """End the watch."""
@@ -126,14 +126,14 @@ class Store(Protocol):
     def get(self, key: str) -> Record | None:
         """Return the newest durable record."""
 
-    def range(self, prefix: str, *, start_after: str = "", limit: int = 0, revision: int = 0) -> Range:
+    def range(self, prefix: str, *, start_after: str = "", limit: int = 0, revision: int = 0) -> RangeResult:
         """Return durable records under a prefix, now or as of a revision.
 
         Raises `Compacted` or `FutureRevision`. A page continues with `start_after` set to the
         last key and `revision` set to the first page's.
         """
 
-    def write(self, key: str, value: bytes | None, expected: int | None = None) -> asyncio.Future[Event]:
+    def write(self, key: str, value: bytes | None, expected: int | None = None) -> asyncio.Future[StoreEvent]:
         """Put a value, or delete with None, if the newest record's mod_revision is `expected`.
 
         `expected` 0 means that the key must not exist, None that any state is accepted. Deleting a key that

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from kubeloop.store.base import WATCH_BUFFER_EVENTS, Event, EventCallback, Range, Record
-from kubeloop.store.errors import Compacted, FutureRevision
-from kubeloop.store.history import History
+from kubeloop.store.base import WATCH_BUFFER_EVENTS, EventCallback, RangeResult, Record, StoreEvent
+from kubeloop.store.errors import CompactedError, FutureRevision
+from kubeloop.store.history import EventHistory
 from kubeloop.store.keyspace import Keyspace
 from kubeloop.store.log import LoadedLog
 from kubeloop.store.subscribers import Subscriber, Subscribers
@@ -15,7 +15,7 @@ from kubeloop.store.watch import BufferedWatch
 DEFAULT_HISTORY_BYTES = 256 * 1024 * 1024
 
 
-class Committed:
+class CommittedState:
     """Reading half of `Store`: present and past state in memory, and the subscribers."""
 
     def __init__(self, history_bytes: int) -> None:
@@ -26,7 +26,7 @@ class Committed:
 
     def _adopt(self, loaded: LoadedLog) -> None:
         self._committed = Keyspace(loaded.records)
-        self._history = History(loaded.compact_revision, self._history_bytes)
+        self._history = EventHistory(loaded.compact_revision, self._history_bytes)
         self._history.extend(loaded.events)
         self.cluster_id = loaded.cluster_id
         self._revision = loaded.revision
@@ -45,13 +45,13 @@ class Committed:
         """Return the newest committed record."""
         return self._committed.get(key)
 
-    def range(self, prefix: str, *, start_after: str = "", limit: int = 0, revision: int = 0) -> Range:
+    def range(self, prefix: str, *, start_after: str = "", limit: int = 0, revision: int = 0) -> RangeResult:
         """Return committed records under a prefix, now or as of a revision."""
         revision = revision or self._revision
         self._check_known(revision)
         undo = self._history.undo(revision, prefix)
         records, remaining = self._committed.page(prefix, start_after, limit, undo)
-        return Range(records, revision, remaining > 0, remaining)
+        return RangeResult(records, revision, remaining > 0, remaining)
 
     def subscribe(self, prefix: str, after_revision: int, callback: EventCallback) -> Subscriber:
         """Replay events after a revision to a callback, then deliver later ones."""
@@ -85,7 +85,7 @@ class Committed:
 
     def _check_known(self, revision: int) -> None:
         if revision < self._history.compact_revision:
-            raise Compacted(self._history.compact_revision)
+            raise CompactedError(self._history.compact_revision)
         if revision > self._revision:
             raise FutureRevision(revision, self._revision)
 
@@ -93,7 +93,7 @@ class Committed:
         for watch in tuple(self._watches):
             watch.end()
 
-    def _commit(self, events: list[Event]) -> None:
+    def _commit(self, events: list[StoreEvent]) -> None:
         for event in events:
             self._committed.apply(event)
         self._history.extend(events)

@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 from typing import TypeAlias
 
-from kubeloop.store.base import Event, Record
-from kubeloop.store.committed import DEFAULT_HISTORY_BYTES, Committed
-from kubeloop.store.errors import Conflict, FutureRevision, StoreClosed, StoreError
+from kubeloop.store.base import Record, StoreEvent
+from kubeloop.store.committed import DEFAULT_HISTORY_BYTES, CommittedState
+from kubeloop.store.errors import FutureRevision, StoreClosed, StoreConflict, StoreError
 from kubeloop.store.log import LoadedLog, Log
 
 SWEEP_EVENTS = 2000  # some two milliseconds
@@ -21,10 +21,10 @@ SWEEP_EVENTS = 2000  # some two milliseconds
 # ready.
 TRY_SECONDS = 2.0
 
-Pending: TypeAlias = tuple[Event, "asyncio.Future[Event]"]
+Pending: TypeAlias = tuple[StoreEvent, "asyncio.Future[StoreEvent]"]
 
 
-class LoggedStore(Committed):
+class LoggedStore(CommittedState):
     """Store with its state in memory; the log makes it durable."""
 
     shared = False
@@ -35,7 +35,7 @@ class LoggedStore(Committed):
         self.lost = 0
         self._gathering: list[Pending] = []
         self._in_flight: list[Pending] = []
-        self._speculative: dict[str, Event] = {}  # the newest event of each key that is not durable yet
+        self._speculative: dict[str, StoreEvent] = {}  # the newest event of each key that is not durable yet
         self._drained = asyncio.Event()  # set while nothing gathers and nothing is in flight
         self._drained.set()
         self._trouble = ""
@@ -100,7 +100,7 @@ class LoggedStore(Committed):
         if excess := self._history.excess_revision():
             self.compact(excess)
 
-    def write(self, key: str, value: bytes | None, expected: int | None = None) -> asyncio.Future[Event]:
+    def write(self, key: str, value: bytes | None, expected: int | None = None) -> asyncio.Future[StoreEvent]:
         """Put or delete a value if the newest record is the expected one."""
         if not self._accepting:
             raise StoreClosed("the store is not open for writing")
@@ -108,9 +108,9 @@ class LoggedStore(Committed):
             key.encode()  # a key that no log can hold must fail here, not in a batch with others
         previous = self.peek(key)
         if expected is not None and expected != (0 if previous is None else previous.mod_revision):
-            raise Conflict(previous)
+            raise StoreConflict(previous)
         event = self._speculate(key, value, previous)
-        future: asyncio.Future[Event] = self._loop.create_future()
+        future: asyncio.Future[StoreEvent] = self._loop.create_future()
         if not self._gathering and not self._in_flight:
             self._drained.clear()
             self._loop.call_soon(self._flush)  # deferred, so that all writes of this turn of the loop share the flush
@@ -133,15 +133,15 @@ class LoggedStore(Committed):
                 return revision
         raise StoreError(f"revision {revision} was never made durable")
 
-    def _speculate(self, key: str, value: bytes | None, previous: Record | None) -> Event:
+    def _speculate(self, key: str, value: bytes | None, previous: Record | None) -> StoreEvent:
         revision = self._newest_revision + 1
         if value is not None:
             created = revision if previous is None else previous.create_revision
-            event = Event(revision, key, Record(key, value, created, revision), previous)
+            event = StoreEvent(revision, key, Record(key, value, created, revision), previous)
         elif previous is not None:
-            event = Event(revision, key, None, previous)
+            event = StoreEvent(revision, key, None, previous)
         else:
-            raise Conflict(None)
+            raise StoreConflict(None)
         self._newest_revision = revision
         self._speculative[key] = event
         return event
@@ -170,7 +170,7 @@ class LoggedStore(Committed):
         self._trim_history()
         self._note_drained()
 
-    def _commit(self, events: list[Event]) -> None:
+    def _commit(self, events: list[StoreEvent]) -> None:
         super()._commit(events)
         for event in events:
             if self._speculative.get(event.key) is event:

@@ -16,7 +16,7 @@ class StoreError(Exception):
     """Failure of a store operation; the message is one sentence for a user."""
 
 
-class Conflict(StoreError):
+class StoreConflict(StoreError):
     """Newest record of the key differs from the expected one."""
 
     def __init__(self, current: Record | None) -> None:
@@ -25,7 +25,7 @@ class Conflict(StoreError):
         self.current = current
 
 
-class Overtaken(StoreError):
+class DependentConflict(StoreError):
     """Conflict of an earlier write of the same task; nothing of this write has happened."""
 
     def __init__(self, key: str) -> None:
@@ -33,7 +33,7 @@ class Overtaken(StoreError):
         self.key = key
 
 
-class Compacted(StoreError):
+class CompactedError(StoreError):
     """History back to the requested revision has been compacted."""
 
     def __init__(self, compact_revision: int) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 
-from kubeloop.store.base import Event, Record
+from kubeloop.store.base import Record, StoreEvent
 
 EVENT_OVERHEAD_BYTES = 200  # an event, its record and their slot, beside key and value
 TRIM_BYTES = 1024 * 1024  # at a time, so that a full history does not compact at every single batch
 
 
-class History:
+class EventHistory:
     """Invariant: holds every event after `compact_revision`, in revision order.
 
     Compacted events that are not swept yet may precede them; they must not be read.
@@ -20,18 +20,18 @@ class History:
     def __init__(self, compact_revision: int, limit_bytes: int) -> None:
         self.compact_revision = compact_revision
         self._limit_bytes = limit_bytes
-        self._events: deque[Event] = deque()
+        self._events: deque[StoreEvent] = deque()
         self._bytes = 0
 
     def __len__(self) -> int:
         return len(self._events)
 
-    def extend(self, events: Sequence[Event]) -> None:
+    def extend(self, events: Sequence[StoreEvent]) -> None:
         """Append events."""
         self._events.extend(events)
         self._bytes += sum(map(_footprint, events))
 
-    def since(self, revision: int, prefix: str = "") -> list[Event]:
+    def since(self, revision: int, prefix: str = "") -> list[StoreEvent]:
         """Return events after a revision in order. The cost is proportional to the result, not the history."""
         found = []
         for event in reversed(self._events):
@@ -78,7 +78,7 @@ class History:
         return garbage
 
 
-def superseded_by(event: Event) -> Iterable[int]:
+def superseded_by(event: StoreEvent) -> Iterable[int]:
     """Return the log's revisions that only mattered for history before this event."""
     if event.previous is not None:
         yield event.previous.mod_revision
@@ -86,7 +86,7 @@ def superseded_by(event: Event) -> Iterable[int]:
         yield event.revision
 
 
-def _footprint(event: Event) -> int:
+def _footprint(event: StoreEvent) -> int:
     """Return the bytes that an event keeps alive: its overhead, key and replaced value."""
     replaced = 0 if event.previous is None else len(event.previous.value)
     return EVENT_OVERHEAD_BYTES + len(event.key) + replaced

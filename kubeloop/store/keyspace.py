@@ -8,7 +8,7 @@ from itertools import islice
 
 from sortedcontainers import SortedList
 
-from kubeloop.store.base import Event, Record
+from kubeloop.store.base import Record, StoreEvent
 
 
 class Keyspace:
@@ -28,7 +28,7 @@ class Keyspace:
         records = self._records
         return {key: records[key] for key in self._keys}
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: StoreEvent) -> None:
         """Apply one committed event."""
         if event.record is None:
             del self._records[event.key]

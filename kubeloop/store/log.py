@@ -7,7 +7,7 @@ from typing import Protocol, TypeAlias
 
 import msgspec
 
-from kubeloop.store.base import EMPTY_REVISION, Event, Record
+from kubeloop.store.base import EMPTY_REVISION, Record, StoreEvent
 from kubeloop.store.errors import StoreError
 
 
@@ -15,7 +15,7 @@ class LoadedLog(msgspec.Struct):
     """Content of a log when it was opened: the newest records, and the events since `compact_revision`."""
 
     records: dict[str, Record] = msgspec.field(default_factory=dict)
-    events: list[Event] = msgspec.field(default_factory=list)
+    events: list[StoreEvent] = msgspec.field(default_factory=list)
     revision: int = EMPTY_REVISION
     compact_revision: int = EMPTY_REVISION
     cluster_id: str = "memory"  # made up once for data that lasts, and kept by its snapshots
@@ -40,7 +40,7 @@ class Log(Protocol):
     async def open(self) -> LoadedLog:
         """Lock the log and read it."""
 
-    def append(self, events: Sequence[Event], after: int, appended: Appended) -> None:
+    def append(self, events: Sequence[StoreEvent], after: int, appended: Appended) -> None:
         """Make a batch durable, all or nothing, then call back on the event loop.
 
         `after` is the revision of the last event that the log holds. An empty batch tests if a write would succeed.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kubeloop.store.base import Event
+from kubeloop.store.base import StoreEvent
 from kubeloop.store.committed import DEFAULT_HISTORY_BYTES
 from kubeloop.store.engine import LoggedStore
 from kubeloop.store.log import Appended, LoadedLog
@@ -30,7 +30,7 @@ class _NoLog:
     async def open(self) -> LoadedLog:
         return self._content
 
-    def append(self, events: Sequence[Event], after: int, appended: Appended) -> None:
+    def append(self, events: Sequence[StoreEvent], after: int, appended: Appended) -> None:
         appended(None)
 
     def compact(self, revision: int, garbage: Sequence[int]) -> None:

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from itertools import count
 
-from kubeloop.store.base import Event, EventCallback
+from kubeloop.store.base import EventCallback, StoreEvent
 
 
 class Subscribers:
@@ -22,7 +22,7 @@ class Subscribers:
         self._of_others: dict[str, list[Subscriber]] = {}
         self._numbers = count()
 
-    def add(self, prefix: str, callback: EventCallback, past: Sequence[Event]) -> Subscriber:
+    def add(self, prefix: str, callback: EventCallback, past: Sequence[StoreEvent]) -> Subscriber:
         """Replay past events to a new subscriber, then register it."""
         registry = self._of_folders if prefix.endswith("/") else self._of_others
         subscriber = Subscriber(registry, prefix, callback, next(self._numbers))
@@ -31,10 +31,10 @@ class Subscribers:
             callback(past)
         return subscriber
 
-    def publish(self, events: Sequence[Event]) -> None:
+    def publish(self, events: Sequence[StoreEvent]) -> None:
         # Find all subscribers before calling any: one that subscribes meanwhile has these events replayed already.
         """Deliver a batch of events."""
-        concerned: dict[Subscriber, list[Event]] = {}
+        concerned: dict[Subscriber, list[StoreEvent]] = {}
         for event in events:
             for subscriber in self._concerned(event.key):
                 concerned.setdefault(subscriber, []).append(event)
@@ -75,7 +75,7 @@ class Subscriber:
             if not others:
                 del self._registry[self._prefix]
 
-    def deliver(self, events: Sequence[Event]) -> None:
+    def deliver(self, events: Sequence[StoreEvent]) -> None:
         """Call the callback; cancel the registration if it raises."""
         try:
             self._callback(events)

@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 
-from kubeloop.store.base import Event, Subscription
+from kubeloop.store.base import StoreEvent, Subscription
 from kubeloop.store.errors import WatchOverflow
 
 
@@ -16,7 +16,7 @@ class BufferedWatch:
     def __init__(self, limit: int, on_end: Callable[[BufferedWatch], None]) -> None:
         self._limit = limit
         self._on_end = on_end
-        self._batches: deque[tuple[Sequence[Event], int]] = deque()  # each with how much it counts
+        self._batches: deque[tuple[Sequence[StoreEvent], int]] = deque()  # each with how much it counts
         self._waiting_events = 0
         self._overflowed = False
         self._ended = False
@@ -27,7 +27,7 @@ class BufferedWatch:
         """Set the subscription; everything buffered before was replayed."""
         self._cancel = subscription.cancel
 
-    def push(self, events: Sequence[Event]) -> None:
+    def push(self, events: Sequence[StoreEvent]) -> None:
         """Buffer a batch; overflow cancels the watch."""
         weight = 0 if self._cancel is None else len(events)
         self._batches.append((events, weight))
@@ -50,10 +50,10 @@ class BufferedWatch:
         self._batches.clear()
         self.end()
 
-    def __aiter__(self) -> AsyncIterator[Sequence[Event]]:
+    def __aiter__(self) -> AsyncIterator[Sequence[StoreEvent]]:
         return self
 
-    async def __anext__(self) -> Sequence[Event]:
+    async def __anext__(self) -> Sequence[StoreEvent]:
         while not self._batches:
             if self._overflowed:
                 raise WatchOverflow(f"more than {self._limit} events waited to be read")

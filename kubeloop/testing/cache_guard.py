@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.apiserver.registry.storage import StorageRegistry
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
 
-def changed_object(informer: Informer, registry: Registry) -> ObjectKey | None:
+def changed_object(informer: Informer, registry: StorageRegistry) -> ObjectKey | None:
     """Return the first object that differs from the server's record of the same version."""
     try:
         storage = registry.of(informer.resource)

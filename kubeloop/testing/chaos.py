@@ -8,17 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from kubeloop.apiserver.app import ApiServer
-from kubeloop.chaos.faults.calls import CallFaults, Struck
-from kubeloop.chaos.plan import ClockJump, CutWatches, OnCalls, Plan, PlanError, load_plan, plan_of
+from kubeloop.chaos.faults.calls import CallFaults, InjectedFault
+from kubeloop.chaos.plan import ChaosPlan, ClockJump, CutWatches, OnCalls, PlanError, load_plan, plan_of
 from kubeloop.sim.loop import VirtualClock
-from kubeloop.testing.faults import Faults
+from kubeloop.testing.faults import ClusterFaults
 
 
-class Chaos(CallFaults):
+class ChaosSession(CallFaults):
     """Faults of a plan, from `begin` until the plan's duration is over, or `end` is called."""
 
     def __init__(
-        self, plan: Plan | Path | str | Mapping[str, Any], faults: Faults, server: ApiServer, clock: VirtualClock
+        self,
+        plan: ChaosPlan | Path | str | Mapping[str, Any],
+        faults: ClusterFaults,
+        server: ApiServer,
+        clock: VirtualClock,
     ) -> None:
         self.plan = _read(plan)
         super().__init__(self.plan)
@@ -48,7 +52,7 @@ class Chaos(CallFaults):
         if self._within.plan is self:
             self._within.plan = self._server.faults = None
 
-    def strike(self, user: str, verb: str, resource: str, name: str) -> Struck | None:
+    def strike(self, user: str, verb: str, resource: str, name: str) -> InjectedFault | None:
         """Return the fault that hits a call, and count it."""
         struck = super().strike(user, verb, resource, name)
         self.hits += struck is not None
@@ -64,9 +68,9 @@ class Chaos(CallFaults):
         self._clock.wrong_by = wrong_by
 
 
-def _read(given: Plan | Path | str | Mapping[str, Any]) -> Plan:
+def _read(given: ChaosPlan | Path | str | Mapping[str, Any]) -> ChaosPlan:
     """Read a plan; raises PlanError, also for faults on processes."""
-    if isinstance(given, Plan):
+    if isinstance(given, ChaosPlan):
         plan = given
     else:
         plan = load_plan(Path(given)) if isinstance(given, Path | str) else plan_of(given)

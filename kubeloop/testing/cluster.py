@@ -13,32 +13,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kubeloop.api import codec
-from kubeloop.api.unstructured import Custom
-from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.api.unstructured import Unstructured
+from kubeloop.apiserver.inprocess.transport import InProcessTransport
 from kubeloop.apiserver.request.context import AUTHENTICATED, User
 from kubeloop.client.client import Client
 from kubeloop.client.sync import SyncClient
 from kubeloop.clock import SystemClock
 from kubeloop.controllers.app.config import ManagerConfig
-from kubeloop.controllers.app.context import Context, Wire
-from kubeloop.runtime.causes.transport import CausedTransport
+from kubeloop.controllers.app.context import ControllerContext, Wire
+from kubeloop.runtime.causes.transport import CauseTransport
 from kubeloop.runtime.events.recorder import EventRecorder
-from kubeloop.runtime.informer.informer import Informers
+from kubeloop.runtime.informer.informer import SharedInformerFactory
 from kubeloop.runtime.manager import Loop
 from kubeloop.sim.loop import START, VirtualClock
 from kubeloop.store.memory import MemoryStore
 from kubeloop.testing.cache_guard import changed_object
-from kubeloop.testing.faults import Faults, FaultyTransport
+from kubeloop.testing.faults import ClusterFaults, FaultyTransport
 from kubeloop.testing.loop import ClusterLoop
-from kubeloop.testing.plane import CONFIG, config_of, own_objects, start_plane
+from kubeloop.testing.plane import CONFIG, bootstrap_objects, config_of, start_plane
 
 if TYPE_CHECKING:
-    from kubeloop.chaos.plan import Plan
-    from kubeloop.kubelet.agent import Fleet
-    from kubeloop.kubelet.events.recorder import Loudness
+    from kubeloop.chaos.plan import ChaosPlan
+    from kubeloop.kubelet.agent import NodeAgent
+    from kubeloop.kubelet.events.recorder import EventLevel
     from kubeloop.kubelet.node_status.registration import NodeShape
-    from kubeloop.testing.chaos import Chaos
-    from kubeloop.testing.port import Address
+    from kubeloop.testing.chaos import ChaosSession
+    from kubeloop.testing.port import ClusterAddress
 
 T = TypeVar("T")
 
@@ -49,11 +49,11 @@ _PATIENCE = 30.0
 _BETWEEN_LOOKS = 0.02
 
 
-class LoopEnded(AssertionError):
+class LoopEndedError(AssertionError):
     """Unexpected end of a loop that was started with `Cluster.start`."""
 
 
-class CacheChanged(AssertionError):
+class CacheMutatedError(AssertionError):
     """Shared object that was mutated in place. Types forbid it; mappings within them cannot."""
 
 
@@ -76,7 +76,7 @@ class Cluster:
         beginning: MemoryStore | None = None,
     ) -> None:
         config = config_of(runtime_config, feature_gates) if runtime_config or feature_gates else CONFIG
-        records = own_objects(config) if beginning is None else beginning
+        records = bootstrap_objects(config) if beginning is None else beginning
         self._loop = ClusterLoop(random.Random(seed) if shuffle else None)
         self._parts = AsyncExitStack()
         self._hosted: dict[str, asyncio.Task[None]] = {}
@@ -84,19 +84,19 @@ class Cluster:
         gates_and_groups = {"runtime_config": runtime_config, "feature_gates": feature_gates}
         self._options: dict[str, Any] = {"shuffle": shuffle, **gates_and_groups}
         self.clock = VirtualClock(self._loop, start, seed)
-        self.faults = Faults(seed)
+        self.faults = ClusterFaults(seed)
         try:
             self.server = self._loop.run(start_plane(self.clock, records, self._parts, config))
         except BaseException:
             self._loop.close()
             raise
-        self._admin = Client(LocalEntry(self.server, ADMIN), user_agent="test")
+        self._admin = Client(InProcessTransport(self.server, ADMIN), user_agent="test")
         self.client = self._blocking(self._admin)
-        faulty = FaultyTransport(LocalEntry(self.server, ADMIN), self.faults)
-        self.async_client = client = Client(CausedTransport(faulty))
-        informers, recorder = Informers(client, self.clock), EventRecorder(client, COMPONENT, self.clock)
+        faulty = FaultyTransport(InProcessTransport(self.server, ADMIN), self.faults)
+        self.async_client = client = Client(CauseTransport(faulty))
+        informers, recorder = SharedInformerFactory(client, self.clock), EventRecorder(client, COMPONENT, self.clock)
         gates = tuple(feature_gates.split(",")) if feature_gates else ()
-        self.context = Context(client, informers, self.clock, recorder, ManagerConfig(feature_gates=gates))
+        self.context = ControllerContext(client, informers, self.clock, recorder, ManagerConfig(feature_gates=gates))
 
     # Objects and users.
 
@@ -112,13 +112,13 @@ class Cluster:
         status = _status_of(wanted)
         if not status:
             return made
-        meta, what = made.metadata, _what(made)
+        meta, what = made.metadata, _resource_ref(made)
         return self.client.patch(what, meta.name, {"status": status}, meta.namespace, subresource="status")
 
     def as_user(self, name: str, *groups: str) -> SyncClient:
         """Return a client of a user that has only the permissions of its roles."""
         user = User(name, (*groups, AUTHENTICATED))
-        return self._blocking(Client(LocalEntry(self.server, user), user_agent="test"))
+        return self._blocking(Client(InProcessTransport(self.server, user), user_agent="test"))
 
     def events(self, namespace: str = "", *, reason: str = "") -> list[Any]:
         """Return the recorded events, oldest first."""
@@ -178,35 +178,35 @@ class Cluster:
         self._hosted[loop.name] = asyncio.create_task(loop.run(), name=loop.name)
         return loop
 
-    def add_nodes(self, count: int = 1, *, shape: NodeShape | None = None, events: Loudness = "all") -> Fleet:
+    def add_nodes(self, count: int = 1, *, shape: NodeShape | None = None, events: EventLevel = "all") -> NodeAgent:
         """Add simulated nodes n1, n2, …; once per cluster. Their calls go through `faults`."""
-        from kubeloop.kubelet.agent import Fleet, FleetConfig
+        from kubeloop.kubelet.agent import NodeAgent, NodeAgentConfig
         from kubeloop.kubelet.node_status.registration import NodeShape
 
-        config = FleetConfig(count=count, shape=shape or NodeShape(), events=events, untaint=True)
-        fleet = Fleet(self.async_client, self.context.informers, self.clock, config)
+        config = NodeAgentConfig(count=count, shape=shape or NodeShape(), events=events, untaint=True)
+        fleet = NodeAgent(self.async_client, self.context.informers, self.clock, config)
         self.server.nodes = fleet.access
         self.server.provide(fleet.metrics)
         for loop in fleet.loops:
             self.start(loop)
-        self._hosted["events of nodes"] = self._loop.run(_started(fleet.recorder.run()))
+        self._hosted["events of nodes"] = self._loop.run(_start_loop(fleet.recorder.run()))
         if not self._loop.is_live:
             self.settle()
         return fleet
 
     def stop(self, loop: Loop) -> None:
         """Cancel a loop at once, as if its process had been killed; start another to test recovery."""
-        self._loop.run(_cancelled([self._hosted.pop(loop.name)]))
+        self._loop.run(_cancel_tasks([self._hosted.pop(loop.name)]))
 
     def _check_loops(self) -> None:
         for name, task in self._hosted.items():
             if task.done():
-                raise LoopEnded(f"{name} has ended") from (None if task.cancelled() else task.exception())
+                raise LoopEndedError(f"{name} has ended") from (None if task.cancelled() else task.exception())
 
     def _check_caches(self) -> None:
         for informer in self.context.informers:
             if (changed := changed_object(informer, self.server.registry)) is not None:
-                raise CacheChanged(f"somebody changed {informer.resource.qualified} {changed} in the shared cache")
+                raise CacheMutatedError(f"somebody changed {informer.resource.qualified} {changed} in the shared cache")
 
     def fork(self, *, seed: int | None = None) -> Cluster:
         """Return an independent cluster with this one's present content; takes milliseconds.
@@ -219,28 +219,28 @@ class Cluster:
         seed = next(self._forks) if seed is None else seed
         return Cluster(seed=seed, start=self.clock.now(), beginning=store, **self._options)
 
-    def chaos(self, plan: Plan | Path | str | Mapping[str, Any]) -> Chaos:
+    def chaos(self, plan: ChaosPlan | Path | str | Mapping[str, Any]) -> ChaosSession:
         """Apply a chaos plan to the code under test, external programs and the clock.
 
         Ends after the plan's duration. The plan is one, or plain data, or a file.
         """
-        from kubeloop.testing.chaos import Chaos
+        from kubeloop.testing.chaos import ChaosSession
 
-        return self._loop.run(_begun(Chaos(plan, self.faults, self.server, self.clock)))
+        return self._loop.run(_begin_chaos(ChaosSession(plan, self.faults, self.server, self.clock)))
 
     # External programs.
 
     @contextmanager
-    def serve(self, folder: Path | None = None) -> Iterator[Address]:
+    def serve(self, folder: Path | None = None) -> Iterator[ClusterAddress]:
         """Open a port with a kubeconfig for the block, during which time is real.
 
         Keys that are found in the folder are used again.
         """
-        from kubeloop.testing.port import keys_in, port_of
+        from kubeloop.testing.port import keys_in, open_cluster_port
 
         with tempfile.TemporaryDirectory(prefix="kubeloop-") as made:
             where = folder or Path(made)
-            port = port_of(self.server, self.clock, keys_in(where), Path(made))
+            port = open_cluster_port(self.server, self.clock, keys_in(where), Path(made))
             address = self._loop.run(port.__aenter__())
             self._loop.go_live()
             try:
@@ -264,10 +264,10 @@ class Cluster:
             self._loop.close()
 
     async def _end(self) -> None:
-        await _cancelled(list(self._hosted.values()))
+        await _cancel_tasks(list(self._hosted.values()))
         await self.context.informers.stop()
         await self._parts.aclose()
-        await _cancelled([one for one in asyncio.all_tasks() if one is not asyncio.current_task()])
+        await _cancel_tasks([one for one in asyncio.all_tasks() if one is not asyncio.current_task()])
 
     def __enter__(self) -> Cluster:
         return self
@@ -287,24 +287,24 @@ def _status_of(obj: Any) -> Any:
     return None if status is None or status == type(status)() else codec.to_plain(status)
 
 
-def _what(obj: Any) -> Any:
+def _resource_ref(obj: Any) -> Any:
     """Return the class or resource name by which a client addresses an object."""
-    if not isinstance(obj, Custom):
+    if not isinstance(obj, Unstructured):
         return type(obj)
     group, _, version = obj.api_version.rpartition("/")
     return f"{obj.kind}.{group}/{version}"
 
 
-async def _begun(chaos: Chaos) -> Chaos:
+async def _begin_chaos(chaos: ChaosSession) -> ChaosSession:
     chaos.begin()
     return chaos
 
 
-async def _started(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+async def _start_loop(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
     return asyncio.create_task(work)
 
 
-async def _cancelled(tasks: list[asyncio.Task[None]]) -> None:
+async def _cancel_tasks(tasks: list[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

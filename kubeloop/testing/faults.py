@@ -19,7 +19,7 @@ from kubeloop.client.errors import ConnectionLost
 from kubeloop.client.transport import ClientTransport
 
 if TYPE_CHECKING:
-    from kubeloop.chaos.faults.calls import CallFaults, Struck
+    from kubeloop.chaos.faults.calls import CallFaults, InjectedFault
 
 ErrorOf = Callable[[Call], Exception]
 _USER = "kubernetes-admin"  # user of the code under test
@@ -31,12 +31,12 @@ def conflict_of(call: Call) -> Exception:
     return errors.conflict(call.resource.group, call.resource.plural, call.name)
 
 
-def unavailable(_: Call) -> Exception:
+def unavailable_error(_: Call) -> Exception:
     """Return a ServiceUnavailable error."""
     return errors.service_unavailable("the server is currently unable to handle the request")
 
 
-def lost(call: Call) -> Exception:
+def connection_lost_error(call: Call) -> Exception:
     """Return a ConnectionLost error."""
     return ConnectionLost(f"{call.verb} {call.resource.qualified}: the connection broke")
 
@@ -71,13 +71,13 @@ class Fault:
             self.times -= 1
 
 
-def _error_of(struck: Struck) -> ErrorOf | None:
+def _error_of(struck: InjectedFault) -> ErrorOf | None:
     if (error := struck.error) is not None:
         return lambda _: error
-    return lost if struck.loses_answer else None
+    return connection_lost_error if struck.loses_answer else None
 
 
-class Faults:
+class ClusterFaults:
     """All faults of a cluster."""
 
     def __init__(self, seed: int = 0) -> None:
@@ -90,7 +90,7 @@ class Faults:
         self,
         verb: str = "",
         resource: str = "",
-        error: Exception | ErrorOf = unavailable,
+        error: Exception | ErrorOf = unavailable_error,
         *,
         name: str = "",
         times: int | None = 1,
@@ -108,7 +108,7 @@ class Faults:
         self, verb: str = "write", resource: str = "", *, name: str = "", times: int | None = 1, chance: float = 1.0
     ) -> Fault:
         """Execute the next calls, but break the connection before the answer."""
-        return self._add(verb, resource, name, times, chance, error=lost, answered=True)
+        return self._add(verb, resource, name, times, chance, error=connection_lost_error, answered=True)
 
     def delay(
         self, seconds: float, verb: str = "", resource: str = "", *, name: str = "", times: int | None = 1
@@ -202,7 +202,7 @@ class Faults:
 class FaultyTransport:
     """Transport that applies the faults."""
 
-    def __init__(self, inner: ClientTransport, faults: Faults) -> None:
+    def __init__(self, inner: ClientTransport, faults: ClusterFaults) -> None:
         self._inner = inner
         self._faults = faults
 
@@ -276,5 +276,5 @@ async def _next_of(
             batch.cancel()
             await asyncio.wait((batch,))
     if broken.done():
-        raise lost(call)
+        raise connection_lost_error(call)
     return await batch

@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from kubeloop.apiserver.app import ApiServer, rejected
+from kubeloop.apiserver.app import ApiServer, rejection_response
 from kubeloop.apiserver.server import tls_context
 from kubeloop.cli.pki.files import Pki, ensure_pki
 from kubeloop.cli.pki.kubeconfig import admin_kubeconfig, server_url
 from kubeloop.clock import Clock, SystemClock
-from kubeloop.http import Hooks, serve
+from kubeloop.http import HttpHooks, serve
 from kubeloop.testing.plane import CONFIG
 
 HOST = "127.0.0.1"
@@ -20,7 +20,7 @@ _FINISH_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ClusterAddress:
     """URL and kubeconfig of a cluster."""
 
     url: str
@@ -34,18 +34,18 @@ def keys_in(folder: Path) -> Pki:
 
 
 @asynccontextmanager
-async def port_of(app: ApiServer, clock: Clock, pki: Pki, folder: Path) -> AsyncIterator[Address]:
+async def open_cluster_port(app: ApiServer, clock: Clock, pki: Pki, folder: Path) -> AsyncIterator[ClusterAddress]:
     """Listen on a free port of the loopback interface."""
     config = replace(
         CONFIG, certificate=pki.serving_certificate, key=pki.serving_key, client_authorities=(pki.ca,), port=0
     )
-    hooks = Hooks(reject=rejected, on_error=app.failed)
+    hooks = HttpHooks(reject=rejection_response, on_error=app.failed)
     listener = await serve(app.handle, HOST, 0, tls_context(config), config.limits, clock, hooks)
     try:
         url = server_url(HOST, listener.port)
         kubeconfig = folder / "kubeconfig"
         kubeconfig.write_text(admin_kubeconfig(pki, pki.ca, url))
-        yield Address(url, listener.port, kubeconfig)
+        yield ClusterAddress(url, listener.port, kubeconfig)
     finally:
         app.registry.close_watches()
         await listener.close(_FINISH_SECONDS)

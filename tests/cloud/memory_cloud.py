@@ -8,7 +8,7 @@ from typing import Any
 
 from kubeloop.api.generated.core_v1 import LoadBalancerIngress, LoadBalancerStatus, Node, NodeAddress, Service
 from kubeloop.cloud.config import CloudConfig
-from kubeloop.cloud.context import Context, Wire
+from kubeloop.cloud.context import CloudControllerContext, Wire
 from kubeloop.cloud.provider import InstanceMetadata, InstanceNotFound, Route
 from kubeloop.runtime.manager import Loop
 from kubeloop.testing import Cluster
@@ -155,7 +155,7 @@ def address(type: str, value: str) -> NodeAddress:
 def start(cluster: Cluster, wire: Wire, cloud: Any, **config: Any) -> Loop:
     """Run one of the cloud's loops in a cluster."""
     around = cluster.context
-    context = Context(
+    context = CloudControllerContext(
         around.client, around.informers, around.clock, around.recorder, cloud, CloudConfig(**config), around.telemetry
     )
     return cluster.start(lambda _: wire(context))

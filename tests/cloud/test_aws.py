@@ -16,10 +16,10 @@ from kubeloop.api.generated.core_v1 import Node, Service, ServicePort, ServiceSp
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.cloud.aws.instances import instance_id_of
 from kubeloop.cloud.aws.routes import route_of
-from kubeloop.cloud.aws.security_groups import permissions_in, written
-from kubeloop.cloud.aws.wanted import INTERNAL, health_check, name_of, ports_of, scheme, targets_of
+from kubeloop.cloud.aws.security_groups import parse_permissions, to_ip_permissions
+from kubeloop.cloud.aws.wanted import INTERNAL, health_check, load_balancer_name, ports_of, scheme, targets_of
 from kubeloop.cloud.provider import CloudError, Route
-from kubeloop.cloud.provider_registry import Surroundings, UnusableProvider, load
+from kubeloop.cloud.provider_registry import InvalidProvider, ProviderDependencies, load
 from tests.cloud.worlds import CLUSTER, AwsWorld, aws_world, node_of
 
 pytestmark = pytest.mark.filterwarnings("default::DeprecationWarning", "default::ResourceWarning")
@@ -42,8 +42,8 @@ def service(*ports: ServicePort, annotations: dict[str, str] | None = None, **sp
 
 
 def test_name_is_upstreams_and_not_too_long() -> None:
-    assert name_of(service()) == "a0a1b2c3d00004000800000000000000"
-    assert len(name_of(service())) == 32
+    assert load_balancer_name(service()) == "a0a1b2c3d00004000800000000000000"
+    assert len(load_balancer_name(service())) == 32
     assert all(len(one.group) <= 32 for one in ports_of(service(port(65535, 32767, "UDP"))))
 
 
@@ -77,7 +77,7 @@ def test_annotation_makes_a_balancer_internal() -> None:
 
 def test_permissions_are_read_as_they_are_written() -> None:
     wanted = frozenset({("tcp", 80, "10.0.0.0/8"), ("udp", 53, "fd00::/8")})
-    assert permissions_in(written(wanted)) == wanted
+    assert parse_permissions(to_ip_permissions(wanted)) == wanted
 
 
 def test_routes_to_gateways_are_none_of_ours_and_blackholes_are() -> None:
@@ -92,8 +92,8 @@ def test_routes_to_gateways_are_none_of_ours_and_blackholes_are() -> None:
 
 def test_missing_library_is_told_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "boto3", None)
-    with pytest.raises(UnusableProvider, match=r"pip install 'kubeloop\[aws\]'"):
-        load("aws", Surroundings(None, None, None))  # type: ignore[arg-type]
+    with pytest.raises(InvalidProvider, match=r"pip install 'kubeloop\[aws\]'"):
+        load("aws", ProviderDependencies(None, None, None))  # type: ignore[arg-type]
 
 
 # Found at Amazon's.
@@ -134,7 +134,7 @@ def listeners(world: AwsWorld) -> dict[int, int]:
 
 
 def security_groups(world: AwsWorld) -> list[Any]:
-    filters = [{"Name": "group-name", "Values": [name_of(service())]}]
+    filters = [{"Name": "group-name", "Values": [load_balancer_name(service())]}]
     found: list[Any] = world.ec2.describe_security_groups(Filters=filters)["SecurityGroups"]
     return found
 
@@ -172,7 +172,7 @@ def test_only_the_wanted_ranges_may_come(world: AwsWorld) -> None:
     ensure(world, service())
     ensure(world, service(load_balancer_source_ranges=("10.0.0.0/8", "192.168.0.0/16")))
     (group,) = security_groups(world)
-    assert permissions_in(group["IpPermissions"]) == {("tcp", 80, "10.0.0.0/8"), ("tcp", 80, "192.168.0.0/16")}
+    assert parse_permissions(group["IpPermissions"]) == {("tcp", 80, "10.0.0.0/8"), ("tcp", 80, "192.168.0.0/16")}
 
 
 @needs_moto

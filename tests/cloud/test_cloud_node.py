@@ -8,7 +8,7 @@ import pytest
 
 from kubeloop.api.generated.core_v1 import Node, Taint
 from kubeloop.cloud.cloud_node import wire
-from kubeloop.cloud.context import NotOffered
+from kubeloop.cloud.context import ControllerUnsupported
 from kubeloop.cloud.node_facts import PROVIDED_IP
 from kubeloop.cloud.provider import CloudError, InstanceMetadata
 from kubeloop.cloud.taints import UNINITIALIZED
@@ -192,5 +192,5 @@ def test_newer_labels_follow_the_older_ones(cluster: Cluster) -> None:
 
 
 def test_cloud_without_instances_has_no_such_loop(cluster: Cluster) -> None:
-    with pytest.raises(NotOffered):
+    with pytest.raises(ControllerUnsupported):
         start(cluster, wire, MemoryCloud(instances=None))  # type: ignore[arg-type]

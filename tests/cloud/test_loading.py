@@ -8,21 +8,21 @@ from typing import Any
 import pytest
 
 from kubeloop.cloud import CONTROLLERS, provider_registry
-from kubeloop.cloud.app import host
+from kubeloop.cloud.app import build_app
 from kubeloop.cloud.config import CloudConfig
-from kubeloop.cloud.context import Context
-from kubeloop.cloud.provider_registry import GROUP, Surroundings, UnusableProvider, load
+from kubeloop.cloud.context import CloudControllerContext
+from kubeloop.cloud.provider_registry import GROUP, InvalidProvider, ProviderDependencies, load
 from kubeloop.testing import Cluster
 from tests.cloud.memory_cloud import MemoryCloud
 
 ME = "tests.cloud.test_loading"
 
 
-def make(_: Surroundings) -> MemoryCloud:
+def make(_: ProviderDependencies) -> MemoryCloud:
     return MemoryCloud(name="mine")
 
 
-def broken(_: Surroundings) -> MemoryCloud:
+def broken(_: ProviderDependencies) -> MemoryCloud:
     raise RuntimeError("no license")
 
 
@@ -33,8 +33,8 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(provider_registry, "entry_points", lambda group: [one for one in points if one.group == group])
 
 
-def around(cluster: Cluster) -> Surroundings:
-    return Surroundings(cluster.context.client, cluster.context.informers, cluster.clock)
+def around(cluster: Cluster) -> ProviderDependencies:
+    return ProviderDependencies(cluster.context.client, cluster.context.informers, cluster.clock)
 
 
 def test_provider_of_ones_own_is_found_by_its_entry_point(cluster: Cluster) -> None:
@@ -51,7 +51,7 @@ def test_provider_of_ones_own_is_found_by_its_entry_point(cluster: Cluster) -> N
     ],
 )
 def test_provider_that_can_not_be_had_is_told_in_one_sentence(cluster: Cluster, name: str, message: str) -> None:
-    with pytest.raises(UnusableProvider, match=message):
+    with pytest.raises(InvalidProvider, match=message):
         load(name, around(cluster))
 
 
@@ -59,6 +59,8 @@ def test_loops_run_as_far_as_the_cloud_offers_what_they_need(cluster: Cluster) -
     nothing: Any = None
     cloud = MemoryCloud(instances=nothing, routes=nothing)
     shared = cluster.context
-    context = Context(shared.client, shared.informers, shared.clock, shared.recorder, cloud, CloudConfig())
-    hosted = host(CONTROLLERS, context, lambda _: shared.client)
+    context = CloudControllerContext(
+        shared.client, shared.informers, shared.clock, shared.recorder, cloud, CloudConfig()
+    )
+    hosted = build_app(CONTROLLERS, context, lambda _: shared.client)
     assert hosted.manager.names == ("service-lb-controller",)

@@ -26,14 +26,14 @@ from kubeloop.api.generated.discovery_v1 import Endpoint, EndpointConditions, En
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import SystemClock
-from kubeloop.cloud.local.backends import Affinity, Backend, affinity_seconds, backends_of
-from kubeloop.cloud.local.balancers import LocalBalancers
+from kubeloop.cloud.local.backends import Backend, SessionAffinityTable, affinity_seconds, backends_of
+from kubeloop.cloud.local.balancers import LocalLoadBalancers
 from kubeloop.cloud.local.file import LocalFile
-from kubeloop.cloud.local.placing import address_for
+from kubeloop.cloud.local.placing import choose_address
 from kubeloop.cloud.provider import CloudError
-from kubeloop.cloud.provider_registry import Surroundings, UnusableProvider, load
+from kubeloop.cloud.provider_registry import InvalidProvider, ProviderDependencies, load
 from kubeloop.cloud.source_ranges import ANNOTATION, source_ranges
-from kubeloop.runtime.informer.informer import Informers
+from kubeloop.runtime.informer.informer import SharedInformerFactory
 from kubeloop.sim.loop import START, VirtualClock, VirtualLoop
 
 NETWORK = IPv4Network("127.77.1.0/29")
@@ -67,28 +67,28 @@ def slice_of(port: int, *addresses: str, ready: bool | None = True, name: str = 
 def test_no_address_is_given_twice(uids: list[str]) -> None:
     taken: set[str] = set()
     for uid in uids:
-        taken.add(address_for(service(uid), taken, NETWORK))
+        taken.add(choose_address(service(uid), taken, NETWORK))
     assert len(taken) == len(uids)
 
 
 def test_full_network_is_told() -> None:
     everything = {str(one) for one in NETWORK}
     with pytest.raises(CloudError, match="no address is left"):
-        address_for(service(), everything, NETWORK)
+        choose_address(service(), everything, NETWORK)
 
 
 def test_service_keeps_the_address_that_it_tells() -> None:
-    assert address_for(service(told="127.77.1.4"), set(), NETWORK) == "127.77.1.4"
+    assert choose_address(service(told="127.77.1.4"), set(), NETWORK) == "127.77.1.4"
 
 
 def test_service_gets_the_address_that_it_asks_for() -> None:
-    assert address_for(service(load_balancer_ip="127.77.1.5"), set(), NETWORK) == "127.77.1.5"
+    assert choose_address(service(load_balancer_ip="127.77.1.5"), set(), NETWORK) == "127.77.1.5"
 
 
 @pytest.mark.parametrize(("wanted", "taken"), [("127.77.1.5", {"127.77.1.5"}), ("10.0.0.1", set()), ("x", set())])
 def test_service_that_asks_for_what_it_can_not_have_gets_none(wanted: str, taken: set[str]) -> None:
     with pytest.raises(CloudError):
-        address_for(service(load_balancer_ip=wanted), taken, NETWORK)
+        choose_address(service(load_balancer_ip=wanted), taken, NETWORK)
 
 
 # Endpoints.
@@ -111,7 +111,7 @@ def test_names_under_localhost_are_this_machine() -> None:
 def test_client_stays_with_its_endpoint_for_its_time() -> None:
     loop = VirtualLoop()
     try:
-        affinity = Affinity(VirtualClock(loop, START, 0))
+        affinity = SessionAffinityTable(VirtualClock(loop, START, 0))
         backends = [Backend("10.0.0.1", number) for number in range(20)]
         affinity.note("client", "http", backends[7])
         assert affinity.order("client", "http", backends, 60.0)[0] == backends[7]
@@ -170,10 +170,10 @@ class Echo:
         writer.close()
 
 
-def run(scenario: Callable[[LocalBalancers, Informers], Awaitable[None]]) -> None:
+def run(scenario: Callable[[LocalLoadBalancers, SharedInformerFactory], Awaitable[None]]) -> None:
     async def whole() -> None:
-        informers = Informers(None, SystemClock())  # type: ignore[arg-type]  # caches are filled by hand
-        balancers = LocalBalancers(informers, SystemClock(), "127.77.2.0/24")
+        informers = SharedInformerFactory(None, SystemClock())  # type: ignore[arg-type]  # caches are filled by hand
+        balancers = LocalLoadBalancers(informers, SystemClock(), "127.77.2.0/24")
         try:
             await scenario(balancers, informers)
         finally:
@@ -192,12 +192,12 @@ async def say(address: str, text: bytes, port: int = PORT) -> bytes:
         writer.close()
 
 
-def fill(informers: Informers, *slices: EndpointSlice) -> None:
+def fill(informers: SharedInformerFactory, *slices: EndpointSlice) -> None:
     informers.of(resource_of_class(EndpointSlice)).replace(slices, "1")
 
 
 def test_bytes_go_there_and_back_however_many() -> None:
-    async def scenario(balancers: LocalBalancers, informers: Informers) -> None:
+    async def scenario(balancers: LocalLoadBalancers, informers: SharedInformerFactory) -> None:
         echo = Echo("a")
         async with await echo.start():
             fill(informers, slice_of(echo.port, "127.0.0.1"))
@@ -209,7 +209,7 @@ def test_bytes_go_there_and_back_however_many() -> None:
 
 
 def test_endpoint_that_does_not_answer_is_passed_over() -> None:
-    async def scenario(balancers: LocalBalancers, informers: Informers) -> None:
+    async def scenario(balancers: LocalLoadBalancers, informers: SharedInformerFactory) -> None:
         echo = Echo("a")
         async with await echo.start():
             fill(informers, slice_of(echo.port, "127.0.0.1", "127.9.9.9"))
@@ -221,7 +221,7 @@ def test_endpoint_that_does_not_answer_is_passed_over() -> None:
 
 
 def test_without_endpoints_a_connection_is_closed() -> None:
-    async def scenario(balancers: LocalBalancers, informers: Informers) -> None:
+    async def scenario(balancers: LocalLoadBalancers, informers: SharedInformerFactory) -> None:
         fill(informers)
         status = await balancers.ensure("c", service(), ())
         assert await say(status.ingress[0].ip, b"") == b""
@@ -230,7 +230,7 @@ def test_without_endpoints_a_connection_is_closed() -> None:
 
 
 def test_port_that_is_no_longer_wanted_is_closed() -> None:
-    async def scenario(balancers: LocalBalancers, informers: Informers) -> None:
+    async def scenario(balancers: LocalLoadBalancers, informers: SharedInformerFactory) -> None:
         status = await balancers.ensure("c", service(), ())
         await balancers.ensure("c", service(ports=(ServicePort(port=PORT + 1, protocol="TCP"),)), ())
         with pytest.raises(ConnectionRefusedError):
@@ -240,7 +240,7 @@ def test_port_that_is_no_longer_wanted_is_closed() -> None:
 
 
 def test_address_of_a_service_that_is_not_served_yet_is_not_given_away() -> None:
-    async def scenario(balancers: LocalBalancers, informers: Informers) -> None:
+    async def scenario(balancers: LocalLoadBalancers, informers: SharedInformerFactory) -> None:
         first = await balancers.ensure("c", service("one"), ())
         address = first.ingress[0].ip
         await balancers.close()  # as after a restart
@@ -252,7 +252,7 @@ def test_address_of_a_service_that_is_not_served_yet_is_not_given_away() -> None
 
 
 def test_ports_that_can_not_be_served_are_told() -> None:
-    async def scenario(balancers: LocalBalancers, informers: Informers) -> None:
+    async def scenario(balancers: LocalLoadBalancers, informers: SharedInformerFactory) -> None:
         both = (ServicePort(name="t", port=PORT, protocol="TCP"), ServicePort(name="u", port=PORT, protocol="UDP"))
         status = await balancers.ensure("c", service(ports=both), ())
         assert [(one.protocol, one.error) for one in status.ingress[0].ports] == [
@@ -269,7 +269,7 @@ def test_ports_that_can_not_be_served_are_told() -> None:
 
 
 def test_without_a_word_of_nodes_there_are_no_instances() -> None:
-    made = load("local", Surroundings(None, Informers(None, SystemClock()), SystemClock()))  # type: ignore[arg-type]
+    made = load("local", ProviderDependencies(None, SharedInformerFactory(None, SystemClock()), SystemClock()))  # type: ignore[arg-type]
     assert made.instances is None
     assert made.routes is None
     assert made.load_balancers is not None
@@ -279,7 +279,7 @@ def test_without_a_word_of_nodes_there_are_no_instances() -> None:
 def test_file_that_makes_no_sense_is_named(tmp_path: Path, text: str) -> None:
     path = tmp_path / "cloud.yaml"
     path.write_text(text)
-    with pytest.raises(UnusableProvider, match=r"cloud\.yaml"):
+    with pytest.raises(InvalidProvider, match=r"cloud\.yaml"):
         LocalFile(str(path)).read()
 
 
@@ -289,5 +289,5 @@ def test_file_that_vanishes_is_an_error_and_not_the_end_of_all_nodes(tmp_path: P
     file = LocalFile(str(path))
     assert file.read().nodes
     path.unlink()
-    with pytest.raises(UnusableProvider):
+    with pytest.raises(InvalidProvider):
         file.read()

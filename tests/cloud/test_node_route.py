@@ -8,10 +8,10 @@ import pytest
 
 from kubeloop.api.generated.core_v1 import Node
 from kubeloop.api.meta.conditions import find_condition
-from kubeloop.cloud.context import NotOffered
+from kubeloop.cloud.context import ControllerUnsupported
 from kubeloop.cloud.node_route import CONDITION, wire
 from kubeloop.cloud.provider import CloudError, Route
-from kubeloop.cloud.route_plan import UnusableNetworks
+from kubeloop.cloud.route_plan import InvalidClusterCidr
 from kubeloop.testing import Cluster, node
 from tests.cloud.memory_cloud import MemoryCloud, start
 
@@ -124,10 +124,10 @@ def test_other_conditions_are_kept(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("networks", ["", "nonsense", "10.0.0.0/8,10.1.0.0/16", "10.0.0.0/8,fd00::/8,10.1.0.0/16"])
 def test_networks_that_make_no_sense_are_refused(cluster: Cluster, networks: str) -> None:
-    with pytest.raises(UnusableNetworks):
+    with pytest.raises(InvalidClusterCidr):
         start(cluster, wire, MemoryCloud(), cluster_cidr=networks)
 
 
 def test_flag_turns_it_off(cluster: Cluster) -> None:
-    with pytest.raises(NotOffered):
+    with pytest.raises(ControllerUnsupported):
         start(cluster, wire, MemoryCloud(), cluster_cidr=NETWORK, configure_cloud_routes=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kubeloop.cloud import CONTROLLERS, UnusableChoice, select
+from kubeloop.cloud import CONTROLLERS, InvalidCloudControllers, select
 
 # names/controller_names.go of Kubernetes 1.37
 UPSTREAM = {
@@ -38,5 +38,5 @@ def test_first_word_about_a_loop_counts(wanted: list[str], chosen: set[str]) -> 
 
 
 def test_unknown_name_is_refused() -> None:
-    with pytest.raises(UnusableChoice, match="nonsense"):
+    with pytest.raises(InvalidCloudControllers, match="nonsense"):
         select(["nonsense"])

@@ -19,9 +19,9 @@ from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import SystemClock
-from kubeloop.cloud.provider import Provider
-from kubeloop.cloud.provider_registry import Surroundings, load
-from kubeloop.runtime.informer.informer import Informers
+from kubeloop.cloud.provider import CloudProvider
+from kubeloop.cloud.provider_registry import ProviderDependencies, load
+from kubeloop.runtime.informer.informer import SharedInformerFactory
 from tests.cloud.memory_cloud import MemoryCloud
 
 CLUSTER = "kubernetes"
@@ -30,7 +30,7 @@ CLUSTER = "kubernetes"
 class World(Protocol):
     """A cloud, and what a test may do to it behind the provider's back."""
 
-    provider: Provider
+    provider: CloudProvider
 
     def add_machine(self) -> Node:
         """A machine, and the node that it will register as; without a provider id yet."""
@@ -58,19 +58,19 @@ class _Unreachable:
 
 class _Caches:
     def __init__(self) -> None:
-        self.informers = Informers(Client(_Unreachable()), SystemClock())  # type: ignore[arg-type]
+        self.informers = SharedInformerFactory(Client(_Unreachable()), SystemClock())  # type: ignore[arg-type]
 
     def fill(self, kind: Any, *objects: Any) -> None:
         self.informers.of(resource_of_class(kind)).replace(objects, "1")
 
-    def around(self, config_file: str) -> Surroundings:
-        return Surroundings(Client(_Unreachable()), self.informers, SystemClock(), config_file)  # type: ignore[arg-type]
+    def around(self, config_file: str) -> ProviderDependencies:
+        return ProviderDependencies(Client(_Unreachable()), self.informers, SystemClock(), config_file)  # type: ignore[arg-type]
 
 
 class MemoryWorld:
     def __init__(self) -> None:
         self.cloud = MemoryCloud()
-        self.provider: Provider = self.cloud
+        self.provider: CloudProvider = self.cloud
 
     def add_machine(self) -> Node:
         name = f"n{len(self.cloud.instances.machines)}"

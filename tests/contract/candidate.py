@@ -19,9 +19,9 @@ from kubeloop.client import Client, load_config
 from kubeloop.client.http.transport import HttpTransport
 from kubeloop.clock import SystemClock
 from kubeloop.runtime.leaderelection.fence import FencedTransport, LeadershipLost
-from kubeloop.runtime.leaderelection.leader_elector import LeaderElector, Terms
+from kubeloop.runtime.leaderelection.leader_elector import LeaderElector, LeaseDurations
 
-TERMS = Terms(lease_duration=3, renew_deadline=2, retry_period=0.4)
+TERMS = LeaseDurations(lease_duration=3, renew_deadline=2, retry_period=0.4)
 
 
 class WrongClock(SystemClock):

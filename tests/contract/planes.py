@@ -11,9 +11,9 @@ from typing import Any
 from kubeloop.api.generated.core_v1 import ConfigMap
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.requests import WatchEvent
-from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.apiserver.inprocess.transport import InProcessTransport
 from kubeloop.apiserver.request.context import User
-from kubeloop.apiserver.server import RunningServer, ServerConfig, start_server
+from kubeloop.apiserver.server import ApiServerConfig, RunningServer, start_server
 from kubeloop.cli.pki.files import Pki
 from kubeloop.client import Client, connect
 from kubeloop.client.config.server_config import Pem
@@ -88,7 +88,7 @@ def config_of_admin(pki: Pki, port: int) -> ClientConfig:
 async def _http_plane(pki: Pki, folder: Path) -> AsyncIterator[Plane]:
     tokens = folder / "tokens.csv"
     tokens.write_text("secret,nobody,1\n")
-    config = ServerConfig(
+    config = ApiServerConfig(
         port=0,
         certificate=pki.serving_certificate,
         key=pki.serving_key,
@@ -113,11 +113,11 @@ async def _local_plane(clock: VirtualClock) -> AsyncIterator[Plane]:
         store = open_store("memory")
         await store.start()
         stack.push_async_callback(store.close)
-        server = RunningServer(ServerConfig(), clock)
+        server = RunningServer(ApiServerConfig(), clock)
         app = await server.start_without_port(store)
         stack.push_async_callback(server.close_now)
-        admin = LocalEntry(app, User("kubernetes-admin", ("system:masters", "system:authenticated")))
-        yield Plane(store, Client(admin), Client(LocalEntry(app, NOBODY)))
+        admin = InProcessTransport(app, User("kubernetes-admin", ("system:masters", "system:authenticated")))
+        yield Plane(store, Client(admin), Client(InProcessTransport(app, NOBODY)))
 
 
 PLAYERS = {"http": play_over_http, "local": play_in_process}

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kubeloop.api import errors
-from kubeloop.api.unstructured import Custom, PartialObject
-from kubeloop.client.errors import UnknownKind
+from kubeloop.api.unstructured import PartialObjectMetadata, Unstructured
+from kubeloop.client.errors import NoKindMatchError
 from tests.contract.planes import NAMESPACE, Plane, on_both
 
 NAME = "gardens.example.org"
@@ -36,7 +36,7 @@ def garden(name: str, **spec: Any) -> dict[str, Any]:
 
 
 async def define(plane: Plane, **fields: Any) -> None:
-    with pytest.raises(UnknownKind):
+    with pytest.raises(NoKindMatchError):
         await plane.client.resource(GARDENS)
     await plane.client.create(definition(**fields))
     plane.client.forget_discovered()
@@ -46,7 +46,7 @@ async def define(plane: Plane, **fields: Any) -> None:
 async def test_a_custom_object_is_a_document_with_metadata_like_any_other(plane: Plane) -> None:
     await define(plane, soil={"type": "string", "default": "loam"})
     made = await plane.client.create(garden("a", beds=3, unknown=True))
-    assert isinstance(made, Custom)
+    assert isinstance(made, Unstructured)
     assert made["spec"] == {"beds": 3, "soil": "loam"}
     assert (made.metadata.name, made.metadata.labels, made.metadata.generation) == ("a", {"of": "a"}, 1)
     found = await plane.client.get(GARDENS, "a", NAMESPACE)
@@ -79,7 +79,7 @@ async def test_of_a_custom_object_the_metadata_can_be_had_alone(plane: Plane) ->
     await plane.client.create(garden("a", beds=3))
     found = await plane.client.get(GARDENS, "a", NAMESPACE, metadata_only=True)
     listed = await plane.client.list(GARDENS, NAMESPACE, metadata_only=True)
-    assert isinstance(found, PartialObject)
+    assert isinstance(found, PartialObjectMetadata)
     assert found.metadata == listed.items[0].metadata
     assert found.metadata.name == "a"
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from kubeloop.clock import SystemClock
-from kubeloop.store import Compacted, Conflict, Event, Overtaken, Record, StoreError
+from kubeloop.store import CompactedError, DependentConflict, Record, StoreConflict, StoreError, StoreEvent
 from kubeloop.store.etcd.config import EtcdConfig
 from kubeloop.store.etcd.grpc import client as connection_module
-from kubeloop.store.etcd.grpc.client import RANGE, Connection, Unavailable
+from kubeloop.store.etcd.grpc.client import RANGE, EtcdClient, Unavailable
 from kubeloop.store.etcd.grpc.wire import fields
 from kubeloop.store.etcd.messages import range_request, read_range
 from kubeloop.store.etcd.pending import PROVISIONAL
@@ -64,10 +64,10 @@ def test_of_two_servers_that_write_at_once_one_is_refused_and_sees_why(two: Call
         await other.current()
         writes = [one.write("/a", b"one", first), other.write("/a", b"other", first)]
         results = await asyncio.gather(*writes, return_exceptions=True)
-        (refused,) = (result for result in results if isinstance(result, Conflict))
-        (done,) = (result for result in results if isinstance(result, Event))
+        (refused,) = (result for result in results if isinstance(result, StoreConflict))
+        (done,) = (result for result in results if isinstance(result, StoreEvent))
         assert refused.current == done.record
-        loser = one if isinstance(results[0], Conflict) else other
+        loser = one if isinstance(results[0], StoreConflict) else other
         assert loser.peek("/a") == loser.get("/a") == done.record
         assert not loser.trouble
 
@@ -85,7 +85,7 @@ def test_increments_from_two_servers_lose_nothing(two: Callable[[Pair], None]) -
                 assert record is not None
                 try:
                     await store.write("/n", str(int(record.value) + 1).encode(), record.mod_revision)
-                except Conflict:
+                except StoreConflict:
                     continue
                 return
 
@@ -110,7 +110,7 @@ def test_what_is_built_on_a_lost_write_is_lost_with_it(two: Callable[[Pair], Non
         assert known == faster.record
         # As if the other had not heard of it yet.
         stale = Record("/a", b"0", first, first)
-        other._committed.apply(Event(first, "/a", stale, known))
+        other._committed.apply(StoreEvent(first, "/a", stale, known))
         charge = other.write("/a", b"charged", first)
         peeked = other.peek("/a")
         assert peeked is not None
@@ -118,7 +118,7 @@ def test_what_is_built_on_a_lost_write_is_lost_with_it(two: Callable[[Pair], Non
         again = other.write("/a", b"charged again", peeked.mod_revision)
         made = other.write("/made", b"")
         results = await asyncio.gather(charge, again, made, return_exceptions=True)
-        assert [type(result) for result in results] == [Conflict, Conflict, Overtaken]
+        assert [type(result) for result in results] == [StoreConflict, StoreConflict, DependentConflict]
         await one.current()
         assert one.get("/made") is None
 
@@ -182,7 +182,7 @@ def test_who_missed_what_was_compacted_is_told_the_difference(two: Callable[[Pai
             await one.write(key, b"old")
         await other.current()
         before = other.revision
-        seen: list[Event] = []
+        seen: list[StoreEvent] = []
         other.subscribe("", before, seen.extend)
         assert other._following is not None
         other._following.cancel()
@@ -201,7 +201,7 @@ def test_who_missed_what_was_compacted_is_told_the_difference(two: Callable[[Pai
         }
         assert [event.revision for event in seen] == sorted(event.revision for event in seen)
         assert other.range("").records == one.range("").records
-        with pytest.raises(Compacted):
+        with pytest.raises(CompactedError):
             other.subscribe("", before, seen.extend)
 
     two(scenario)
@@ -270,7 +270,7 @@ def test_killing_the_leader_loses_nothing_acknowledged_and_no_event(tmp_path: Pa
     async def main() -> None:
         with EtcdCluster(tmp_path, size=3) as cluster:
             async with asyncio.timeout(60), started_patiently(cluster) as one, started_patiently(cluster) as other:
-                histories: list[list[Event]] = [[], []]
+                histories: list[list[StoreEvent]] = [[], []]
                 for store, history in zip((one, other), histories, strict=True):
                     store.subscribe("", 1, history.extend)
                 over = asyncio.Event()
@@ -288,9 +288,9 @@ def test_killing_the_leader_loses_nothing_acknowledged_and_no_event(tmp_path: Pa
     asyncio.run(main())
 
 
-async def write_on(store: EtcdStore, key: str, over: asyncio.Event) -> list[Event]:
+async def write_on(store: EtcdStore, key: str, over: asyncio.Event) -> list[StoreEvent]:
     """All that was acknowledged."""
-    done: list[Event] = []
+    done: list[StoreEvent] = []
     number = 0
     while not over.is_set():
         number += 1
@@ -319,7 +319,7 @@ async def events_of(store: EtcdStore, count: int) -> None:
 async def leader_of(cluster: EtcdCluster) -> EtcdMember:
     """By what the members say of themselves: fields 4 (leader) and 2 in the header (member)."""
     for member in cluster.members:
-        connection = Connection(EtcdConfig((member.endpoint,)), SystemClock())
+        connection = EtcdClient(EtcdConfig((member.endpoint,)), SystemClock())
         connection.open()
         answer = dict(fields(await connection.call("/etcdserverpb.Maintenance/Status", b"")))
         await connection.close()
@@ -329,7 +329,7 @@ async def leader_of(cluster: EtcdCluster) -> EtcdMember:
     raise AssertionError("nobody leads")
 
 
-def check(acknowledged: Sequence[Event], histories: Sequence[Sequence[Event]]) -> None:
+def check(acknowledged: Sequence[StoreEvent], histories: Sequence[Sequence[StoreEvent]]) -> None:
     revisions = [[event.revision for event in history] for history in histories]
     assert revisions[0] == revisions[1] == list(range(2, revisions[0][-1] + 1))  # none missing, none twice
     by_revision = {event.revision: event for event in histories[0]}

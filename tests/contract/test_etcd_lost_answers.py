@@ -10,10 +10,10 @@ import pytest
 
 from kubeloop.chaos.plane import free_ports
 from kubeloop.clock import SystemClock
-from kubeloop.store import Conflict, Event, StoreError
+from kubeloop.store import StoreConflict, StoreError, StoreEvent
 from kubeloop.store.etcd.config import EtcdConfig
-from kubeloop.store.etcd.grpc.client import RANGE, Connection
-from kubeloop.store.etcd.load import Names
+from kubeloop.store.etcd.grpc.client import RANGE, EtcdClient
+from kubeloop.store.etcd.load import KeyTranslator
 from kubeloop.store.etcd.messages import range_request, read_range
 from kubeloop.store.etcd.store import EtcdStore
 from tests.contract.line import Line, line_to
@@ -45,7 +45,7 @@ class Far:
         return write
 
 
-_Write = asyncio.Future[Event]
+_Write = asyncio.Future[StoreEvent]
 Scenario = Callable[[Far, EtcdStore], Awaitable[None]]
 
 
@@ -146,7 +146,7 @@ def test_a_delete_that_never_arrived_is_refused_if_somebody_else_has_deleted(
         write = await far.lose_question("/a", None, base)
         await near.write("/a", None, base)
         far.line.drop()
-        with pytest.raises(Conflict) as refused:
+        with pytest.raises(StoreConflict) as refused:
             await write
         assert refused.value.current is None
 
@@ -159,7 +159,7 @@ def test_a_delete_that_never_arrived_is_refused_if_somebody_has_written(play: Ca
         write = await far.lose_question("/a", None, base)
         faster = await near.write("/a", b"faster", base)
         far.line.drop()
-        with pytest.raises(Conflict) as refused:
+        with pytest.raises(StoreConflict) as refused:
             await write
         assert refused.value.current == faster.record
 
@@ -208,12 +208,12 @@ def test_of_two_servers_that_delete_the_same_while_answers_are_lost_one_is_told_
                 far.line.drop()
             results = await asyncio.gather(*writes, return_exceptions=True)
         for of_one, of_other in zip(results[::2], results[1::2], strict=True):
-            assert {type(of_one), type(of_other)} == {Event, Conflict}
+            assert {type(of_one), type(of_other)} == {StoreEvent, StoreConflict}
 
     asyncio.run(main())
 
 
-async def _delete(store: EtcdStore, key: str) -> Event:
+async def _delete(store: EtcdStore, key: str) -> StoreEvent:
     """As a task of its own: a task's writes wait for each other."""
     return await store.write(key, None)
 
@@ -237,8 +237,8 @@ def test_the_marks_of_deletes_take_little_room_and_end(cluster: EtcdCluster) -> 
 
 async def marks_under(cluster: EtcdCluster, prefix: str) -> list[bytes]:
     config = cluster.config(prefix)
-    first = Names(config).witnesses
-    connection = Connection(config, SystemClock())
+    first = KeyTranslator(config).witnesses
+    connection = EtcdClient(config, SystemClock())
     connection.open()
     try:
         found = await connection.call(RANGE, range_request(first, first[:-1] + bytes([first[-1] + 1])))
@@ -251,7 +251,7 @@ def test_only_what_was_sent_may_have_had_an_effect(cluster: EtcdCluster) -> None
     async def main() -> None:
         async with asyncio.timeout(30), line_to(cluster.members[0].client_port) as line:
             nobody, member = f"127.0.0.1:{free_ports(1)[0]}", f"127.0.0.1:{line.port}"
-            connection = Connection(EtcdConfig((nobody, member), "/", "/"), SystemClock())
+            connection = EtcdClient(EtcdConfig((nobody, member), "/", "/"), SystemClock())
             connection.open()
             question = range_request(b"\0", count_only=True)
             try:
@@ -280,7 +280,7 @@ def test_without_an_answer_for_long_a_delete_is_told_to_be_in_doubt(
         far.line.drop()
         with pytest.raises(StoreError, match="does not answer") as told:
             await write
-        assert not isinstance(told.value, Conflict)
+        assert not isinstance(told.value, StoreConflict)
         far.line.accepts = True
 
     play(scenario)

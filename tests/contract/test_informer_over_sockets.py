@@ -14,13 +14,13 @@ from kubeloop.cli.pki.files import Pki
 from kubeloop.client import connect
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import SystemClock
-from kubeloop.runtime.informer.informer import Informer, Informers
-from kubeloop.runtime.informer.reflector import Patience
+from kubeloop.runtime.informer.informer import Informer, SharedInformerFactory
+from kubeloop.runtime.informer.reflector import ReflectorTimeouts
 from tests.contract.line import Line, line_to
 from tests.contract.planes import NAMESPACE, Plane, config_of_admin, play_over_http
 
 # Everything that takes minutes in earnest takes a moment here.
-HASTY = Patience(page=0.5, watch=60.0, grace=1.0, bookmark=0.4, stream=0.5, first_pause=0.02)
+HASTY = ReflectorTimeouts(page=0.5, watch=60.0, grace=1.0, bookmark=0.4, stream=0.5, first_pause=0.02)
 CALL_SECONDS = 0.5
 
 
@@ -44,7 +44,7 @@ class Followed:
 async def followed(plane: Plane, pki: Pki) -> AsyncIterator[Followed]:
     async with line_to(plane.port) as line:
         client = connect(config_of_admin(pki, line.port), qps=0, timeout=CALL_SECONDS)
-        informers = Informers(client, SystemClock(), HASTY)
+        informers = SharedInformerFactory(client, SystemClock(), HASTY)
         informer = informers.of(resource_of_class(ConfigMap), namespace=NAMESPACE)
         informers.start()
         try:

@@ -9,7 +9,7 @@ import pytest
 
 from kubeloop.api import errors
 from kubeloop.apiserver.handlers.subresources import SUBRESOURCES
-from kubeloop.http import Response, Stream, StreamResponse, frame
+from kubeloop.http import Response, ResponseStream, StreamResponse, encode_chunk
 from tests.contract.planes import NAMESPACE, Plane, Scenario
 
 
@@ -26,12 +26,12 @@ class Log(StreamResponse):
     def write(self, text: bytes | Exception | None) -> None:
         self._writes.put_nowait(text)
 
-    async def run(self, stream: Stream) -> None:
+    async def run(self, stream: ResponseStream) -> None:
         stream.on_close(self.left.set)
         while (text := await self._writes.get()) is not None:
             if isinstance(text, Exception):
                 raise text
-            stream.write(frame(text))
+            stream.write(encode_chunk(text))
             await stream.drained()
 
 

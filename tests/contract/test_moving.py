@@ -13,16 +13,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kubeloop.cli.main import main as run_program
-from kubeloop.store import Compacted, Record, Store, StoreError, StoreInUse, open_store
+from kubeloop.store import CompactedError, Record, Store, StoreError, StoreInUse, open_store
 from kubeloop.store.backup.fork import fork_sqlite
-from kubeloop.store.backup.migrate import Restoring, move, restore, save
+from kubeloop.store.backup.migrate import RestoreOptions, move, restore, save
 from kubeloop.store.backup.snapshot import read_snapshot
 from kubeloop.store.sqlite.store import SqliteStore
 from tests.contract.stores import EtcdSupply
 from tests.etcd_processes import EtcdCluster
 
-AGAIN = Restoring(above=1000)
-JUST_SO = Restoring()
+AGAIN = RestoreOptions(above=1000)
+JUST_SO = RestoreOptions()
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_what_is_saved_and_restored_is_the_same_in_every_backend(tmp_path: Path,
                 store = await opened(target)
                 assert values(store) == written
                 assert store.revision >= revision >= saved + 1000
-                with pytest.raises(Compacted):
+                with pytest.raises(CompactedError):
                     store.subscribe("", saved, lambda _: None)  # who followed before must look again
                 event = await store.write("/registry/things/2", b"later")
                 assert event.revision > revision
@@ -139,7 +139,7 @@ def test_what_is_there_already_is_replaced_only_on_request_and_revisions_go_on(
             await full.close()
             with pytest.raises(StoreError, match="would have to be replaced"):
                 await restore(file, target, JUST_SO)
-            assert await restore(file, target, Restoring(replace=True)) > reached
+            assert await restore(file, target, RestoreOptions(replace=True)) > reached
             store = await opened(target)
             assert values(store) == written
             await store.close()
@@ -154,7 +154,7 @@ def test_an_etcd_that_servers_run_on_is_left_alone(etcd_url: Callable[[], str], 
         await save(source, file)
         running = await opened(target)
         await running.write("/registry/masterleases/a", b"")
-        how = Restoring(replace=True, left_out=("/registry/masterleases/",))
+        how = RestoreOptions(replace=True, left_out=("/registry/masterleases/",))
         with pytest.raises(StoreError, match="stop them first"):
             await restore(file, target, how)
         with pytest.raises(StoreError, match="stop them first"):

@@ -12,18 +12,18 @@ import pytest
 from kubeloop.api.generated.apps_v1 import Deployment
 from kubeloop.api.generated.coordination_v1 import Lease
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.apiserver.inprocess.transport import InProcessTransport
 from kubeloop.apiserver.request.context import User
-from kubeloop.apiserver.server import RunningServer, ServerConfig, start_server
+from kubeloop.apiserver.server import ApiServerConfig, RunningServer, start_server
 from kubeloop.cli.pki.files import Pki
 from kubeloop.cli.up import election
-from kubeloop.cli.up.controllers import Loops, start_loops
-from kubeloop.cli.up.election import Part
+from kubeloop.cli.up.controllers import RunningControllers, start_controllers
+from kubeloop.cli.up.election import ElectedComponent
 from kubeloop.cli.up.scheduler import start_scheduler
 from kubeloop.client import Client
 from kubeloop.clock import SystemClock
-from kubeloop.runtime.leaderelection.leader_elector import Terms
-from kubeloop.scheduler.app import Hosted as Scheduler
+from kubeloop.runtime.leaderelection.leader_elector import LeaseDurations
+from kubeloop.scheduler.app import SchedulerApp as Scheduler
 from kubeloop.store.etcd.grpc.client import Unavailable
 from tests.contract.stores import EtcdSupply
 
@@ -33,8 +33,10 @@ LEASES = ("kube-controller-manager", "kube-scheduler")
 class Plane:
     """What `up` starts, as far as one can disturb another."""
 
-    def __init__(self, server: RunningServer, loops: Loops, scheduler: Part[Scheduler]) -> None:
-        self.client = Client(LocalEntry(server.app, User("admin", ("system:masters",))))
+    def __init__(
+        self, server: RunningServer, loops: RunningControllers, scheduler: ElectedComponent[Scheduler]
+    ) -> None:
+        self.client = Client(InProcessTransport(server.app, User("admin", ("system:masters",))))
         self.parts = (loops.part, scheduler)
 
     def leads(self) -> list[bool]:
@@ -67,16 +69,16 @@ async def until(condition: Callable[[], object]) -> None:
 async def plane(store: str, pki: Pki) -> AsyncIterator[Plane]:
     clock = SystemClock()
     async with AsyncExitStack() as stack:
-        server = await started(ServerConfig(store=store, port=0))
+        server = await started(ApiServerConfig(store=store, port=0))
         stack.push_async_callback(server.close)
-        loops = await start_loops(server.app, pki, clock, 0)
+        loops = await start_controllers(server.app, pki, clock, 0)
         stack.push_async_callback(loops.close)
         scheduler = start_scheduler(server.app, clock)
         stack.push_async_callback(scheduler.close)
         yield Plane(server, loops, scheduler)
 
 
-async def started(config: ServerConfig) -> RunningServer:
+async def started(config: ApiServerConfig) -> RunningServer:
     while True:
         try:
             return await start_server(config, SystemClock())
@@ -87,7 +89,7 @@ async def started(config: ServerConfig) -> RunningServer:
 def test_one_plane_works_and_the_other_follows_it_and_who_loses_a_lease_stands_again(
     etcd_servers: EtcdSupply, pki: Pki, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(election, "TERMS", Terms(1.5, 1.0, 0.1))
+    monkeypatch.setattr(election, "TERMS", LeaseDurations(1.5, 1.0, 0.1))
     monkeypatch.setattr(election, "_DRAIN_SECONDS", 0.1)
 
     async def main(url: str) -> None:

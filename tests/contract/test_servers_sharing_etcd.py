@@ -26,11 +26,11 @@ from kubeloop.api.generated.core_v1 import (
 from kubeloop.api.generated.discovery_v1 import EndpointSlice
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.scalars.wire import Quantity
-from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.apiserver.inprocess.transport import InProcessTransport
 from kubeloop.apiserver.registry.allocation import ServiceRanges
 from kubeloop.apiserver.registry.allocation.recorder import PORTS, PortRecord
 from kubeloop.apiserver.request.context import User
-from kubeloop.apiserver.server import RunningServer, ServerConfig, start_server
+from kubeloop.apiserver.server import ApiServerConfig, RunningServer, start_server
 from kubeloop.client import Client
 from kubeloop.clock import SystemClock
 from kubeloop.http import Request
@@ -50,7 +50,7 @@ class Server:
 
     def __init__(self, running: RunningServer) -> None:
         self.running = running
-        self.client = Client(LocalEntry(running.app, ADMIN))
+        self.client = Client(InProcessTransport(running.app, ADMIN))
 
     @property
     def store(self) -> Store:
@@ -64,14 +64,14 @@ async def servers(cluster: EtcdCluster, prefix: str, count: int) -> AsyncIterato
     async with AsyncExitStack() as stack:
         started: list[Server] = []
         for address in addresses:
-            config = ServerConfig(store=url, port=0, advertise_address=address, services=FEW)
+            config = ApiServerConfig(store=url, port=0, advertise_address=address, services=FEW)
             running = await _patiently_started(config)
             stack.push_async_callback(running.close_now)
             started.append(Server(running))
         yield started
 
 
-async def _patiently_started(config: ServerConfig) -> RunningServer:
+async def _patiently_started(config: ApiServerConfig) -> RunningServer:
     """Of an etcd that may have been started only just now."""
     while True:
         try:

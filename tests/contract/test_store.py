@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from kubeloop.store import (
-    Compacted,
-    Conflict,
-    Event,
+    CompactedError,
     FutureRevision,
     StoreClosed,
+    StoreConflict,
     StoreError,
+    StoreEvent,
     WatchOverflow,
     open_store,
 )
@@ -100,12 +100,12 @@ def test_a_write_with_the_wrong_expectation_is_refused_at_the_call(make_store: M
     async def scenario(store: AnyStore) -> None:
         await store.write("/a", b"1", 0)
         for expected in (0, 1, 3):
-            with pytest.raises(Conflict) as caught:
+            with pytest.raises(StoreConflict) as caught:
                 store.write("/a", b"2", expected)
             assert caught.value.current == store.get("/a")
-        with pytest.raises(Conflict):
+        with pytest.raises(StoreConflict):
             store.write("/b", b"2", 2)
-        with pytest.raises(Conflict):
+        with pytest.raises(StoreConflict):
             store.write("/b", None)
         assert store.revision == 2
         assert (await store.write("/a", None, 2)).revision == 3
@@ -122,7 +122,7 @@ def test_compare_and_swap_sees_writes_that_are_not_durable_yet(make_store: MakeS
         assert store.get("/a") is None
         assert keys_of(store) == []
         assert store.revision == 1
-        with pytest.raises(Conflict):
+        with pytest.raises(StoreConflict):
             store.write("/a", b"lost", 0)
         second = store.write("/a", b"2", peeked.mod_revision)
         peeked_again = store.peek("/a")
@@ -145,7 +145,7 @@ def test_concurrent_increments_lose_nothing(make_store: MakeStore) -> None:
             await asyncio.sleep(0)
             try:
                 await store.write("/n", str(int(record.value) + 1).encode(), record.mod_revision)
-            except Conflict:
+            except StoreConflict:
                 await increment()
 
         await asyncio.gather(*(increment() for _ in range(20)))
@@ -217,7 +217,7 @@ def test_a_range_refuses_revisions_that_are_forgotten_or_to_come(make_store: Mak
         assert store.compact_revision == 3
         assert [record.value for record in store.range("", revision=3).records] == [b"2"]
         assert [record.value for record in store.range("").records] == [b"3"]
-        with pytest.raises(Compacted) as caught:
+        with pytest.raises(CompactedError) as caught:
             store.range("", revision=2)
         assert caught.value.compact_revision == 3
         with pytest.raises(FutureRevision):
@@ -241,7 +241,7 @@ def test_compacting_again_to_an_older_revision_changes_nothing(make_store: MakeS
 def test_a_subscriber_gets_the_past_then_every_event_once_in_order(make_store: MakeStore) -> None:
     async def scenario(store: AnyStore) -> None:
         await put_all(store, "/a/1", "/b/1", "/a/2")
-        seen: list[Event] = []
+        seen: list[StoreEvent] = []
         subscription = store.subscribe("/a/", 2, seen.extend)
         assert [event.revision for event in seen] == [4]
         for _ in range(5):  # several batches, some of which gather while another is in flight
@@ -264,7 +264,7 @@ def test_subscribers_are_told_before_the_writer_and_after_the_state_changed(make
     async def scenario(store: AnyStore) -> None:
         order: list[str] = []
 
-        def told(events: Sequence[Event]) -> None:
+        def told(events: Sequence[StoreEvent]) -> None:
             assert store.revision == events[-1].revision
             assert store.get("/a") == events[-1].record
             order.append("subscriber")
@@ -281,9 +281,9 @@ def test_subscribers_are_told_before_the_writer_and_after_the_state_changed(make
 def test_who_subscribes_or_writes_from_within_a_callback_misses_and_doubles_nothing(make_store: MakeStore) -> None:
     async def scenario(store: AnyStore) -> None:
         inner: list[int] = []
-        echo: list[asyncio.Future[Event]] = []
+        echo: list[asyncio.Future[StoreEvent]] = []
 
-        def outer(events: Sequence[Event]) -> None:
+        def outer(events: Sequence[StoreEvent]) -> None:
             if not echo:
                 echo.append(store.write("/echo", b""))
                 store.subscribe("", 1, lambda events: inner.extend(event.revision for event in events))
@@ -300,9 +300,9 @@ def test_a_failing_subscriber_is_cut_off_and_reported_and_harms_nobody(make_stor
     async def scenario(store: AnyStore) -> None:
         reports: list[Any] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: reports.append(context))
-        seen: list[Event] = []
+        seen: list[StoreEvent] = []
 
-        def broken(events: Sequence[Event]) -> None:
+        def broken(events: Sequence[StoreEvent]) -> None:
             raise ZeroDivisionError
 
         store.subscribe("", 1, broken)
@@ -319,10 +319,10 @@ def test_a_subscription_refuses_revisions_that_are_forgotten_or_to_come(make_sto
     async def scenario(store: AnyStore) -> None:
         await put_all(store, "/a", "/b", "/c")
         store.compact(3)
-        seen: list[Event] = []
+        seen: list[StoreEvent] = []
         store.subscribe("", 3, seen.extend)
         assert [event.revision for event in seen] == [4]
-        with pytest.raises(Compacted):
+        with pytest.raises(CompactedError):
             store.subscribe("", 2, seen.extend)
         with pytest.raises(FutureRevision):
             store.subscribe("", 5, seen.extend)
@@ -384,7 +384,7 @@ def test_history_is_bounded_by_bytes_and_compacts_by_itself(make_store: MakeStor
                 assert store.compact_revision == 1
         assert store.compact_revision > 50
         assert store.compact_revision < store.revision - 20
-        with pytest.raises(Compacted):
+        with pytest.raises(CompactedError):
             store.watch("", 1)
 
     run(make_store(history_bytes=50_000), scenario)
@@ -394,7 +394,7 @@ def test_a_failed_flush_undoes_what_was_speculative_and_the_store_goes_on(
     make_store: MakeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scenario(store: AnyStore) -> None:
-        seen: list[Event] = []
+        seen: list[StoreEvent] = []
         store.subscribe("", 1, seen.extend)
         await store.write("/a", b"kept")
         with monkeypatch.context() as broken:

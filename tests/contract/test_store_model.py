@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from kubeloop.store import Compacted, Conflict, Event, StoreError
+from kubeloop.store import CompactedError, StoreConflict, StoreError, StoreEvent
 from kubeloop.store.etcd.store import EtcdStore
 from tests.contract.stores import AnyStore, EtcdSupply, break_writes, local_store_maker
 from tests.etcd_processes import EtcdCluster
@@ -48,7 +48,7 @@ class StoreModel(RuleBasedStateMachine):
     def open(self) -> None:
         self.store = self.make()
         self.run(self.store.start())
-        self.seen: list[Event] = []
+        self.seen: list[StoreEvent] = []
         self.subscribed_at = self.store.revision
         self.store.subscribe("", self.subscribed_at, self.seen.extend)
 
@@ -79,7 +79,7 @@ class StoreModel(RuleBasedStateMachine):
             newest = peeked.mod_revision if peeked else 0
             expected = {"anything": None, "absent": 0, "newest": newest, "wrong": revision + 5}[expectation]
             if (expected is not None and expected != newest) or (value is None and not found):
-                with pytest.raises(Conflict) as refused:
+                with pytest.raises(StoreConflict) as refused:
                     self.store.write(key, value, expected)
                 current = refused.value.current
                 assert (current.mod_revision if current else 0) == newest
@@ -130,7 +130,7 @@ class StoreModel(RuleBasedStateMachine):
     def read_pages_of_the_past(self, part: float, prefix: str, limit: int) -> None:
         revision = self.some_revision(part)
         if revision < self.compacted:
-            with pytest.raises(Compacted):
+            with pytest.raises(CompactedError):
                 self.store.range(prefix, revision=revision)
             return
         found: list[tuple[str, tuple[bytes, int, int]]] = []
@@ -148,7 +148,7 @@ class StoreModel(RuleBasedStateMachine):
     @rule(part=st.floats(0, 1), prefix=prefixes)
     def replay(self, part: float, prefix: str) -> None:
         after = max(self.compacted, self.some_revision(part))
-        events: list[Event] = []
+        events: list[StoreEvent] = []
         self.store.subscribe(prefix, after, events.extend).cancel()
         expected = [entry for entry in self.log if entry[0] > after and entry[1].startswith(prefix)]
         assert [flat(event) for event in events] == expected
@@ -172,7 +172,7 @@ class StoreModel(RuleBasedStateMachine):
         assert [flat(event) for event in self.seen] == [e for e in self.log if e[0] > self.subscribed_at]
 
 
-def flat(event: Event) -> tuple[int, str, bytes | None]:
+def flat(event: StoreEvent) -> tuple[int, str, bytes | None]:
     return event.revision, event.key, event.record.value if event.record else None
 
 

@@ -24,9 +24,9 @@ from kubeloop.api.generated.core_v1 import (
 )
 from kubeloop.api.generated.meta_v1 import LabelSelector, ObjectMeta, Preconditions
 from kubeloop.api.requests import JSON_PATCH, STRATEGIC_PATCH
-from kubeloop.api.unstructured import PartialObject
+from kubeloop.api.unstructured import PartialObjectMetadata
 from kubeloop.cli.pki.files import Pki
-from kubeloop.client.errors import UnknownKind, UsageError
+from kubeloop.client.errors import NoKindMatchError, UsageError
 from tests.contract.planes import NAMESPACE, PLAYERS, Plane, on_both
 
 
@@ -91,7 +91,7 @@ async def test_deleting_answers_a_status_and_then_it_is_gone(plane: Plane) -> No
     assert (answer["status"], answer["details"]["uid"]) == ("Success", made.metadata.uid)
     with pytest.raises(errors.NotFound, match=r'^configmaps "a" not found$') as caught:
         await plane.client.get(ConfigMap, "a", NAMESPACE)
-    assert caught.value.details == errors.Details(name="a", kind="configmaps")
+    assert caught.value.details == errors.StatusDetails(name="a", kind="configmaps")
 
 
 @on_both
@@ -240,7 +240,7 @@ async def test_selectors_choose(plane: Plane) -> None:
 @on_both
 async def test_metadata_only_is_only_metadata(plane: Plane) -> None:
     whole = await plane.config_map("a", {"k": "v"}, app="x")
-    partial = PartialObject(metadata=whole.metadata)
+    partial = PartialObjectMetadata(metadata=whole.metadata)
     assert await plane.client.get(ConfigMap, "a", NAMESPACE, metadata_only=True) == partial
     listed = await plane.client.list(ConfigMap, NAMESPACE, labels="app=x", metadata_only=True)
     assert listed.items == (partial,)
@@ -392,7 +392,7 @@ async def test_calls_that_make_no_sense_never_leave(plane: Plane) -> None:
 @on_both
 async def test_a_kind_that_nobody_serves_is_unknown(plane: Plane) -> None:
     for what in ("widgets.example.com/v1", "widgets.example.com", "widgets"):
-        with pytest.raises(UnknownKind, match="the server serves no widgets"):
+        with pytest.raises(NoKindMatchError, match="the server serves no widgets"):
             await plane.client.list(what)
 
 

@@ -10,9 +10,9 @@ from kubeloop.api.generated.core_v1 import Namespace
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.client import Client
 from kubeloop.controllers.app.config import ManagerConfig
-from kubeloop.controllers.app.context import Context, Wire
+from kubeloop.controllers.app.context import ControllerContext, Wire
 from kubeloop.runtime.events.recorder import EventRecorder
-from kubeloop.runtime.informer.informer import Informers
+from kubeloop.runtime.informer.informer import SharedInformerFactory
 from kubeloop.runtime.manager import Loop
 from tests.unit.runtime.in_process import Server, play
 
@@ -26,13 +26,13 @@ class Bench:
         self.client: Client = server.client
         self.loop = server.loop
         self.clock = server.clock
-        self.informers = Informers(self.client, self.clock)
+        self.informers = SharedInformerFactory(self.client, self.clock)
         self.server = server
         self._running: list[asyncio.Task[None]] = []
 
     async def start(self, *wires: Wire, **config: Any) -> list[Loop]:
         recorder = EventRecorder(self.client, "test", self.clock)
-        context = Context(
+        context = ControllerContext(
             self.client, self.informers, self.clock, recorder, ManagerConfig(**config), root_ca=ROOT_CA
         )  # fmt: skip
         loops = [wire(context) for wire in wires]

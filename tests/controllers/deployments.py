@@ -12,7 +12,7 @@ from kubeloop.api.scalars.times import format_time
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers import deployment as deployment_loop
 from kubeloop.controllers import replicaset as replicaset_loop
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.objects.keys import ObjectKey
 from kubeloop.runtime.queue.enqueue import own_key
@@ -23,7 +23,7 @@ BROKEN = "broken"  # an image whose containers never become ready
 REVISION = "deployment.kubernetes.io/revision"
 
 
-def running_pods(context: Context) -> Controller[ObjectKey]:
+def running_pods(context: ControllerContext) -> Controller[ObjectKey]:
     """Nodes, as far as deployments see them: pods become ready as soon as they are there."""
     pods = context.informers.of(resource_of_class(Pod))
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers.app.context import Wire
-from kubeloop.runtime.informer.informer import Informers
+from kubeloop.runtime.informer.informer import SharedInformerFactory
 from kubeloop.testing import Cluster
 
 Step = tuple[str, int]
@@ -32,7 +32,7 @@ class Process:
         self._start()
 
     def _start(self) -> None:
-        self._informers = Informers(self._cluster.async_client, self._cluster.clock)
+        self._informers = SharedInformerFactory(self._cluster.async_client, self._cluster.clock)
         context = replace(self._cluster.context, informers=self._informers)
 
         async def begin() -> None:

@@ -8,13 +8,13 @@ from kubeloop.api.errors import Conflict, NotFound
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.generated.meta_v1 import Preconditions
 from kubeloop.api.scalars.times import format_time
-from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.apiserver.inprocess.transport import InProcessTransport
 from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.daemonset.nodes import target_node_of
 from kubeloop.runtime.controller import Controller, Result
-from kubeloop.runtime.informer.informer import Informer, Informers
+from kubeloop.runtime.informer.informer import Informer, SharedInformerFactory
 from kubeloop.runtime.objects.keys import ObjectKey
 from kubeloop.runtime.queue.enqueue import own_key
 from kubeloop.testing import Cluster
@@ -33,15 +33,15 @@ class Kubelet:
 
     def __init__(self, cluster: Cluster) -> None:
         self._clock = cluster.clock
-        self._client = Client(LocalEntry(cluster.server, ADMIN), user_agent="kubelet")
-        self._informers = Informers(self._client, cluster.clock)
+        self._client = Client(InProcessTransport(cluster.server, ADMIN), user_agent="kubelet")
+        self._informers = SharedInformerFactory(self._client, cluster.clock)
         self.pods: Informer = self._informers.of(resource_of_class(Pod))
         self.runs: Callable[[Pod], bool] = lambda _: True  # whether a pod gets ready
         self.lets_go: Callable[[Pod], bool] = lambda _: True  # whether a deleted pod ends
         self.start_seconds = 0.0  # from bound to ready
         self.end_seconds = 0.0  # from deleted to gone
 
-    def wire(self, context: Context) -> Controller[ObjectKey]:
+    def wire(self, context: ControllerContext) -> Controller[ObjectKey]:
         self._informers.start()
         controller = Controller("kubelet", self._reconcile, context.clock)
         controller.watches(self.pods, own_key, lambda _, new: new is not None)

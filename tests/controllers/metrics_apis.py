@@ -11,10 +11,10 @@ from kubeloop.api import errors
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.requests import Call, ListResult
 from kubeloop.api.scalars.times import format_time
-from kubeloop.api.selectors import parse_labels
-from kubeloop.api.unstructured import Custom
+from kubeloop.api.selectors import parse_label_selector
+from kubeloop.api.unstructured import Unstructured
 from kubeloop.client import Client
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.testing import Cluster
 from tests.controllers.replicas import NS, as_account
 
@@ -31,22 +31,22 @@ class Metrics:
         self.external: dict[str, list[str]] | None = None
         self.asked: list[str] = []
 
-    def context(self, account: str = "") -> Context:
+    def context(self, account: str = "") -> ControllerContext:
         return self.before(as_account(self._cluster, account) if account else self._cluster.context)
 
-    def before(self, context: Context) -> Context:
+    def before(self, context: ControllerContext) -> ControllerContext:
         """The same context, but that its client sees these metrics."""
         inner: Any = context.client._caller._transport
         return changed(context, client=Client(_Transport(inner, self)))
 
     async def pods(self, namespace: str, labels: str) -> ListResult:
         if self.use is None:
-            raise errors.generic(404)
-        chosen = parse_labels(labels)
+            raise errors.generic_server_response(404)
+        chosen = parse_label_selector(labels)
         pods = [one for one in await self._cluster_pods(namespace) if chosen.matches(one.metadata.labels)]
         now = format_time(self._cluster.clock.now())
         items = tuple(
-            Custom(
+            Unstructured(
                 {
                     "metadata": {"name": one.metadata.name, "namespace": namespace},
                     "timestamp": now,
@@ -73,7 +73,7 @@ class Metrics:
         if "external.metrics" in path and self.external is not None:
             values = self.external.get(parts.path.rpartition("/")[2], [])
             return {"items": [{"metricName": "x", "value": one} for one in values]}
-        raise errors.generic(404)
+        raise errors.generic_server_response(404)
 
     async def _custom(self, path: str) -> Any:
         assert self.custom is not None

@@ -10,11 +10,11 @@ from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.meta.owner_references import controller_of
 from kubeloop.api.pods.pod import is_active
 from kubeloop.api.scalars.times import format_time
-from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.apiserver.inprocess.transport import InProcessTransport
 from kubeloop.apiserver.request.context import User
 from kubeloop.client import Client
-from kubeloop.controllers.app.context import Context
-from kubeloop.runtime.causes.transport import CausedTransport
+from kubeloop.controllers.app.context import ControllerContext
+from kubeloop.runtime.causes.transport import CauseTransport
 from kubeloop.testing import Cluster
 
 NS = "default"
@@ -65,8 +65,8 @@ def counts(owner: ReplicaSet | Any) -> tuple[int, int, int, int]:
     return said.replicas, said.fully_labeled_replicas, said.ready_replicas, said.available_replicas
 
 
-def as_account(cluster: Cluster, account: str) -> Context:
+def as_account(cluster: Cluster, account: str) -> ControllerContext:
     """The surroundings of a loop that writes with the rights of its own service account."""
     groups = ("system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated")
     user = User(f"system:serviceaccount:kube-system:{account}", groups)
-    return replace(cluster.context, client=Client(CausedTransport(LocalEntry(cluster.server, user))))
+    return replace(cluster.context, client=Client(CauseTransport(InProcessTransport(cluster.server, user))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.apiserver.inprocess.transport import InProcessTransport
 from kubeloop.apiserver.request.context import AUTHENTICATED, User
 from kubeloop.client import Client
 from kubeloop.controllers.app.config import ManagerConfig
@@ -20,5 +20,5 @@ _MANAGER = User("system:kube-controller-manager", (AUTHENTICATED,))
 def start_as(cluster: Cluster, account: str, wire: Wire, **config: Any) -> Loop:
     """Start a loop in an account's name, or without one in the manager's; further arguments are what flags say."""
     user = User(f"system:serviceaccount:kube-system:{account}", _GROUPS) if account else _MANAGER
-    client = Client(LocalEntry(cluster.server, user))
+    client = Client(InProcessTransport(cluster.server, user))
     return cluster.start(wire(replace(cluster.context, client=client, config=ManagerConfig(**config))))

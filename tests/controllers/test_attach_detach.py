@@ -9,7 +9,7 @@ import pytest
 
 from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.generated.storage_v1 import VolumeAttachment
-from kubeloop.api.pods.volumes import CONTROLLER_ATTACHES as MANAGED
+from kubeloop.api.pods.volumes import CONTROLLER_MANAGED_ATTACH_ANNOTATION as MANAGED
 from kubeloop.controllers.app.config import ManagerConfig
 from kubeloop.controllers.attach_detach import wire
 from kubeloop.controllers.attach_detach.names import OUT_OF_SERVICE

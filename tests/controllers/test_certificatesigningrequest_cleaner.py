@@ -12,7 +12,7 @@ from kubeloop.api.generated.certificates_v1 import CertificateSigningRequest
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.scalars.wire import Time
 from kubeloop.controllers import certificatesigningrequest_signing as signing
-from kubeloop.controllers.certificatesigningrequest_cleaner import end_of, expiry_of, wire
+from kubeloop.controllers.certificatesigningrequest_cleaner import expiration_of, expiry_of, wire
 from kubeloop.testing import Cluster
 from tests.controllers.certificate_requests import approve, authority_in, signing_request
 from tests.controllers.rights import start_as
@@ -102,9 +102,9 @@ def test_request_that_failed_goes_after_an_hour(plane: Cluster) -> None:
 def test_request_that_is_being_deleted_is_left_alone() -> None:
     moment = Time("2024-01-01T00:00:00Z")
     meta = ObjectMeta(name="csr", creation_timestamp=moment)
-    assert end_of(CertificateSigningRequest(metadata=meta)) is not None
+    assert expiration_of(CertificateSigningRequest(metadata=meta)) is not None
     gone = ObjectMeta(name="csr", creation_timestamp=moment, deletion_timestamp=moment)
-    assert end_of(CertificateSigningRequest(metadata=gone)) is None
+    assert expiration_of(CertificateSigningRequest(metadata=gone)) is None
 
 
 @pytest.mark.parametrize("chain", [b"", b"nonsense", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"])

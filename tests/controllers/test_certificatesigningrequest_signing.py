@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kubeloop.api.generated.certificates_v1 import CertificateSigningRequest
-from kubeloop.controllers import UnusableChoice
+from kubeloop.controllers import InvalidControllers
 from kubeloop.controllers.app.config import ManagerConfig
-from kubeloop.controllers.app.disabled import Idle
+from kubeloop.controllers.app.disabled import DisabledController
 from kubeloop.controllers.certificatesigningrequest_signing import wire
 from kubeloop.testing import Cluster
 from tests.controllers.certificate_requests import (
@@ -220,7 +220,7 @@ def test_signers_may_have_files_of_their_own_and_who_has_none_does_not_sign(clus
 
 
 def test_without_files_the_loop_rests(cluster: Cluster) -> None:
-    assert isinstance(wire(cluster.context), Idle)
+    assert isinstance(wire(cluster.context), DisabledController)
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_files_that_cannot_be_used_are_told_at_once(
 ) -> None:
     authority_in(tmp_path, cluster.clock.now())
     config: dict[str, Any] = {f"cluster_signing_{name}_file": str(tmp_path / file) for name, file in flags.items()}
-    with pytest.raises(UnusableChoice, match=why):
+    with pytest.raises(InvalidControllers, match=why):
         wire(replace(cluster.context, config=ManagerConfig(**config)))
 
 

@@ -16,7 +16,7 @@ from kubeloop.api.generated.batch_v1 import Job
 from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.scalars.times import format_time, parse_time
 from kubeloop.controllers import pod_garbage_collector, ttl_after_finished
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.runtime.controller import Controller
 from kubeloop.testing import Cluster, node, pod
 from tests.controllers.disturbances import LOSSES, NETWORK, Process, Step
@@ -141,7 +141,7 @@ class Pods:
             cluster.add(node(name))
         self._process = Process(cluster, self._wire)
 
-    def _wire(self, context: Context) -> Controller[str]:
+    def _wire(self, context: ControllerContext) -> Controller[str]:
         config = type(context.config)(terminated_pod_gc_threshold=MOST_ENDED)
         return pod_garbage_collector.wire(replace(context, config=config))
 

@@ -10,7 +10,7 @@ from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.pods.pod import is_ready
 from kubeloop.controllers import deployment as deployments
 from kubeloop.controllers import node_lifecycle, pod_garbage_collector, replicaset, taint_eviction
-from kubeloop.kubelet.node_status.served_nodes import STATE, STOPPED
+from kubeloop.kubelet.node_status.served_nodes import STATE_ANNOTATION, STOPPED
 from kubeloop.scheduler.scheduler import wire as scheduler
 from kubeloop.testing import Cluster, deployment
 
@@ -50,7 +50,7 @@ def test_no_node_is_given_up_and_no_pod_leaves(working: Cluster, by: str, lastin
 
 def test_pods_of_a_node_that_is_really_gone_have_their_time_to_the_second(working: Cluster) -> None:
     lost = {uid for uid, pod in pods(working).items() if pod.spec.node_name == "n3"}
-    working.client.patch(Node, "n3", {"metadata": {"annotations": {STATE: STOPPED}}})
+    working.client.patch(Node, "n3", {"metadata": {"annotations": {STATE_ANNOTATION: STOPPED}}})
     working.advance(100)
     (taint,) = [one for one in working.client.get(Node, "n3").spec.taints if one.effect == "NoExecute"]
     assert taint.key == "node.kubernetes.io/unreachable"

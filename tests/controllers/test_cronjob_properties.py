@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kubeloop.api.generated.batch_v1 import CronJob, Job
 from kubeloop.api.scalars.times import format_time
 from kubeloop.controllers.cronjob import wire
-from kubeloop.runtime.informer.informer import Informers
+from kubeloop.runtime.informer.informer import SharedInformerFactory
 from kubeloop.testing import Cluster, cron_job
 
 NAMESPACE = "default"
@@ -80,7 +80,7 @@ class World:
         cluster = self.cluster
         cluster.stop(self.loop)
         cluster.run(self.informers.stop())
-        self.informers = Informers(cluster.async_client, cluster.clock)
+        self.informers = SharedInformerFactory(cluster.async_client, cluster.clock)
         self.loop = wire(replace(cluster.context, informers=self.informers))
 
         async def start() -> None:

@@ -15,7 +15,7 @@ from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.pods.pod import is_ready
 from kubeloop.controllers.daemonset import wire
 from kubeloop.controllers.daemonset.nodes import target_node_of
-from kubeloop.runtime.informer.event_handlers import Callbacks
+from kubeloop.runtime.informer.event_handlers import ResourceEventHandlerFuncs
 from kubeloop.testing import Cluster, daemon_set
 from tests.controllers.daemon_sets import NS, add_node, by_node, counts, pods, read, rolling, template
 from tests.controllers.disturbances import LOSSES, NETWORK, Process, Step, steps
@@ -99,7 +99,7 @@ class World:
                 self.complaints.append(f"{len(staying)} pods on {len(NODES)} nodes")
 
         async def add() -> None:
-            self.kubelet.pods.add_handler(Callbacks(on_add=look, on_update=look, on_delete=look))
+            self.kubelet.pods.add_handler(ResourceEventHandlerFuncs(on_add=look, on_update=look, on_delete=look))
 
         self.cluster.run(add())
         self.kubelet.start_seconds = self.kubelet.end_seconds = 0.5  # what takes no time can't be caught half done

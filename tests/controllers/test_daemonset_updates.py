@@ -10,7 +10,7 @@ from kubeloop.api.generated.apps_v1 import ControllerRevision, DaemonSet, Daemon
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.controllers.daemonset import wire
 from kubeloop.controllers.daemonset.nodes import target_node_of
-from kubeloop.controllers.shared.ownership.controller_revisions import data_of
+from kubeloop.controllers.shared.ownership.controller_revisions import revision_data
 from kubeloop.controllers.shared.ownership.template_hash import template_hash
 from kubeloop.testing import Cluster, daemon_set, metadata
 from tests.controllers.daemon_sets import (
@@ -218,7 +218,7 @@ def test_collision_of_hashes_makes_another_name(cluster: Cluster) -> None:
     wanted = daemon_set()
     made = cluster.client.create(wanted, dry_run=True)
     name = f"app-{template_hash(made.spec.template)}"
-    other = data_of(daemon_set(image="other").spec.template)
+    other = revision_data(daemon_set(image="other").spec.template)
     cluster.add(ControllerRevision(metadata=metadata(name, NS), data=Raw(other), revision=7))
     cluster.add(wanted)
     cluster.settle()

@@ -20,18 +20,18 @@ from kubeloop.api.errors import Conflict, NotFound
 from kubeloop.api.generated.apps_v1 import Deployment, DeploymentStrategy, ReplicaSet, RollingUpdateDeployment
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.pods.pod import is_active, is_ready
-from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.apiserver.inprocess.transport import InProcessTransport
 from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers import deployment as deployment_loop
 from kubeloop.controllers import pod_garbage_collector
 from kubeloop.controllers import replicaset as replicaset_loop
-from kubeloop.controllers.app.context import Context
-from kubeloop.controllers.deployment.limits import fewest_available, most_pods
-from kubeloop.controllers.deployment.replica_sets import size_of
-from kubeloop.controllers.deployment.status import is_complete
-from kubeloop.runtime.informer.event_handlers import Callbacks
-from kubeloop.runtime.informer.informer import Informer, Informers
+from kubeloop.controllers.app.context import ControllerContext
+from kubeloop.controllers.deployment.limits import max_replicas, min_available
+from kubeloop.controllers.deployment.replica_sets import replicas_of
+from kubeloop.controllers.deployment.status import is_deployment_complete
+from kubeloop.runtime.informer.event_handlers import ResourceEventHandlerFuncs
+from kubeloop.runtime.informer.informer import Informer, SharedInformerFactory
 from kubeloop.runtime.manager import Loop
 from kubeloop.testing import Cluster, deployment
 from kubeloop.testing.cluster import ADMIN
@@ -52,7 +52,9 @@ class LimitWitness:
     def __init__(self, cluster: Cluster, most: int, fewest: int, witnessed: list[str]) -> None:
         self._cluster = cluster
         self._most, self._fewest, self._witnessed = most, fewest, witnessed
-        self._informers = Informers(Client(LocalEntry(cluster.server, ADMIN), user_agent="witness"), cluster.clock)
+        self._informers = SharedInformerFactory(
+            Client(InProcessTransport(cluster.server, ADMIN), user_agent="witness"), cluster.clock
+        )
         self._pods, self._sets, self._deployments = map(self._follow, (Pod, ReplicaSet, Deployment))
         self._reverted = False
 
@@ -61,9 +63,11 @@ class LimitWitness:
 
     def start(self) -> None:
         async def begin() -> None:
-            self._sets.add_handler(Callbacks(on_add=self._count_wanted, on_update=self._on_set_update))
-            self._pods.add_handler(Callbacks(on_update=self._count_available, on_delete=self._count_available))
-            self._deployments.add_handler(Callbacks(on_update=self._on_deployment_update))
+            self._sets.add_handler(ResourceEventHandlerFuncs(on_add=self._count_wanted, on_update=self._on_set_update))
+            self._pods.add_handler(
+                ResourceEventHandlerFuncs(on_update=self._count_available, on_delete=self._count_available)
+            )
+            self._deployments.add_handler(ResourceEventHandlerFuncs(on_update=self._on_deployment_update))
             self._informers.start()
 
         self._cluster.run(begin())
@@ -86,17 +90,17 @@ class LimitWitness:
         too: reconcileOldReplicaSets and scaleDownOldReplicaSetsForRollingUpdate add up Status.AvailableReplicas and
         never compare Status.ObservedGeneration. The limit holds again once the deployment has reported completion.
         """
-        if size_of(new) > size_of(old) and _is_shrinking_unreported(old):
+        if replicas_of(new) > replicas_of(old) and _is_shrinking_unreported(old):
             self._reverted = True
         self._count_wanted()
 
     def _on_deployment_update(self, _: Deployment, new: Deployment) -> None:
-        if is_complete(new, new.status):
+        if is_deployment_complete(new, new.status):
             self._reverted = False
 
 
 def _is_shrinking_unreported(one: ReplicaSet) -> bool:
-    return one.status.observed_generation < one.metadata.generation or one.status.replicas > size_of(one)
+    return one.status.observed_generation < one.metadata.generation or one.status.replicas > replicas_of(one)
 
 
 class World:
@@ -114,7 +118,7 @@ class World:
         cluster.add(deployment(replicas=replicas, image="one", strategy=strategy, revision_history_limit=2))
         cluster.advance(5)
         made = get(cluster)
-        self.most, self.fewest = most_pods(made), fewest_available(made)
+        self.most, self.fewest = max_replicas(made), min_available(made)
         self.witnessed: list[str] = []
 
     def watch_limits(self) -> None:
@@ -124,8 +128,8 @@ class World:
     # The loops have caches of their own, as in a process of their own.
 
     def _start(self) -> None:
-        self._informers = Informers(self.cluster.async_client, self.cluster.clock)
-        context: Context = replace(self.cluster.context, informers=self._informers)
+        self._informers = SharedInformerFactory(self.cluster.async_client, self.cluster.clock)
+        context: ControllerContext = replace(self.cluster.context, informers=self._informers)
 
         async def begin() -> None:
             self._informers.start()

@@ -14,7 +14,7 @@ from kubeloop.api.generated.discovery_v1 import EndpointSlice
 from kubeloop.api.pods.pod import is_ready, is_terminal
 from kubeloop.controllers import endpoints, endpointslice, endpointslice_mirroring
 from kubeloop.controllers.app.config import ManagerConfig
-from kubeloop.controllers.app.context import Context, Wire
+from kubeloop.controllers.app.context import ControllerContext, Wire
 from kubeloop.runtime.manager import Loop
 from kubeloop.testing import Cluster
 from tests.controllers.disturbances import LOSSES, NETWORK, Process, Step
@@ -31,9 +31,9 @@ CHANGES = (
 def small(wire: Wire) -> Wire:
     """Slices that are soon full."""
 
-    def wired(context: Context) -> Loop:
+    def wired(context: ControllerContext) -> Loop:
         config = ManagerConfig(max_endpoints_per_slice=CAPACITY)
-        other = Context(context.client, context.informers, context.clock, context.recorder, config)
+        other = ControllerContext(context.client, context.informers, context.clock, context.recorder, config)
         return wire(other)
 
     return wired

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from kubeloop.api.errors import Conflict, NotFound
 from kubeloop.api.generated.core_v1 import ConfigMap
 from kubeloop.api.generated.meta_v1 import Preconditions
-from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.apiserver.inprocess.transport import InProcessTransport
 from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers import garbage_collector
-from kubeloop.runtime.informer.informer import Informers
+from kubeloop.runtime.informer.informer import SharedInformerFactory
 from kubeloop.testing import Cluster
 from kubeloop.testing.cluster import ADMIN
 from tests.controllers.ownership import owned, reference
@@ -31,7 +31,7 @@ class Witness:
         self.live: dict[str, Any] = {}
         self.excused: set[str] = set()  # deleted by the test itself
         self.wrongs: list[str] = []
-        self._informers = Informers(Client(LocalEntry(cluster.server, ADMIN)), cluster.clock)
+        self._informers = SharedInformerFactory(Client(InProcessTransport(cluster.server, ADMIN)), cluster.clock)
         cluster.run(self._start())
 
     async def _start(self) -> None:

@@ -22,7 +22,7 @@ from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.requests import Call
 from kubeloop.api.scalars.times import format_time
 from kubeloop.client import Client
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.horizontal_pod_autoscaler import wire
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.objects.keys import ObjectKey
@@ -87,7 +87,7 @@ class World:
         kind = {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler"}
         return {**kind, "metadata": metadata, "spec": {**spec, "behavior": BEHAVIOR}}
 
-    def _wire(self, context: Context) -> Controller[ObjectKey]:
+    def _wire(self, context: ControllerContext) -> Controller[ObjectKey]:
         metered = self._metrics.before(context)
         inner: Any = metered.client._caller._transport
         return wire(replace(metered, client=Client(_Noticing(inner, self))))

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.requests import Call
 from kubeloop.apiserver.app import ApiServer
-from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.apiserver.inprocess.transport import InProcessTransport
 from kubeloop.apiserver.request.context import AUTHENTICATED, User
 from kubeloop.client import Client
 from kubeloop.controllers import select
@@ -37,7 +37,7 @@ SIGNED_AN_HOUR_AGO = ("certificatesigningrequest-cleaner-controller", "delete", 
 Writes = Counter[tuple[str, str, str]]  # by the loop, the verb and the resource
 
 
-class Noted(LocalEntry):
+class Noted(InProcessTransport):
     """The way of one loop to the server, on which its writes are counted, also those that change nothing."""
 
     def __init__(self, server: ApiServer, user: User, loop: str, writes: Writes) -> None:

@@ -17,13 +17,13 @@ from kubeloop.api.errors import Conflict, NotFound
 from kubeloop.api.generated.batch_v1 import Job
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.pods.pod import is_active
-from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.apiserver.inprocess.transport import InProcessTransport
 from kubeloop.apiserver.request.context import User
 from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers.job import wire
-from kubeloop.runtime.informer.event_handlers import Callbacks
-from kubeloop.runtime.informer.informer import Informers
+from kubeloop.runtime.informer.event_handlers import ResourceEventHandlerFuncs
+from kubeloop.runtime.informer.informer import SharedInformerFactory
 from kubeloop.testing import Cluster
 from tests.controllers.job_world import NAMESPACE, TRACKING, active, bind, deleted, job_of, pods, report, run
 
@@ -69,7 +69,7 @@ class World:
 
     def _watch(self) -> None:
         """See every state of the pods, one after the other, by a way that nothing disturbs."""
-        clean = Informers(Client(LocalEntry(self.cluster.server, ADMIN)), self.cluster.clock)
+        clean = SharedInformerFactory(Client(InProcessTransport(self.cluster.server, ADMIN)), self.cluster.clock)
         seen = clean.of(resource_of_class(Pod))
 
         def check(*_: Any) -> None:
@@ -78,7 +78,7 @@ class World:
             if len(running) > self.parallelism:
                 self.broken.append(f"{len(running)} pods at once")
 
-        seen.add_handler(Callbacks(on_add=check, on_update=check, on_delete=check))
+        seen.add_handler(ResourceEventHandlerFuncs(on_add=check, on_update=check, on_delete=check))
 
         async def start() -> None:
             clean.start()
@@ -188,7 +188,7 @@ class World:
         cluster.run(self._ticks(self.chance.randint(0, 30)))
         cluster.stop(self.loop)
         cluster.run(self.informers.stop())
-        self.informers = Informers(cluster.async_client, cluster.clock)
+        self.informers = SharedInformerFactory(cluster.async_client, cluster.clock)
         self.loop = wire(replace(cluster.context, informers=self.informers))
 
         async def start() -> None:

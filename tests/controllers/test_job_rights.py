@@ -8,7 +8,7 @@ from typing import Any
 
 from kubeloop.api.generated.batch_v1 import CronJob, Job
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.apiserver.inprocess.transport import InProcessTransport
 from kubeloop.apiserver.request.context import AUTHENTICATED, User
 from kubeloop.client import Client
 from kubeloop.controllers import cronjob
@@ -21,7 +21,7 @@ from tests.controllers.job_world import NAMESPACE, SECOND, bind, conditions, fai
 def start_as(cluster: Cluster, account: str, wire: Wire) -> None:
     groups = ("system:serviceaccounts", "system:serviceaccounts:kube-system", AUTHENTICATED)
     user = User(f"system:serviceaccount:kube-system:{account}", groups)
-    cluster.start(wire(replace(cluster.context, client=Client(LocalEntry(cluster.server, user)))))
+    cluster.start(wire(replace(cluster.context, client=Client(InProcessTransport(cluster.server, user)))))
 
 
 def test_job_runs_fails_and_ends_with_the_rights_of_its_loop(cluster: Cluster) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kubeloop.api.generated.certificates_v1 import ClusterTrustBundle
-from kubeloop.controllers.app.disabled import Idle
+from kubeloop.controllers.app.disabled import DisabledController
 from kubeloop.controllers.kube_apiserver_serving_clustertrustbundle_publisher import bundle_of, wire
 from kubeloop.testing import Cluster
 from tests.controllers.certificate_requests import authority_in
@@ -71,4 +71,4 @@ def test_name_of_a_bundle_tells_signer_and_content() -> None:
 
 
 def test_without_an_authority_the_loop_rests(cluster: Cluster) -> None:
-    assert isinstance(wire(cluster.context), Idle)
+    assert isinstance(wire(cluster.context), DisabledController)

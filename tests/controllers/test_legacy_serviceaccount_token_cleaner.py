@@ -13,7 +13,13 @@ from kubeloop.api.generated.core_v1 import ConfigMap, LocalObjectReference, Secr
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.scalars.wire import Time
 from kubeloop.controllers.app.config import Duration, ManagerConfig
-from kubeloop.controllers.legacy_serviceaccount_token_cleaner import INVALID_SINCE, LAST_USED, TRACKING, step_of, wire
+from kubeloop.controllers.legacy_serviceaccount_token_cleaner import (
+    INVALID_SINCE,
+    LAST_USED,
+    TRACKING,
+    cleanup_action,
+    wire,
+)
 from kubeloop.testing import Cluster, pod, service_account
 from tests.controllers.rights import start_as
 
@@ -135,10 +141,10 @@ HORIZON = datetime(2024, 6, 10, 12, tzinfo=UTC)
 )
 def test_what_is_done_with_a_token_depends_on_days(created: str, labels: dict[str, str], step: str | None) -> None:
     meta = ObjectMeta(name="tok", namespace=NS, labels=labels, creation_timestamp=Time(created))
-    assert step_of(Secret(metadata=meta), HORIZON) == step
+    assert cleanup_action(Secret(metadata=meta), HORIZON) == step
 
 
 def test_token_that_is_being_deleted_is_left_alone() -> None:
     moment = Time("2024-01-01T00:00:00Z")
     meta = ObjectMeta(name="tok", namespace=NS, creation_timestamp=moment, deletion_timestamp=moment)
-    assert step_of(Secret(metadata=meta), HORIZON) is None
+    assert cleanup_action(Secret(metadata=meta), HORIZON) is None

@@ -9,7 +9,7 @@ from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.pods.pod import is_ready
 from kubeloop.controllers import deployment as deployments
 from kubeloop.controllers import node_lifecycle, pod_garbage_collector, replicaset, taint_eviction
-from kubeloop.kubelet.node_status.served_nodes import STATE, STOPPED
+from kubeloop.kubelet.node_status.served_nodes import STATE_ANNOTATION, STOPPED
 from kubeloop.scheduler.scheduler import wire as scheduler
 from kubeloop.testing import Cluster, deployment
 
@@ -27,7 +27,7 @@ def start(cluster: Cluster) -> None:
 
 
 def switch(cluster: Cluster, node: str, state: str | None) -> None:
-    cluster.client.patch(Node, node, {"metadata": {"annotations": {STATE: state}}})
+    cluster.client.patch(Node, node, {"metadata": {"annotations": {STATE_ANNOTATION: state}}})
 
 
 def available(cluster: Cluster) -> int:

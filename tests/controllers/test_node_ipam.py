@@ -8,7 +8,7 @@ import pytest
 
 from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.core_v1 import Node
-from kubeloop.controllers import UnusableChoice, node_ipam
+from kubeloop.controllers import InvalidControllers, node_ipam
 from kubeloop.runtime.manager import Loop
 from kubeloop.testing import Cluster, node
 from tests.controllers.node_world import configure
@@ -213,5 +213,5 @@ def test_node_that_is_gone_meanwhile_is_forgotten(cluster: Cluster) -> None:
 )
 def test_flags_that_can_not_be_meant_are_refused(cluster: Cluster, flags: dict[str, Any], why: str) -> None:
     configure(cluster, allocate_node_cidrs=True, **flags)
-    with pytest.raises(UnusableChoice, match=why):
+    with pytest.raises(InvalidControllers, match=why):
         node_ipam.wire(cluster.context)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kubeloop.api.generated.core_v1 import Node
-from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.apiserver.inprocess.transport import InProcessTransport
 from kubeloop.apiserver.request.context import AUTHENTICATED, User
 from kubeloop.client import Client
 from kubeloop.controllers import node_ipam, node_lifecycle, taint_eviction
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.runtime.manager import Loop
 from kubeloop.testing import Cluster
 from tests.controllers.node_world import NodeWorld, configure
@@ -22,10 +22,10 @@ def test_node_controllers_rights_are_enough_for_its_three_loops(cluster: Cluster
     world.add("a", "b", labels={"kubernetes.io/os": "linux"})
     world.run_pod("pod", "a")
     configure(cluster, allocate_node_cidrs=True, cluster_cidr="10.0.0.0/16")
-    client = Client(LocalEntry(cluster.server, User(ACCOUNT, ("system:serviceaccounts", AUTHENTICATED))))
+    client = Client(InProcessTransport(cluster.server, User(ACCOUNT, ("system:serviceaccounts", AUTHENTICATED))))
 
     def with_rights(module: object) -> Loop:
-        def wire(context: Context) -> Loop:
+        def wire(context: ControllerContext) -> Loop:
             made: Loop = module.wire(replace(context, client=client))  # type: ignore[attr-defined]  # every loop has it
             return made
 

@@ -10,7 +10,7 @@ import pytest
 from kubeloop.api.errors import Invalid
 from kubeloop.api.generated.apps_v1 import Deployment
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.runtime.controller import Controller, Result
 from kubeloop.runtime.crd.definition import CustomKind, CustomObject
 from kubeloop.runtime.objects.keys import ObjectKey
@@ -56,7 +56,7 @@ def wanted(tide: Tide, hour: int) -> int:
     return tide.spec.max if is_high else tide.spec.min
 
 
-def wire(context: Context) -> Controller[ObjectKey]:
+def wire(context: ControllerContext) -> Controller[ObjectKey]:
     tides, deployments = map(context.informers.of, (TIDES.resource, resource_of_class(Deployment)))
 
     async def reconcile(key: ObjectKey) -> Result | None:

@@ -9,7 +9,7 @@ import pytest
 from kubeloop.api.errors import forbidden
 from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim
 from kubeloop.api.pods.volumes import BIND_COMPLETED, BOUND_BY_CONTROLLER
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.persistentvolume_binder import wire
 from kubeloop.runtime.controller import Controller
 from kubeloop.testing import Cluster
@@ -453,7 +453,7 @@ def test_a_binding_that_was_written_late_does_not_take_a_volume_from_another_cla
     assert (taken_by(cluster, "a"), taken_by(cluster, "b")) == ("", "v")
 
 
-def wire_other(context: Context) -> Controller[Any]:
+def wire_other(context: ControllerContext) -> Controller[Any]:
     """Another binder; loops of one name cannot run twice."""
     loop = wire(context)
     loop.name = "another binder"

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim, Pod
-from kubeloop.api.pods.volumes import has_access_modes, requested_size, size_of_volume
+from kubeloop.api.pods.volumes import capacity_of_volume, has_access_modes, requested_size
 from kubeloop.controllers import persistentvolume_protection, persistentvolumeclaim_protection
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.persistentvolume_binder import wire
 from kubeloop.runtime.controller import Controller
 from kubeloop.testing import Cluster
@@ -40,7 +40,7 @@ ACTIONS = (
 )
 
 
-def wire_second(context: Context) -> Controller[Any]:
+def wire_second(context: ControllerContext) -> Controller[Any]:
     """Another binder, which believes that it leads as well."""
     loop = wire(context)
     loop.name = "another binder"
@@ -177,7 +177,7 @@ class World:
             if has is None or has.spec.claim_ref is None or has.spec.claim_ref.uid != one.metadata.uid:
                 continue
             if not self._is_bound_by_user(has, one):
-                assert size_of_volume(has) >= requested_size(one)
+                assert capacity_of_volume(has) >= requested_size(one)
                 assert has_access_modes(has, one)
         names = {one.metadata.name for one in claims}
         for pod in self.cluster.client.list(Pod, NS).items:

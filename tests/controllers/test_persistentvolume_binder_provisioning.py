@@ -20,7 +20,12 @@ from kubeloop.api.scalars.wire import Quantity
 from kubeloop.controllers import persistentvolume_protection
 from kubeloop.controllers.app.config import ManagerConfig
 from kubeloop.controllers.persistentvolume_binder import wire
-from kubeloop.controllers.persistentvolume_binder.provisioner import CannotDelete, CannotProvision, Request, StillInUse
+from kubeloop.controllers.persistentvolume_binder.provisioner import (
+    ProvisioningError,
+    ProvisionRequest,
+    VolumeDeletionError,
+    VolumeInUse,
+)
 from kubeloop.testing import Cluster, node
 from tests.controllers.storage import (
     CLASS,
@@ -46,14 +51,14 @@ class Disks:
     takes_mount_options = True
 
     def __init__(self) -> None:
-        self.made: list[Request] = []
+        self.made: list[ProvisionRequest] = []
         self.deleted: list[str] = []
         self.refuses = ""
-        self.cannot_delete: CannotDelete | None = None
+        self.cannot_delete: VolumeDeletionError | None = None
 
-    async def provision(self, request: Request) -> PersistentVolume:
+    async def provision(self, request: ProvisionRequest) -> PersistentVolume:
         if self.refuses:
-            raise CannotProvision(self.refuses)
+            raise ProvisioningError(self.refuses)
         self.made.append(request)
         spec = PersistentVolumeSpec(
             access_modes=("ReadWriteOnce",),
@@ -275,14 +280,14 @@ def test_a_volume_whose_disk_cannot_be_deleted_stays_and_is_tried_again(cluster:
     cluster.add(claim("c"))
     cluster.advance(1)
     name = made_for(cluster, "c")
-    disks.cannot_delete = StillInUse("a node still has it")
+    disks.cannot_delete = VolumeInUse("a node still has it")
     delete_claim(cluster, "c")
     cluster.advance(1)
     assert (phase_of_volume(cluster, name), told(cluster, name)) == (
         "Released",
         ["Normal VolumeDelete: a node still has it"],
     )
-    disks.cannot_delete = CannotDelete("no connection")
+    disks.cannot_delete = VolumeDeletionError("no connection")
     cluster.advance(16)
     assert phase_of_volume(cluster, name) == "Failed"
     disks.cannot_delete = None

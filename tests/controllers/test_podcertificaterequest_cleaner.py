@@ -9,7 +9,7 @@ from kubeloop.api.generated.certificates_v1 import PodCertificateRequest
 from kubeloop.api.generated.meta_v1 import ObjectMeta, Preconditions
 from kubeloop.api.scalars.times import format_time
 from kubeloop.api.scalars.wire import Time
-from kubeloop.controllers.podcertificaterequest_cleaner import Cleaner
+from kubeloop.controllers.podcertificaterequest_cleaner import PodCertificateRequestCleaner
 from kubeloop.runtime.objects.keys import ObjectKey
 from kubeloop.testing import Cluster
 
@@ -37,7 +37,7 @@ def test_request_is_deleted_a_quarter_of_an_hour_after_it_was_made(cluster: Clus
     meta = ObjectMeta(namespace="a", name="r", uid="u", creation_timestamp=Time(format_time(made)))
     client: Any = Deletions()
     requests: Any = Requests(PodCertificateRequest(metadata=meta))
-    cleaner = Cleaner(client, requests, cluster.clock)
+    cleaner = PodCertificateRequestCleaner(client, requests, cluster.clock)
     early = cluster.run(cleaner.reconcile(ObjectKey("a", "r")))
     assert early is not None
     assert timedelta(seconds=early.requeue_after or 0) == timedelta(minutes=15)

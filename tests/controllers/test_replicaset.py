@@ -12,7 +12,7 @@ from kubeloop.api.generated.core_v1 import Pod, ResourceQuota
 from kubeloop.api.generated.meta_v1 import LabelSelector
 from kubeloop.controllers.replicaset import wire
 from kubeloop.testing import Cluster, deployment, namespace, node, pod, replica_set
-from kubeloop.testing.faults import unavailable
+from kubeloop.testing.faults import unavailable_error
 from tests.controllers.replicas import (
     NS,
     active_pods_of,
@@ -322,7 +322,7 @@ def test_refused_pods_are_told_of_in_a_condition_until_it_is_over(cluster: Clust
 
 def test_each_try_finds_out_with_one_call_that_all_would_fail(cluster: Cluster) -> None:
     """The first try tells of it in the status, whose change leads to the second one."""
-    fault = cluster.faults.fail("create", "pods", unavailable, times=None)
+    fault = cluster.faults.fail("create", "pods", unavailable_error, times=None)
     started(cluster, 100)
     assert fault.hits == 2
     fault.times = 0
@@ -332,7 +332,7 @@ def test_each_try_finds_out_with_one_call_that_all_would_fail(cluster: Cluster) 
 
 def test_failed_deletion_is_told_of_and_tried_again(cluster: Cluster) -> None:
     rs = started(cluster, 2)
-    cluster.faults.fail("delete", "pods", unavailable, times=None)
+    cluster.faults.fail("delete", "pods", unavailable_error, times=None)
     cluster.client.patch(ReplicaSet, "a", {"spec": {"replicas": 0}}, NS)
     cluster.settle()
     (condition,) = read(cluster, rs).status.conditions

@@ -18,9 +18,9 @@ from kubeloop.api.errors import Conflict, NotFound
 from kubeloop.api.generated.apps_v1 import ReplicaSet
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.pods.pod import is_active, is_ready, is_terminating
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.replicaset import wire
-from kubeloop.runtime.informer.informer import Informers
+from kubeloop.runtime.informer.informer import SharedInformerFactory
 from kubeloop.testing import Cluster, node, pod, replica_set, stateful_set
 from tests.controllers.replicas import NS, active_pods_of, counts, make_ready, pods_of, read, set_status
 
@@ -51,8 +51,8 @@ class World:
     # A loop with caches of its own, as in a process of its own.
 
     def _start(self) -> None:
-        self._informers = Informers(self.cluster.async_client, self.cluster.clock)
-        context: Context = replace(self.cluster.context, informers=self._informers)
+        self._informers = SharedInformerFactory(self.cluster.async_client, self.cluster.clock)
+        context: ControllerContext = replace(self.cluster.context, informers=self._informers)
 
         async def begin() -> None:
             self._informers.start()

@@ -11,7 +11,7 @@ from kubeloop.api.generated.core_v1 import Pod, ReplicationController
 from kubeloop.controllers import replicaset
 from kubeloop.controllers.replicationcontroller import wire
 from kubeloop.testing import Cluster, pod, replica_set
-from kubeloop.testing.faults import unavailable
+from kubeloop.testing.faults import unavailable_error
 from tests.controllers.disturbances import LOSSES, NETWORK, Process, Step, steps
 from tests.controllers.replicas import (
     NS,
@@ -76,7 +76,7 @@ def test_availability_takes_time(cluster: Cluster) -> None:
 
 
 def test_failure_is_a_condition(cluster: Cluster) -> None:
-    cluster.faults.fail("create", "pods", unavailable, times=None)
+    cluster.faults.fail("create", "pods", unavailable_error, times=None)
     rc = started(cluster, 1)
     (condition,) = read(cluster, rc).status.conditions
     assert (condition.type, condition.reason) == ("ReplicaFailure", "FailedCreate")

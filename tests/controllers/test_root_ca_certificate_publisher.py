@@ -8,7 +8,7 @@ from kubeloop.controllers.root_ca_certificate_publisher import (
     CONFIG_MAP,
     DESCRIBED_BY,
     DESCRIPTION,
-    wanted_of,
+    desired_config_map,
     wire,
 )
 from tests.controllers.bench import ROOT_CA, Bench, bench
@@ -51,4 +51,4 @@ def test_what_somebody_deleted_or_changed_is_put_right() -> None:
 def test_config_map_that_is_right_is_left_as_it_is() -> None:
     meta = ObjectMeta(name=CONFIG_MAP, namespace="a", annotations={DESCRIBED_BY: "in somebody else's words"})
     found = ConfigMap(metadata=meta, data=RIGHT)
-    assert wanted_of(found, "a", ROOT_CA) is found
+    assert desired_config_map(found, "a", ROOT_CA) is found

@@ -8,7 +8,7 @@ import pytest
 
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.controllers.selinux_warning import wire
-from kubeloop.controllers.selinux_warning.uses import Use, Uses, labels_conflict
+from kubeloop.controllers.selinux_warning.uses import VolumeCache, VolumeUse, labels_conflict
 from kubeloop.runtime.objects.keys import ObjectKey
 from kubeloop.testing import Cluster
 from tests.controllers.storage import NS, claim, told, user_of, volume
@@ -112,7 +112,7 @@ def test_what_is_left_out_of_a_label_conflicts_with_nothing_but_the_level(one: s
 
 
 def test_uses_of_pods_that_are_gone_are_forgotten() -> None:
-    uses = Uses()
-    uses.put("v", ObjectKey("a", "p"), Use("l", "MountOption"))
+    uses = VolumeCache()
+    uses.put("v", ObjectKey("a", "p"), VolumeUse("l", "MountOption"))
     uses.remove(ObjectKey("a", "p"))
-    assert uses.put("v", ObjectKey("a", "q"), Use("other", "Recursive")) == []
+    assert uses.put("v", ObjectKey("a", "q"), VolumeUse("other", "Recursive")) == []

@@ -8,7 +8,7 @@ from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.generated.networking_v1 import IPAddress, ServiceCIDR, ServiceCIDRSpec
 from kubeloop.api.meta.conditions import find_condition
-from kubeloop.controllers.service_cidr import FINALIZER, gives_out, may_go, networks_of, wire
+from kubeloop.controllers.service_cidr import FINALIZER, can_allocate, can_delete_cidr, networks_of, wire
 from kubeloop.testing import Cluster
 from tests.controllers.replicas import as_account
 
@@ -209,21 +209,21 @@ def an_address(address: str, **labels: Any) -> IPAddress:
 def test_first_and_last_address_are_never_given_out() -> None:
     (network,) = networks_of(a_range("a", "10.7.0.0/24"))
     found = [an_address(f"10.7.0.{number}") for number in (0, 1, 254, 255)]
-    taken = [may_go(a_range("a", "10.7.0.0/24"), [a_range("a", "10.7.0.0/24")], [one]) for one in found]
+    taken = [can_delete_cidr(a_range("a", "10.7.0.0/24"), [a_range("a", "10.7.0.0/24")], [one]) for one in found]
     assert taken == [True, False, False, True]
-    assert not gives_out(network, network.network_address)
+    assert not can_allocate(network, network.network_address)
 
 
 def test_range_of_two_families_needs_another_for_both() -> None:
     going = a_range("a", "10.7.0.0/24", "fd00::/120")
     four, six = a_range("b", "10.7.0.0/16"), a_range("c", "fd00::/112")
     used = [an_address("fd00::5"), an_address("10.7.0.5")]
-    assert not may_go(going, [going], used)
-    assert not may_go(going, [going, four], used)
-    assert may_go(going, [going, four, six], used)
-    assert may_go(going, [going, four], used[1:])
+    assert not can_delete_cidr(going, [going], used)
+    assert not can_delete_cidr(going, [going, four], used)
+    assert can_delete_cidr(going, [going, four, six], used)
+    assert can_delete_cidr(going, [going, four], used[1:])
 
 
 def test_last_address_of_version_six_is_given_out() -> None:
     going = a_range("a", "fd00::/120")
-    assert not may_go(going, [going], [an_address("fd00::ff")])
+    assert not can_delete_cidr(going, [going], [an_address("fd00::ff")])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kubeloop.api.errors import Cause, NotFound, forbidden
+from kubeloop.api.errors import NotFound, StatusCause, forbidden
 from kubeloop.api.generated.core_v1 import Namespace, NamespaceStatus, ServiceAccount
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.controllers.serviceaccount import needs_account, wire
@@ -70,7 +70,7 @@ def test_refusal_because_the_namespace_ends_is_no_failure() -> None:
         (loop,) = await plane.start(wire)
 
         async def refuse(_: object) -> None:
-            cause = Cause("NamespaceTerminating", "namespace a is being terminated", "metadata.namespace")
+            cause = StatusCause("NamespaceTerminating", "namespace a is being terminated", "metadata.namespace")
             raise forbidden("", "serviceaccounts", "default", "because it is being terminated", (cause,))
 
         plane.client.create, create = refuse, plane.client.create  # type: ignore[method-assign,assignment]

@@ -14,9 +14,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.core_v1 import Secret, ServiceAccount
 from kubeloop.api.signed_tokens import SigningKey, verify
-from kubeloop.controllers import UnusableChoice
+from kubeloop.controllers import InvalidControllers
 from kubeloop.controllers.app.config import ManagerConfig
-from kubeloop.controllers.app.disabled import Idle
+from kubeloop.controllers.app.disabled import DisabledController
 from kubeloop.controllers.serviceaccount_token import wire
 from kubeloop.testing import Cluster, secret, service_account
 from tests.controllers.rights import start_as
@@ -149,7 +149,7 @@ def test_the_last_reference_is_taken_too(plane: Cluster) -> None:
 
 
 def test_without_a_key_the_loop_rests(cluster: Cluster) -> None:
-    assert isinstance(wire(cluster.context), Idle)
+    assert isinstance(wire(cluster.context), DisabledController)
 
 
 @pytest.mark.parametrize("content", [None, b"nonsense"], ids=["missing", "no key"])
@@ -158,5 +158,5 @@ def test_unusable_key_is_told_at_once(cluster: Cluster, tmp_path: Path, content:
     if content is not None:
         file.write_bytes(content)
     config = ManagerConfig(service_account_private_key_file=str(file))
-    with pytest.raises(UnusableChoice, match="--service-account-private-key-file"):
+    with pytest.raises(InvalidControllers, match="--service-account-private-key-file"):
         wire(replace(cluster.context, config=config))

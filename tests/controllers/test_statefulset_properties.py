@@ -20,7 +20,7 @@ from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.pods.pod import is_ready
 from kubeloop.controllers.statefulset import wire
 from kubeloop.controllers.statefulset.identity import ordinal_of, revision_of
-from kubeloop.runtime.informer.event_handlers import Callbacks
+from kubeloop.runtime.informer.event_handlers import ResourceEventHandlerFuncs
 from kubeloop.testing import Cluster, persistent_volume_claim, stateful_set
 from tests.controllers.disturbances import LOSSES, NETWORK, Process, Step, steps
 from tests.controllers.kubelet import Kubelet, image_of
@@ -116,7 +116,7 @@ class World:
             if missing := set(range(ordinal_of(new))) - there:
                 self.complaints.append(f"{new.metadata.name} came while {missing} were missing")
 
-        self._listen(Callbacks(on_add=came))
+        self._listen(ResourceEventHandlerFuncs(on_add=came))
 
     def watch_limit(self) -> None:
         """From now on complain when fewer pods serve than an update has to leave."""
@@ -126,9 +126,9 @@ class World:
             if self.wanted - serving > self.limit:
                 self.complaints.append(f"only {serving} of {self.wanted} serve")
 
-        self._listen(Callbacks(on_add=look, on_update=look, on_delete=look))
+        self._listen(ResourceEventHandlerFuncs(on_add=look, on_update=look, on_delete=look))
 
-    def _listen(self, callbacks: Callbacks) -> None:
+    def _listen(self, callbacks: ResourceEventHandlerFuncs) -> None:
         async def add() -> None:
             self.kubelet.pods.add_handler(callbacks)
 

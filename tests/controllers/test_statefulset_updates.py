@@ -13,7 +13,11 @@ from kubeloop.api.generated.apps_v1 import (
     StatefulSetUpdateStrategy,
 )
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.controllers.shared.ownership.controller_revisions import data_of, hash_of, template_in
+from kubeloop.controllers.shared.ownership.controller_revisions import (
+    revision_data,
+    revision_hash,
+    template_of_revision,
+)
 from kubeloop.testing import Cluster, metadata, stateful_set
 from tests.controllers.kubelet import image_of
 from tests.controllers.stateful_sets import (
@@ -253,14 +257,14 @@ def test_collision_of_hashes_makes_another_name(cluster: Cluster) -> None:
     start(cluster)
     wanted = stateful_set(replicas=1)
     made = cluster.client.create(wanted, dry_run=True)
-    name = f"app-{hash_of(data_of(made.spec.template), 0)}"
-    other = data_of(stateful_set(image="other").spec.template)
+    name = f"app-{revision_hash(revision_data(made.spec.template), 0)}"
+    other = revision_data(stateful_set(image="other").spec.template)
     cluster.add(ControllerRevision(metadata=metadata(name, NS), data=Raw(other), revision=7))
     cluster.add(wanted)
     cluster.settle()
     status = read(cluster).status
     assert status.collision_count == 1
-    assert status.update_revision == f"app-{hash_of(data_of(made.spec.template), 1)}"
+    assert status.update_revision == f"app-{revision_hash(revision_data(made.spec.template), 1)}"
     assert names(cluster) == ["app-0"]
 
 
@@ -295,7 +299,7 @@ def test_revision_that_another_manager_wrote_is_known_again(cluster: Cluster) ->
     cluster.settle()
     change(cluster, replicas=2)
     assert revisions(cluster) == {name: 5}
-    assert template_in(rewritten) == template_in(found)
+    assert template_of_revision(rewritten) == template_of_revision(found)
     assert {one.metadata.labels["controller-revision-hash"] for one in cluster.client.list(Pod, NS).items} == {name}
 
 

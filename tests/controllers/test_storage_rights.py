@@ -9,8 +9,8 @@ import pytest
 from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.core_v1 import Node, PersistentVolumeClaim, Pod
 from kubeloop.api.generated.storage_v1 import VolumeAttachment, VolumeAttributesClass
-from kubeloop.api.pods.volumes import CONTROLLER_ATTACHES as MANAGED
-from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.api.pods.volumes import CONTROLLER_MANAGED_ATTACH_ANNOTATION as MANAGED
+from kubeloop.apiserver.inprocess.transport import InProcessTransport
 from kubeloop.apiserver.request.context import AUTHENTICATED, User
 from kubeloop.client import Client
 from kubeloop.controllers import (
@@ -40,7 +40,7 @@ from tests.controllers.storage import (
 def start_as(cluster: Cluster, account: str, wire: Wire) -> None:
     """Wired within the event loop, because one loop may bring informers that another did not."""
     groups = ("system:serviceaccounts", "system:serviceaccounts:kube-system", AUTHENTICATED)
-    client = Client(LocalEntry(cluster.server, User(f"system:serviceaccount:kube-system:{account}", groups)))
+    client = Client(InProcessTransport(cluster.server, User(f"system:serviceaccount:kube-system:{account}", groups)))
     cluster.start(lambda context: wire(replace(context, client=client)))
 
 

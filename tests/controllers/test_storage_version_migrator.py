@@ -17,7 +17,7 @@ from kubeloop.api.generated.storagemigration_v1 import (
 )
 from kubeloop.api.scalars.wire import Time
 from kubeloop.controllers.storage_version_migrator import wire
-from kubeloop.controllers.storage_version_migrator.turns import progress_message, turns_of
+from kubeloop.controllers.storage_version_migrator.turns import progress_message, sort_migrations
 from kubeloop.testing import Cluster, config_map
 from tests.controllers.rights import start_as
 
@@ -199,12 +199,12 @@ def test_who_runs_goes_on_before_who_is_older() -> None:
         )
 
     old, young = made("old", "2024-01-01T00:00:00Z"), made("young", "2024-01-02T00:00:00Z")
-    assert turns_of([young, old]) == ([], None, old)
+    assert sort_migrations([young, old]) == ([], None, old)
     running = made("running", "2024-01-03T00:00:00Z", "Running")
-    assert turns_of([young, old, running]) == ([], running, None)
+    assert sort_migrations([young, old, running]) == ([], running, None)
     ended = made("ended", "2024-01-03T00:00:00Z", "Running", "Failed")
-    assert turns_of([young, ended]) == ([ended], None, young)
-    assert turns_of([made("done", "2024-01-03T00:00:00Z", "Succeeded")]) == ([], None, None)
+    assert sort_migrations([young, ended]) == ([ended], None, young)
+    assert sort_migrations([made("done", "2024-01-03T00:00:00Z", "Succeeded")]) == ([], None, None)
 
 
 def test_progress_is_told_in_numbers() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kubeloop.api.generated.core_v1 import Node
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.controllers.ttl import ANNOTATION, STEPS, seconds_told, step_of, wire
+from kubeloop.controllers.ttl import ANNOTATION, TTL_BOUNDARIES, annotated_ttl, boundary_index, wire
 from tests.controllers.bench import Bench, bench
 
 
@@ -43,16 +43,16 @@ def test_node_of_a_larger_cluster_is_told_more() -> None:
     [(100, 0, 0), (101, 0, 1), (90, 1, 1), (89, 1, 0), (501, 1, 2), (5000, 0, 4), (0, 4, 0), (450, 2, 2), (449, 2, 1)],
 )
 def test_step_changes_only_beyond_the_overlap(nodes: int, before: int, after: int) -> None:
-    assert step_of(nodes, before) == after
+    assert boundary_index(nodes, before) == after
 
 
-@given(st.integers(0, 10_000), st.integers(0, len(STEPS) - 1))
+@given(st.integers(0, 10_000), st.integers(0, len(TTL_BOUNDARIES) - 1))
 def test_step_always_fits_and_stays(nodes: int, before: int) -> None:
-    step = step_of(nodes, before)
-    assert STEPS[step].least <= nodes <= STEPS[step].most
-    assert step_of(nodes, step) == step
+    step = boundary_index(nodes, before)
+    assert TTL_BOUNDARIES[step].least <= nodes <= TTL_BOUNDARIES[step].most
+    assert boundary_index(nodes, step) == step
 
 
 @pytest.mark.parametrize(("annotations", "told"), [({}, None), ({ANNOTATION: "15"}, 15), ({ANNOTATION: "much"}, None)])
 def test_what_makes_no_sense_counts_as_nothing(annotations: dict[str, str], told: int | None) -> None:
-    assert seconds_told(Node(metadata=ObjectMeta(name="a", annotations=annotations))) == told
+    assert annotated_ttl(Node(metadata=ObjectMeta(name="a", annotations=annotations))) == told

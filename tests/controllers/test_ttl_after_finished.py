@@ -11,7 +11,7 @@ from kubeloop.api.generated.batch_v1 import Job, JobCondition, JobSpec, JobStatu
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.scalars.times import format_time
 from kubeloop.api.scalars.wire import Time
-from kubeloop.controllers.ttl_after_finished import end_of, wire
+from kubeloop.controllers.ttl_after_finished import expiration_of, wire
 from kubeloop.runtime.controller import TerminalError
 from kubeloop.testing import Cluster
 from tests.controllers.bench import Bench, bench
@@ -113,16 +113,22 @@ def with_conditions(*conditions: JobCondition, deleted: bool = False) -> Job:
 def test_job_that_runs_or_is_being_deleted_has_no_end() -> None:
     moment = Time("2026-01-01T00:00:00Z")
     done = JobCondition(type="Complete", status="True", last_transition_time=moment)
-    assert end_of(with_conditions(done)) is not None
-    assert end_of(with_conditions(done, deleted=True)) is None
-    assert end_of(with_conditions(JobCondition(type="Complete", status="False", last_transition_time=moment))) is None
-    assert end_of(with_conditions(JobCondition(type="Suspended", status="True", last_transition_time=moment))) is None
-    assert end_of(None) is None
+    assert expiration_of(with_conditions(done)) is not None
+    assert expiration_of(with_conditions(done, deleted=True)) is None
+    assert (
+        expiration_of(with_conditions(JobCondition(type="Complete", status="False", last_transition_time=moment)))
+        is None
+    )
+    assert (
+        expiration_of(with_conditions(JobCondition(type="Suspended", status="True", last_transition_time=moment)))
+        is None
+    )
+    assert expiration_of(None) is None
 
 
 def test_job_that_does_not_say_when_it_finished_is_given_up() -> None:
     with pytest.raises(TerminalError, match="unable to find the time when the Job b/a finished"):
-        end_of(with_conditions(JobCondition(type="Failed", status="True")))
+        expiration_of(with_conditions(JobCondition(type="Failed", status="True")))
 
 
 def test_job_whose_limit_is_removed_while_its_deletion_is_on_its_way_stays(cluster: Cluster) -> None:

@@ -5,20 +5,20 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from kubeloop.cli.up.nodes import Nodes
+from kubeloop.cli.up.nodes import SimulatedNodes
 from kubeloop.client import connect
 from kubeloop.clock import SystemClock
-from kubeloop.kubelet.agent import Fleet, FleetConfig
+from kubeloop.kubelet.agent import NodeAgent, NodeAgentConfig
 from kubeloop.kubelet.node_status import heartbeat
-from kubeloop.runtime.informer.informer import Informers
+from kubeloop.runtime.informer.informer import SharedInformerFactory
 
 
 async def main(count: int) -> None:
-    heartbeat.RENEW_SECONDS = 1.0
+    heartbeat.LEASE_RENEW_SECONDS = 1.0
     clock = SystemClock()
     async with connect(qps=0) as client:
-        informers = Informers(client, clock)
-        nodes = Nodes(Fleet(client, informers, clock, FleetConfig(count=count)), informers, clock)
+        informers = SharedInformerFactory(client, clock)
+        nodes = SimulatedNodes(NodeAgent(client, informers, clock, NodeAgentConfig(count=count)), informers, clock)
         await nodes.start()
         sys.stdout.write(f"{count} nodes\n")
         sys.stdout.flush()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kubeloop.chaos.faults.clocks import Clocks, NoClocks
+from kubeloop.chaos.faults.clocks import FaketimeMissing, ProcessClocks
 from tests.e2e.conftest import MakePlane, make_namespace
 from tests.e2e.plane import GIVE_UP_SECONDS, Plane, call_on, eventually
 from tests.skips import NEEDS_TOOL
@@ -17,15 +17,15 @@ TEN_MINUTES = 600.0
 
 
 @pytest.fixture
-def clocks(tmp_path: Path) -> Clocks:
+def clocks(tmp_path: Path) -> ProcessClocks:
     try:
-        return Clocks(tmp_path)
-    except NoClocks:
+        return ProcessClocks(tmp_path)
+    except FaketimeMissing:
         pytest.skip(f"{NEEDS_TOOL}libfaketime")
 
 
 @pytest.fixture
-def server(make_plane: MakePlane, clocks: Clocks, monkeypatch: pytest.MonkeyPatch) -> Plane:
+def server(make_plane: MakePlane, clocks: ProcessClocks, monkeypatch: pytest.MonkeyPatch) -> Plane:
     for name, value in clocks.environment("server").items():
         monkeypatch.setenv(name, value)
     one = make_plane(command="apiserver")
@@ -45,7 +45,9 @@ def status_with(token: str, server: Plane) -> int:
         connection.close()
 
 
-def test_a_server_whose_clock_is_behind_refuses_new_tokens_until_it_is_right(server: Plane, clocks: Clocks) -> None:
+def test_a_server_whose_clock_is_behind_refuses_new_tokens_until_it_is_right(
+    server: Plane, clocks: ProcessClocks
+) -> None:
     request = {"spec": {"expirationSeconds": 3600}}
     token = server.create("/api/v1/namespaces/home/serviceaccounts/default/token", request)["status"]["token"]
     assert status_with(token, server) == 201

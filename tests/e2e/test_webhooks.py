@@ -14,7 +14,7 @@ import pytest
 
 from kubeloop.cli.pki.files import ensure_pki
 from kubeloop.clock import SystemClock
-from kubeloop.runtime.webhook.server import Denied, Review, serving
+from kubeloop.runtime.webhook.server import AdmissionDenied, Review, serve_webhooks
 from tests.e2e.kubectl import Kubectl
 from tests.e2e.plane import Plane, config_map
 
@@ -32,7 +32,7 @@ async def label(review: Review) -> Mapping[str, Any]:
 async def refuse(review: Review) -> None:
     review.warnings.append("somebody looked at this")
     if review.object and "bad" in review.object.get("data", {}):
-        raise Denied("bad data", code=422, reason="Invalid")
+        raise AdmissionDenied("bad data", code=422, reason="Invalid")
 
 
 class Served:
@@ -80,7 +80,7 @@ class Served:
     async def _serve(self) -> None:
         certificate, key = self._pki.serving_certificate, self._pki.serving_key
         hooks = {"/label": label, "/refuse": refuse, "/hang": self._hang}
-        async with serving(hooks, certificate, key, host="127.0.0.1", port=0) as self.port:
+        async with serve_webhooks(hooks, certificate, key, host="127.0.0.1", port=0) as self.port:
             self._ready.set()
             await self._done.wait()
         await asyncio.sleep(_FAREWELL_SECONDS)

@@ -6,7 +6,7 @@ from typing import Any
 
 from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.core_v1 import Container, ContainerStatus, Pod
-from kubeloop.kubelet.agent import Fleet, FleetConfig
+from kubeloop.kubelet.agent import NodeAgent, NodeAgentConfig
 from kubeloop.testing import Cluster, builders
 
 SIM = "sim.kubeloop.io/"
@@ -24,9 +24,9 @@ def put(cluster: Cluster, name: str = "pod", *, script: dict[str, str] | None = 
     return pod
 
 
-def new_agent(cluster: Cluster, config: FleetConfig) -> Fleet:
+def new_agent(cluster: Cluster, config: NodeAgentConfig) -> NodeAgent:
     """Another process of an agent, which knows nothing of the one before."""
-    fleet = Fleet(cluster.async_client, cluster.context.informers, cluster.clock, config)
+    fleet = NodeAgent(cluster.async_client, cluster.context.informers, cluster.clock, config)
     for loop in fleet.loops:
         cluster.start(loop)
     return fleet

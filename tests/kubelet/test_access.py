@@ -9,7 +9,7 @@ import pytest
 from kubeloop.api.errors import BadRequest, NotFound, ServiceUnavailable
 from kubeloop.api.generated.core_v1 import ResourceRequirements
 from kubeloop.api.scalars.wire import Quantity
-from kubeloop.kubelet.node_status.served_nodes import STATE
+from kubeloop.kubelet.node_status.served_nodes import STATE_ANNOTATION
 from kubeloop.testing import Cluster, builders
 from tests.kubelet.pods import put, runs
 
@@ -63,7 +63,7 @@ def test_log_of_a_pod_whose_node_is_cut_off_cannot_be_had(cluster: Cluster) -> N
     cluster.add_nodes(1)
     put(cluster)
     assert log(cluster) == ["simulated container app of pod default/pod runs registry.example/app:1"]
-    cluster.client.patch("nodes", "n1", {"metadata": {"annotations": {STATE: "partitioned"}}})
+    cluster.client.patch("nodes", "n1", {"metadata": {"annotations": {STATE_ANNOTATION: "partitioned"}}})
     cluster.settle()
     with pytest.raises(ServiceUnavailable):
         log(cluster)

@@ -8,18 +8,18 @@ import pytest
 
 from kubeloop.api.generated.core_v1 import Node, ResourceRequirements
 from kubeloop.api.scalars.wire import Quantity
-from kubeloop.kubelet.agent import Fleet, FleetConfig
+from kubeloop.kubelet.agent import NodeAgent, NodeAgentConfig
 from kubeloop.testing import Cluster, builders
 from tests.kubelet.pods import get, new_agent, put, state
 
 
-def begin_anew(cluster: Cluster, fleet: Fleet, path: str, **changes: Any) -> None:
+def begin_anew(cluster: Cluster, fleet: NodeAgent, path: str, **changes: Any) -> None:
     """Change the node while its agent is away."""
     for loop in fleet.loops:
         cluster.stop(loop)
     body: dict[str, Any] = {path: changes}
     cluster.client.patch(Node, "n1", body, subresource="status" if path == "status" else "")
-    new_agent(cluster, FleetConfig(count=1, events="all"))
+    new_agent(cluster, NodeAgentConfig(count=1, events="all"))
     cluster.advance(2)
 
 

@@ -10,36 +10,36 @@ import pytest
 
 from kubeloop.api.errors import Forbidden
 from kubeloop.api.generated.core_v1 import ConfigMap, Node, Pod, Secret, Taint
-from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.apiserver.inprocess.transport import InProcessTransport
 from kubeloop.apiserver.request.context import AUTHENTICATED, User
 from kubeloop.client import Client
 from kubeloop.controllers import attach_detach
-from kubeloop.kubelet.agent import Alone, Fleet, FleetConfig
-from kubeloop.kubelet.node_status.registration import Endpoint, NodeShape, corrections, node_object
-from kubeloop.kubelet.node_status.served_nodes import STATE, STOPPED
-from kubeloop.runtime.informer.informer import Informers
+from kubeloop.kubelet.agent import NodeAgent, NodeAgentConfig, StandaloneConfig
+from kubeloop.kubelet.node_status.registration import KubeletEndpoint, NodeShape, correction_patches, new_node
+from kubeloop.kubelet.node_status.served_nodes import STATE_ANNOTATION, STOPPED
+from kubeloop.runtime.informer.informer import SharedInformerFactory
 from kubeloop.testing import Cluster, builders
 from tests.controllers.storage import claim, user_of, volume
 from tests.kubelet.pods import container, get, is_gone, put, said, state
 
 ADMIN = User("admin", ("system:masters", AUTHENTICATED))
 W1 = User("system:node:w1", ("system:nodes", AUTHENTICATED))
-MakeFleet = Callable[..., Fleet]
+MakeFleet = Callable[..., NodeAgent]
 
 
 @pytest.fixture
 def make_fleet(cluster: Cluster) -> Iterator[MakeFleet]:
     """Starts a program's nodes, named by the tests, as somebody."""
-    started: list[Informers] = []
+    started: list[SharedInformerFactory] = []
 
-    def make(*names: str, user: User = ADMIN, port: int = 10250, shape: Any = None, **chosen: Any) -> Fleet:
-        client = Client(LocalEntry(cluster.server, user))
-        informers = Informers(client, cluster.clock)
-        endpoints = {name: Endpoint("10.9.9.9", port + number) for number, name in enumerate(names)}
+    def make(*names: str, user: User = ADMIN, port: int = 10250, shape: Any = None, **chosen: Any) -> NodeAgent:
+        client = Client(InProcessTransport(cluster.server, user))
+        informers = SharedInformerFactory(client, cluster.clock)
+        endpoints = {name: KubeletEndpoint("10.9.9.9", port + number) for number, name in enumerate(names)}
         static = chosen.pop("static_pods", None)
-        alone = Alone(endpoints, **chosen)
-        config = FleetConfig(alone=alone, events="all", shape=shape or NodeShape(), static_pods=static)
-        fleet = Fleet(client, informers, cluster.clock, config)
+        alone = StandaloneConfig(endpoints, **chosen)
+        config = NodeAgentConfig(alone=alone, events="all", shape=shape or NodeShape(), static_pods=static)
+        fleet = NodeAgent(client, informers, cluster.clock, config)
 
         async def begin() -> None:
             informers.start()
@@ -101,7 +101,7 @@ def test_a_program_that_is_started_again_elsewhere_corrects_its_node(cluster: Cl
 def test_a_node_that_is_not_to_be_registered_is_waited_for(cluster: Cluster, make_fleet: MakeFleet) -> None:
     make_fleet("a1", registers=False, port=4711)
     assert [one.metadata.name for one in cluster.client.list(Node).items] == []
-    cluster.add(node_object("a1", Endpoint("10.0.0.1"), NodeShape(), cluster.clock.now()))
+    cluster.add(new_node("a1", KubeletEndpoint("10.0.0.1"), NodeShape(), cluster.clock.now()))
     cluster.settle()
     assert node(cluster, "a1").status.daemon_endpoints.kubelet_endpoint.port == 4711
     put(cluster, node="a1")
@@ -111,8 +111,8 @@ def test_a_node_that_is_not_to_be_registered_is_waited_for(cluster: Cluster, mak
 def test_nothing_is_corrected_that_is_right() -> None:
     from kubeloop.clock import SystemClock
 
-    made = node_object("a1", Endpoint("10.0.0.1"), NodeShape(labels={"a": "b"}), SystemClock().now())
-    assert corrections(made, made) == ({}, {})
+    made = new_node("a1", KubeletEndpoint("10.0.0.1"), NodeShape(labels={"a": "b"}), SystemClock().now())
+    assert correction_patches(made, made) == ({}, {})
 
 
 def test_a_node_runs_pods_with_its_own_rights_alone(cluster: Cluster, make_fleet: MakeFleet) -> None:
@@ -139,9 +139,9 @@ def test_its_lease_is_renewed_and_its_state_is_heeded(cluster: Cluster, make_fle
     before = cluster.client.get("leases", "w1", "kube-node-lease").spec.renew_time
     cluster.advance(30)
     assert cluster.client.get("leases", "w1", "kube-node-lease").spec.renew_time > before
-    cluster.client.patch(Node, "w1", {"metadata": {"annotations": {STATE: STOPPED}}})
+    cluster.client.patch(Node, "w1", {"metadata": {"annotations": {STATE_ANNOTATION: STOPPED}}})
     cluster.settle()
-    cluster.client.patch(Node, "w1", {"metadata": {"annotations": {STATE: None}}})
+    cluster.client.patch(Node, "w1", {"metadata": {"annotations": {STATE_ANNOTATION: None}}})
     cluster.advance(30)
     assert container(get(cluster)).restart_count == 1
 
@@ -183,4 +183,4 @@ def test_it_mirrors_static_pods(cluster: Cluster, make_fleet: MakeFleet, tmp_pat
 def test_it_could_do_no_more(cluster: Cluster, make_fleet: MakeFleet) -> None:
     make_fleet("w1", user=W1, as_node=True)
     with pytest.raises(Forbidden):
-        cluster.run(Client(LocalEntry(cluster.server, W1)).list(Pod))
+        cluster.run(Client(InProcessTransport(cluster.server, W1)).list(Pod))

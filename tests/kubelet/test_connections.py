@@ -14,9 +14,9 @@ from kubeloop.api.node_calls import TerminalSize
 from kubeloop.api.scalars.wire import Quantity
 from kubeloop.apiserver.authentication import Authenticator
 from kubeloop.apiserver.request.context import User
-from kubeloop.cli.kubelet.server import Denied, KubeletAccess
+from kubeloop.cli.kubelet.server import AccessDenied, KubeletAccess
 from kubeloop.http import Request, Response
-from kubeloop.kubelet.node_status.served_nodes import STATE
+from kubeloop.kubelet.node_status.served_nodes import STATE_ANNOTATION
 from kubeloop.kubelet.server.authorization import subresources_of
 from kubeloop.testing import Cluster, builders
 from tests.kubelet.pods import get, put, runs, state
@@ -154,7 +154,7 @@ def test_pages_that_are_not_there_say_so(cluster: Cluster) -> None:
     assert ask(cluster, f"{node}/containerLogs/default/pod/app?tailLines=x").status == 400
     assert text(ask(cluster, f"{node}/exec/default/none/app?command=ls&output=1")) == "pod does not exist"
     assert ask(cluster, f"{node}/exec/default/pod/app?command=ls&output=1").status == 400
-    cluster.client.patch("nodes", "n1", {"metadata": {"annotations": {STATE: "stopped"}}})
+    cluster.client.patch("nodes", "n1", {"metadata": {"annotations": {STATE_ANNOTATION: "stopped"}}})
     cluster.settle()
     assert ask(cluster, f"{node}/healthz").status == 503
 
@@ -201,7 +201,7 @@ def test_node_s_port_is_for_those_whom_the_api_server_lets(cluster: Cluster) -> 
             access._users.put("t", robot, 100)
             try:
                 await access.check(request, "n1")
-            except Denied as denied:
+            except AccessDenied as denied:
                 return denied.message
             return "yes"
 
@@ -227,5 +227,5 @@ def test_node_s_port_is_for_those_whom_the_api_server_lets(cluster: Cluster) -> 
 def test_node_s_port_is_not_for_strangers(cluster: Cluster) -> None:
     access = KubeletAccess(cluster.async_client, cluster.clock)
     for headers in ({}, {"authorization": "Basic x"}, {"authorization": "Bearer unknown"}):
-        with pytest.raises(Denied, match="Unauthorized"):
+        with pytest.raises(AccessDenied, match="Unauthorized"):
             cluster.run(access.check(Request("GET", "/pods", "", headers), "n1"))

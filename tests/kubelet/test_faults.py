@@ -6,20 +6,20 @@ import pytest
 
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.testing import Cluster, builders
-from kubeloop.testing.faults import conflict_of, lost
+from kubeloop.testing.faults import conflict_of, connection_lost_error
 from tests.kubelet.pods import get, is_gone, put, runs
 
 
 def test_nodes_register_although_the_server_is_away_at_first(cluster: Cluster) -> None:
     cluster.faults.fail("create", "nodes", times=3)
-    cluster.faults.fail("create", "leases", times=3, error=lost)
+    cluster.faults.fail("create", "leases", times=3, error=connection_lost_error)
     cluster.add_nodes(2)
     cluster.advance(30)
     assert len(cluster.client.list("nodes").items) == 2
     assert len(cluster.client.list("leases", "kube-node-lease").items) == 2
 
 
-@pytest.mark.parametrize("error", [conflict_of, lost])
+@pytest.mark.parametrize("error", [conflict_of, connection_lost_error])
 def test_status_is_written_in_the_end(cluster: Cluster, error: object) -> None:
     cluster.add_nodes(1)
     cluster.faults.fail("patch", "pods", times=4, error=error)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from typing import Any
 
 from kubeloop.api import codec
 from kubeloop.api.generated.coordination_v1 import Lease
-from kubeloop.kubelet.node_status.lease_patch import Renewal
+from kubeloop.kubelet.node_status.lease_patch import LeaseRenewalPatch
 from kubeloop.kubelet.node_status.registration import LEASE_NAMESPACE
 from kubeloop.testing.cluster import Cluster
 
@@ -24,6 +24,6 @@ def _renewed(cluster: Cluster, name: str, patch: Any) -> Any:
 def test_a_renewal_and_its_patch_come_to_the_same(cluster: Cluster) -> None:
     cluster.add_nodes(2)
     cluster.settle()
-    renewal = Renewal(_NOW)
+    renewal = LeaseRenewalPatch(_NOW)
     assert _renewed(cluster, "n1", renewal) == _renewed(cluster, "n2", renewal.document)
     assert cluster.client.get(Lease, "n1", LEASE_NAMESPACE).spec.holder_identity == "n1"

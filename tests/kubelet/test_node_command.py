@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kubeloop.api.generated.core_v1 import Node
-from kubeloop.cli.commands.node import CannotDo, NodeCommands, leaves_when_drained
+from kubeloop.cli.commands.node import NodeCommandError, NodeCommands, is_drainable
 from kubeloop.testing import Cluster, builders
 from tests.kubelet.pods import get, is_gone, put, state
 
@@ -65,7 +65,7 @@ def test_partitioned_node_is_healed(cluster: Cluster, commands: Commands) -> Non
 
 def test_real_node_cannot_be_stopped(cluster: Cluster, commands: Commands) -> None:
     cluster.add(builders.node("metal"))
-    with pytest.raises(CannotDo, match="node metal is not simulated"):
+    with pytest.raises(NodeCommandError, match="node metal is not simulated"):
         commands.do(commands.nodes.stop("metal"))
 
 
@@ -78,7 +78,7 @@ def test_drained_node_has_no_pods_but_those_of_daemons(cluster: Cluster, command
     assert state(get(cluster, "daemon")) == "running"
     assert cluster.client.get(Node, "n1").spec.unschedulable
     assert commands.said[-1] == "node/n1 drained"
-    assert not leaves_when_drained(get(cluster, "daemon"))
+    assert not is_drainable(get(cluster, "daemon"))
 
 
 def test_added_node_runs_pods(cluster: Cluster, commands: Commands) -> None:
@@ -99,5 +99,5 @@ def test_pressure_shows_in_conditions(cluster: Cluster, commands: Commands) -> N
     cluster.advance(minutes=6)
     said = {one.type: (one.status, one.reason) for one in cluster.client.get(Node, "n1").status.conditions}
     assert said["MemoryPressure"][0] == "False"
-    with pytest.raises(CannotDo):
+    with pytest.raises(NodeCommandError):
         commands.do(commands.nodes.pressure("n1", "rum"))

@@ -7,14 +7,14 @@ import pytest
 from kubeloop.api.generated.coordination_v1 import Lease
 from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.meta.conditions import find_condition
-from kubeloop.kubelet.agent import FleetConfig
-from kubeloop.kubelet.node_status.served_nodes import SHUTTING_DOWN, STATE
+from kubeloop.kubelet.agent import NodeAgentConfig
+from kubeloop.kubelet.node_status.served_nodes import SHUTTING_DOWN, STATE_ANNOTATION
 from kubeloop.testing import Cluster, builders
 from tests.kubelet.pods import container, get, is_gone, new_agent, put, runs, said, state
 
 
 def set_state(cluster: Cluster, node: str, state: str | None) -> None:
-    cluster.client.patch(Node, node, {"metadata": {"annotations": {STATE: state}}})
+    cluster.client.patch(Node, node, {"metadata": {"annotations": {STATE_ANNOTATION: state}}})
     cluster.settle()
 
 
@@ -111,7 +111,7 @@ def test_new_agent_finds_pods_as_the_last_one_left_them(cluster: Cluster) -> Non
     for loop in fleet.loops:
         cluster.stop(loop)
     cluster.advance(50)
-    new_agent(cluster, FleetConfig(count=1))
+    new_agent(cluster, NodeAgentConfig(count=1))
     assert {name: get(cluster, name) for name in before} == before
     cluster.advance(51)
     assert get(cluster, "soon").status.phase == "Succeeded"
@@ -131,7 +131,7 @@ def test_new_agent_knows_how_containers_ended_before(cluster: Cluster) -> None:
     assert container(before).last_state.terminated is not None
     for loop in fleet.loops:
         cluster.stop(loop)
-    new_agent(cluster, FleetConfig(count=1))
+    new_agent(cluster, NodeAgentConfig(count=1))
     assert get(cluster) == before
 
 
@@ -143,7 +143,7 @@ def test_new_agent_gives_no_address_twice(cluster: Cluster) -> None:
         cluster.stop(loop)
     for number in range(4):
         put(cluster, f"a{number}", node=f"n{2 - number % 2}")
-    new_agent(cluster, FleetConfig(count=2))
+    new_agent(cluster, NodeAgentConfig(count=2))
     pods = cluster.client.list("pods", "default").items
     assert len({pod.status.pod_ip for pod in pods}) == len(pods) == 6
 
@@ -154,7 +154,7 @@ def test_nodes_that_are_there_already_count_as_registered(cluster: Cluster) -> N
         cluster.stop(loop)
     cluster.advance(minutes=10)
     before = renewed(cluster)
-    again = new_agent(cluster, FleetConfig(count=3))
+    again = new_agent(cluster, NodeAgentConfig(count=3))
     cluster.run(again.registered())
     assert [one.metadata.name for one in cluster.client.list("nodes").items] == ["n1", "n2", "n3"]
     assert renewed(cluster) > before

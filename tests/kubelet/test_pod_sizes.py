@@ -8,7 +8,7 @@ import pytest
 
 from kubeloop.api.generated.core_v1 import Pod, ResourceRequirements
 from kubeloop.api.scalars.wire import Quantity
-from kubeloop.kubelet.agent import FleetConfig
+from kubeloop.kubelet.agent import NodeAgentConfig
 from kubeloop.kubelet.node_status.registration import NodeShape
 from kubeloop.testing import Cluster, builders
 from tests.kubelet.pods import get, new_agent, put, said
@@ -123,7 +123,7 @@ def test_pod_as_a_whole_waits_for_room_to_be_resized(cluster: Cluster) -> None:
     for loop in fleet.loops:
         cluster.stop(loop)
     before = get(cluster).status
-    new_agent(cluster, FleetConfig(count=1))
+    new_agent(cluster, NodeAgentConfig(count=1))
     assert get(cluster).status == before
     cluster.client.delete(Pod, "other", "default")
     cluster.advance(5)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kubeloop.api.generated.core_v1 import HTTPGetAction, Probe
-from kubeloop.kubelet.agent import Fleet, FleetConfig
+from kubeloop.kubelet.agent import NodeAgent, NodeAgentConfig
 from kubeloop.testing import Cluster
 from tests.kubelet.pods import container, get, new_agent, put, runs, said
 
@@ -97,10 +97,10 @@ def test_well_answered_probes_cost_nothing_while_pods_run(cluster: Cluster) -> N
     assert fleet.loops[1].queue.delayed == 0
 
 
-def begin_anew(cluster: Cluster, fleet: Fleet) -> None:
+def begin_anew(cluster: Cluster, fleet: NodeAgent) -> None:
     for loop in fleet.loops:
         cluster.stop(loop)
-    new_agent(cluster, FleetConfig(count=1))
+    new_agent(cluster, NodeAgentConfig(count=1))
 
 
 def test_new_agent_leaves_pods_ready_that_were_until_it_finds_otherwise(cluster: Cluster) -> None:

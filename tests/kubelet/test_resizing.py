@@ -6,7 +6,7 @@ from typing import Any
 
 from kubeloop.api.generated.core_v1 import ContainerResizePolicy, Event, Pod, ResourceRequirements
 from kubeloop.api.scalars.wire import Quantity
-from kubeloop.kubelet.agent import FleetConfig
+from kubeloop.kubelet.agent import NodeAgentConfig
 from kubeloop.kubelet.node_status.registration import NodeShape
 from kubeloop.testing import Cluster, builders
 from tests.kubelet.pods import container, get, new_agent, put
@@ -154,7 +154,7 @@ def test_new_agent_knows_what_pods_were_given(cluster: Cluster) -> None:
     for loop in fleet.loops:
         cluster.stop(loop)
     before = get(cluster).status
-    new_agent(cluster, FleetConfig(count=1))
+    new_agent(cluster, NodeAgentConfig(count=1))
     assert get(cluster).status == before
     put(cluster, "third", containers=(sized("200m"),))
     assert get(cluster, "third").status.reason == "OutOfcpu"

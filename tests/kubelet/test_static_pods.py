@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.kubelet.agent import Fleet, FleetConfig
-from kubeloop.kubelet.config.static_pods import pod_of, read_manifests
+from kubeloop.kubelet.agent import NodeAgent, NodeAgentConfig
+from kubeloop.kubelet.config.static_pods import parse_manifest, read_manifests
 from kubeloop.testing import Cluster
 
 MANIFEST = "{apiVersion: v1, kind: Pod, metadata: {name: NAME}, spec: {containers: [{name: c, image: IMAGE}]}}"
@@ -19,8 +19,8 @@ def write(folder: Path, name: str, image: str = "proxy:1") -> None:
 
 
 def host(cluster: Cluster, folder: Path) -> None:
-    config = FleetConfig(count=2, static_pods=folder)
-    fleet = Fleet(cluster.async_client, cluster.context.informers, cluster.clock, config)
+    config = NodeAgentConfig(count=2, static_pods=folder)
+    fleet = NodeAgent(cluster.async_client, cluster.context.informers, cluster.clock, config)
     for loop in fleet.loops:
         cluster.start(loop)
 
@@ -82,4 +82,4 @@ def test_file_that_is_no_pod_is_left_out(tmp_path: Path, caplog: pytest.LogCaptu
     }
     assert read_manifests(tmp_path / "nowhere") == []
     with pytest.raises(ValueError, match="a name and containers"):
-        pod_of({"kind": "Pod"})
+        parse_manifest({"kind": "Pod"})

@@ -12,7 +12,7 @@ from kubeloop.api.errors import Invalid
 from kubeloop.api.generated.core_v1 import ContainerStatus, Pod, PodCondition, PodIP, PodStatus
 from kubeloop.api.requests import STRATEGIC_PATCH
 from kubeloop.api.scalars.wire import Time
-from kubeloop.kubelet.status.patch import StatusChange
+from kubeloop.kubelet.status.patch import KubeletStatusPatch
 from kubeloop.testing import builders
 from kubeloop.testing.cluster import Cluster
 
@@ -43,7 +43,7 @@ def _told(pod: Pod) -> dict[str, Any]:
 
 def test_a_change_and_its_patch_are_stored_alike(cluster: Cluster) -> None:
     one, other = (cluster.add(builders.pod(name, node="n1")) for name in ("one", "other"))
-    changes = [StatusChange(pod.metadata.uid, pod.status, _after(pod.status)) for pod in (one, other)]
+    changes = [KubeletStatusPatch(pod.metadata.uid, pod.status, _after(pod.status)) for pod in (one, other)]
     assert changes[0].laid_over(one.status) is not None
     assert _told(_report(cluster, "one", changes[0])) == _told(_report(cluster, "other", changes[1].document))
 
@@ -51,11 +51,11 @@ def test_a_change_and_its_patch_are_stored_alike(cluster: Cluster) -> None:
 def test_what_was_written_in_between_stays(cluster: Cluster) -> None:
     pod = cluster.add(builders.pod("one", node="n1"))
     _report(cluster, "one", {"status": {"nominatedNodeName": "", "message": "mine"}})
-    written = _report(cluster, "one", StatusChange(pod.metadata.uid, pod.status, _after(pod.status)))
+    written = _report(cluster, "one", KubeletStatusPatch(pod.metadata.uid, pod.status, _after(pod.status)))
     assert (written.status.phase, written.status.message) == ("Running", "mine")
 
 
 def test_another_pod_of_that_name_is_not_written_to(cluster: Cluster) -> None:
     pod = cluster.add(builders.pod("one", node="n1"))
     with pytest.raises(Invalid):
-        _report(cluster, "one", StatusChange("another", pod.status, _after(pod.status)))
+        _report(cluster, "one", KubeletStatusPatch("another", pod.status, _after(pod.status)))

@@ -9,7 +9,7 @@ import pytest
 from kubeloop.api.generated.core_v1 import Node, PersistentVolumeClaim, Pod
 from kubeloop.api.generated.storage_v1 import VolumeAttachment
 from kubeloop.controllers import attach_detach
-from kubeloop.kubelet.node_status.served_nodes import ATTACH, NEVER, STATE, STOPPED
+from kubeloop.kubelet.node_status.served_nodes import ATTACH_ANNOTATION, NEVER, STATE_ANNOTATION, STOPPED
 from kubeloop.testing import Cluster
 from tests.controllers.storage import NS, claim, told, user_of, volume
 
@@ -77,7 +77,7 @@ def test_when_its_pod_has_ended_the_node_lets_go_of_the_volume_and_another_node_
 
 
 def test_a_pod_waits_in_silence_until_its_volume_is_attached(plane: Cluster) -> None:
-    annotate(plane, "n1", **{ATTACH: NEVER})
+    annotate(plane, "n1", **{ATTACH_ANNOTATION: NEVER})
     add_volume(plane)
     plane.add(user_of("p", "c", node="n1"))
     plane.advance(130)
@@ -85,13 +85,13 @@ def test_a_pod_waits_in_silence_until_its_volume_is_attached(plane: Cluster) -> 
     assert status.state.waiting.reason == "ContainerCreating"
     assert lists(plane, "n1") == ([], [UNIQUE])
     assert [one for one in told(plane, "p") if "FailedMount" in one] == []
-    annotate(plane, "n1", **{ATTACH: None})
+    annotate(plane, "n1", **{ATTACH_ANNOTATION: None})
     plane.settle()
     assert phase(plane) == "Running"
 
 
 def test_a_pod_that_waits_can_be_deleted(plane: Cluster) -> None:
-    annotate(plane, "n1", **{ATTACH: NEVER})
+    annotate(plane, "n1", **{ATTACH_ANNOTATION: NEVER})
     add_volume(plane)
     plane.add(user_of("p", "c", node="n1"))
     plane.settle()
@@ -122,7 +122,7 @@ def test_a_stopped_node_keeps_its_volumes_until_six_minutes_have_passed(plane: C
     add_volume(plane)
     plane.add(user_of("p", "c", node="n1"))
     plane.settle()
-    annotate(plane, "n1", **{STATE: STOPPED})
+    annotate(plane, "n1", **{STATE_ANNOTATION: STOPPED})
     plane.client.patch(
         Node, "n1", {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}, subresource="status"
     )

@@ -11,7 +11,7 @@ import pytest
 
 from kubeloop.api.errors import Invalid
 from kubeloop.api.requests import MERGE_PATCH
-from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.apiserver.inprocess.transport import InProcessTransport
 from kubeloop.apiserver.request.context import AUTHENTICATED, User
 from kubeloop.client import Client
 from kubeloop.controllers import resourceclaim
@@ -74,7 +74,7 @@ def test_only_a_namespace_that_says_so_has_claims_that_look_at_all_devices(clust
 def as_user(cluster: Cluster, name: str, **extra: tuple[str, ...]) -> Any:
     """Writes of somebody to the status of the claim `one`."""
     user = User(name, (AUTHENTICATED,), extra=tuple((key.replace("__", "/"), each) for key, each in extra.items()))
-    client = Client(LocalEntry(cluster.server, user))
+    client = Client(InProcessTransport(cluster.server, user))
 
     def write(**status: Any) -> Any:
         body = {"status": status}
@@ -162,7 +162,7 @@ def test_a_driver_on_the_node_may_have_rights_to_that_node_alone(claimed: Cluste
 
 
 def test_the_scheduler_and_its_loop_have_the_rights_they_need(cluster: Cluster) -> None:
-    client = Client(LocalEntry(cluster.server, User("system:kube-scheduler", (AUTHENTICATED,))))
+    client = Client(InProcessTransport(cluster.server, User("system:kube-scheduler", (AUTHENTICATED,))))
     start_as(cluster, "resource-claim-controller", resourceclaim.wire)
     cluster.start(lambda context: wire(replace(context, client=client)))
     join(cluster, node("n1"))

@@ -10,7 +10,7 @@ import pytest
 from kubeloop.scheduler.config.configuration import SchedulerConfig, default_profile
 from kubeloop.scheduler.config.extender_settings import ExtenderSettings, ManagedResource
 from kubeloop.scheduler.extenders import extender
-from kubeloop.scheduler.extenders.extender import ExtenderFailed
+from kubeloop.scheduler.extenders.extender import ExtenderError
 from kubeloop.scheduler.scheduler import Scheduler
 from kubeloop.testing import Cluster, node, pod
 from tests.scheduler.world import asking, join, node_of, told
@@ -102,7 +102,7 @@ def test_it_likes_some_nodes_more(cluster: Cluster, extend: Callable[..., Server
 def test_a_failure_is_an_error_and_the_pod_is_tried_again(
     cluster: Cluster, extend: Callable[..., Server], verb: str
 ) -> None:
-    server = extend(lambda _, __: ExtenderFailed("nobody there"), **{verb: "ask"}, node_cache_capable=True)
+    server = extend(lambda _, __: ExtenderError("nobody there"), **{verb: "ask"}, node_cache_capable=True)
     cluster.add(pod("web"))
     cluster.settle()
     assert told(cluster, "web") == "nobody there"
@@ -114,7 +114,7 @@ def test_a_failure_is_an_error_and_the_pod_is_tried_again(
 
 @pytest.mark.parametrize("verb", ["filter_verb", "bind_verb", "prioritize_verb"])
 def test_one_that_may_be_ignored_is(cluster: Cluster, extend: Callable[..., Server], verb: str) -> None:
-    server = extend(lambda _, __: ExtenderFailed("nobody there"), **{verb: "ask"}, ignorable=True, weight=1)
+    server = extend(lambda _, __: ExtenderError("nobody there"), **{verb: "ask"}, ignorable=True, weight=1)
     cluster.add(pod("web"))
     cluster.settle()
     assert node_of(cluster, "web") != ""

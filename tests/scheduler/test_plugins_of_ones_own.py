@@ -6,17 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 from kubeloop.scheduler.config.configuration import ProfileConfig, SchedulerConfig, default_profile
-from kubeloop.scheduler.context import Context
-from kubeloop.scheduler.framework.per_node_plugin import OneNodePlugin
-from kubeloop.scheduler.framework.plugin import Plugin, Wait, unschedulable
-from kubeloop.scheduler.framework.registry import Registry
-from kubeloop.scheduler.framework.status import Refusal
+from kubeloop.scheduler.context import SchedulerContext
+from kubeloop.scheduler.framework.per_node_plugin import PerNodePlugin
+from kubeloop.scheduler.framework.plugin import PermitWait, Plugin, unschedulable_status
+from kubeloop.scheduler.framework.registry import PluginRegistry
+from kubeloop.scheduler.framework.status import Status
 from kubeloop.scheduler.scheduler import Scheduler
 from kubeloop.testing import Cluster, node, pod
 from tests.scheduler.world import asking, join, node_of, told
 
 
-class EvenNodes(OneNodePlugin):
+class EvenNodes(PerNodePlugin):
     """Only nodes whose number is even, and rather large numbers."""
 
     name = "EvenNodes"
@@ -33,8 +33,8 @@ class AskFirst(Plugin):
 
     name = "AskFirst"
 
-    def permit(self, cycle: Any, node: str) -> Wait:
-        return Wait(60.0)
+    def permit(self, cycle: Any, node: str) -> PermitWait:
+        return PermitWait(60.0)
 
 
 class AskAgain(AskFirst):
@@ -48,16 +48,16 @@ class Full(Plugin):
 
     name = "Full"
 
-    def reserve(self, cycle: Any, node: str) -> Refusal:
-        return unschedulable(self.name, "nothing is left to reserve")
+    def reserve(self, cycle: Any, node: str) -> Status:
+        return unschedulable_status(self.name, "nothing is left to reserve")
 
 
-def with_plugins(*kinds: type[Plugin], weight: int = 1) -> Callable[[Context], Scheduler]:
+def with_plugins(*kinds: type[Plugin], weight: int = 1) -> Callable[[SchedulerContext], Scheduler]:
     usual = default_profile()
     names = (*usual.names, *(kind.name for kind in kinds))
     weights = {**usual.weights, **{kind.name: weight for kind in kinds}}
     config = SchedulerConfig((ProfileConfig(usual.scheduler_name, names, weights=weights),))
-    return lambda context: Scheduler(context, config, Registry({kind.name: kind for kind in kinds}))
+    return lambda context: Scheduler(context, config, PluginRegistry({kind.name: kind for kind in kinds}))
 
 
 def test_a_plugin_of_ones_own_filters_and_scores(cluster: Cluster) -> None:
@@ -94,7 +94,7 @@ def test_a_permit_that_is_refused_sends_the_pod_back(cluster: Cluster) -> None:
     join(cluster, node("n1"))
     made = cluster.add(pod("web"))
     cluster.settle()
-    loop.permits.refuse(made.metadata.uid, unschedulable("AskFirst", "not today"))
+    loop.permits.refuse(made.metadata.uid, unschedulable_status("AskFirst", "not today"))
     cluster.settle()
     assert told(cluster, "web") == "0/1 nodes are available: 1 not today."
 

@@ -11,7 +11,7 @@ from kubeloop.api.errors import NotFound
 from kubeloop.api.meta.conditions import find_condition
 from kubeloop.scheduler.config.configuration import ProfileConfig, SchedulerConfig, default_profile
 from kubeloop.scheduler.framework.plugin import Plugin
-from kubeloop.scheduler.framework.registry import Registry
+from kubeloop.scheduler.framework.registry import PluginRegistry
 from kubeloop.scheduler.scheduler import Scheduler, wire
 from kubeloop.testing import Cluster, node, pod
 from tests.scheduler.world import asking, join, node_of, told
@@ -177,7 +177,7 @@ class Slow(Plugin):
 def test_a_pod_that_is_not_bound_yet_is_sent_back_instead_of_ended(cluster: Cluster) -> None:
     usual = default_profile()
     config = SchedulerConfig((ProfileConfig(usual.scheduler_name, (*usual.names, "Slow"), weights=usual.weights),))
-    cluster.start(lambda context: Scheduler(context, config, Registry({"Slow": Slow})))
+    cluster.start(lambda context: Scheduler(context, config, PluginRegistry({"Slow": Slow})))
     make_classes(cluster)
     join(cluster, node("one", cpu="2"))
     cluster.add(pod("early", **of("low")))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubeloop.scheduler.framework.plugin import Plugin, Wait
+from kubeloop.scheduler.framework.plugin import PermitWait, Plugin
 from kubeloop.scheduler.scheduler import wire
 from kubeloop.testing import Cluster, node, pod
 from tests.scheduler.test_plugins_of_ones_own import with_plugins
@@ -20,8 +20,8 @@ class HoldFirst(Plugin):
     def interests(self) -> tuple[()]:
         return ()
 
-    def permit(self, cycle: Any, node: str) -> Wait | None:
-        return Wait(600.0) if cycle.pod.key.name == "first" else None
+    def permit(self, cycle: Any, node: str) -> PermitWait | None:
+        return PermitWait(600.0) if cycle.pod.key.name == "first" else None
 
 
 def test_a_pod_that_is_deleted_before_it_is_bound_leaves_its_room_at_once(cluster: Cluster) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kubeloop.api.generated.core_v1 import PodSchedulingGate, Taint
 from kubeloop.api.meta.conditions import find_condition
-from kubeloop.scheduler.context import Context
+from kubeloop.scheduler.context import SchedulerContext
 from kubeloop.scheduler.scheduler import Scheduler, wire
 from kubeloop.testing import Cluster, node, pod
 from tests.scheduler.world import asking, join, node_of, told
@@ -147,9 +147,9 @@ def test_a_pod_that_has_ended_frees_its_room(cluster: Cluster) -> None:
 
 
 def test_what_happens_is_counted_under_upstreams_names(cluster: Cluster) -> None:
-    contexts: list[Context] = []
+    contexts: list[SchedulerContext] = []
 
-    def start(context: Context) -> Scheduler:
+    def start(context: SchedulerContext) -> Scheduler:
         contexts.append(context)
         return Scheduler(context)
 

@@ -9,8 +9,8 @@ import pytest
 from kubeloop.api import codec
 from kubeloop.api.generated.core_v1 import Pod, PodStatus
 from kubeloop.api.requests import STRATEGIC_PATCH
-from kubeloop.scheduler.status.reporter import status_change
-from kubeloop.scheduler.status.status_patch import Told
+from kubeloop.scheduler.status.reporter import status_patch_fields
+from kubeloop.scheduler.status.status_patch import PodStatusPatch
 from kubeloop.testing import builders
 from kubeloop.testing.cluster import Cluster
 
@@ -32,15 +32,15 @@ def test_what_is_told_and_its_patch_are_stored_alike(cluster: Cluster, nominated
             if message.startswith("0/3"):
                 cluster.add(builders.pod(name))
             pod = cluster.client.get(Pod, name, "default")
-            change = status_change(pod, "Unschedulable", message, nominated, _NOW)
-            told = Told(pod.metadata.uid, change)
+            change = status_patch_fields(pod, "Unschedulable", message, nominated, _NOW)
+            told = PodStatusPatch(pod.metadata.uid, change)
             written.append(_write(cluster, name, told if name == "one" else told.document))
         assert written[0] == written[1]
         assert written[0]["status"]["conditions"][0]["message"] == message
 
 
 def test_a_first_word_needs_no_merging() -> None:
-    change = status_change(builders.pod("one"), "Unschedulable", "no", "n7", _NOW)
-    laid = Told("uid", change).laid_over(PodStatus(phase="Pending"))
+    change = status_patch_fields(builders.pod("one"), "Unschedulable", "no", "n7", _NOW)
+    laid = PodStatusPatch("uid", change).laid_over(PodStatus(phase="Pending"))
     assert laid is not None
     assert (laid.phase, laid.nominated_node_name, laid.conditions[0].reason) == ("Pending", "n7", "Unschedulable")

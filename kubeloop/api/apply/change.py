@@ -6,32 +6,32 @@ from collections.abc import Callable
 from typing import Any
 
 from kubeloop.api.apply.fields.compare import Comparison, compare
-from kubeloop.api.apply.settable import Settable
-from kubeloop.api.apply.shape import Shape, shape_of
-from kubeloop.api.apply.whole import fresh_tree
-from kubeloop.api.schema import Node
+from kubeloop.api.apply.settable import FieldFilter
+from kubeloop.api.apply.shape import OwnershipShape, shape_of
+from kubeloop.api.apply.whole import tree_of_new
+from kubeloop.api.schema import SchemaNode
 
-Convert = Callable[[dict[str, Any], str], tuple[dict[str, Any], Node] | None]
+Convert = Callable[[dict[str, Any], str], tuple[dict[str, Any], SchemaNode] | None]
 """An object in another of its versions, with that version's schema; None when there is no such version (any more)."""
 
 
-class Change:
+class ObjectChange:
     """Change from `old` (None: a create) to `new`, restricted to the fields that are `settable` by the request."""
 
     def __init__(
         self,
         old: dict[str, Any] | None,
         new: dict[str, Any],
-        shape: Shape,
+        shape: OwnershipShape,
         api_version: str,
-        settable: Settable | None,
+        settable: FieldFilter | None,
         convert: Convert | None,
     ) -> None:
         self._old = old
         self._new = new
         self._settable = settable
         self._convert = convert
-        found = Comparison(fresh_tree(new, shape), {}) if old is None else compare(old, new, shape)
+        found = Comparison(tree_of_new(new, shape), {}) if old is None else compare(old, new, shape)
         self.main = self._allowed(found)
         self._seen: dict[str, Comparison | None] = {api_version: self.main}
 
@@ -47,7 +47,7 @@ class Change:
         return self._seen[version]
 
     def _compared(
-        self, old: tuple[dict[str, Any], Node] | None, new: tuple[dict[str, Any], Node] | None
+        self, old: tuple[dict[str, Any], SchemaNode] | None, new: tuple[dict[str, Any], SchemaNode] | None
     ) -> Comparison | None:
         if old is None or new is None:
             return None

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 
-def type_name(value: Any) -> str:
+def go_type_name(value: Any) -> str:
     """Format a value's type as Go's `%T` does."""
     if isinstance(value, bool):
         return "bool"
@@ -20,22 +20,24 @@ def type_name(value: Any) -> str:
     return "float64"
 
 
-def plain(value: Any) -> str:
+def format_plain(value: Any) -> str:
     """Format a value as Go's `%v` does."""
     if isinstance(value, dict):
-        return "map[" + " ".join(f"{key}:{plain(value[key])}" for key in sorted(value)) + "]"
+        return "map[" + " ".join(f"{key}:{format_plain(value[key])}" for key in sorted(value)) + "]"
     if isinstance(value, list):
-        return "[" + " ".join(map(plain, value)) + "]"
+        return "[" + " ".join(map(format_plain, value)) + "]"
     return value if isinstance(value, str) else _scalar(value)
 
 
-def syntax(value: Any) -> str:
+def format_go_syntax(value: Any) -> str:
     """Format a value as Go's `%#v` does."""
     if isinstance(value, dict):
-        inner = ", ".join(f"{json.dumps(key, ensure_ascii=False)}:{syntax(value[key])}" for key in sorted(value))
-        return f"{type_name(value)}{{{inner}}}"
+        inner = ", ".join(
+            f"{json.dumps(key, ensure_ascii=False)}:{format_go_syntax(value[key])}" for key in sorted(value)
+        )
+        return f"{go_type_name(value)}{{{inner}}}"
     if isinstance(value, list):
-        return f"{type_name(value)}{{{', '.join(map(syntax, value))}}}"
+        return f"{go_type_name(value)}{{{', '.join(map(format_go_syntax, value))}}}"
     if value is None:
         return "interface {}(nil)"
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else _scalar(value)

@@ -10,36 +10,40 @@ from typing import Any
 
 from kubeloop.api.apply.conflicts import FieldConflict
 from kubeloop.api.apply.fields.compare import compare
-from kubeloop.api.apply.fields.fieldset import FieldTree, difference, has, union
+from kubeloop.api.apply.fields.fieldset import FieldTree, difference, has_path, union
 from kubeloop.api.apply.merge import applied_fields
-from kubeloop.api.apply.shape import Shape
-from kubeloop.api.apply.validate import problems
+from kubeloop.api.apply.shape import OwnershipShape
+from kubeloop.api.apply.validate import iter_schema_errors
 
 MANAGER = "kubectl"
 ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 _MAX_ANNOTATIONS = 256 * 1024
 
 
-def not_allowed(
-    conflicts: list[FieldConflict], live: dict[str, Any], shape: Shape, api_version: str
+def remaining_conflicts(
+    conflicts: list[FieldConflict], live: dict[str, Any], shape: OwnershipShape, api_version: str
 ) -> list[FieldConflict]:
     """Return the remaining conflicts, without fields that client-side apply set and that are unchanged since."""
     allowed = _still_as_applied(live, shape, api_version)
-    return [conflict for conflict in conflicts if not has(allowed, conflict.path)]
+    return [conflict for conflict in conflicts if not has_path(allowed, conflict.path)]
 
 
-def _still_as_applied(live: dict[str, Any], shape: Shape, api_version: str) -> FieldTree:
+def _still_as_applied(live: dict[str, Any], shape: OwnershipShape, api_version: str) -> FieldTree:
     try:
         config = json.loads(_annotations(live).get(ANNOTATION) or "null")
     except ValueError:
         return {}
-    if not isinstance(config, dict) or config.get("apiVersion") != api_version or any(problems(config, shape)):
+    if (
+        not isinstance(config, dict)
+        or config.get("apiVersion") != api_version
+        or any(iter_schema_errors(config, shape))
+    ):
         return {}
     comparison = compare(config, live, shape)
     return difference(applied_fields(config, shape), union(comparison.changed, comparison.removed))
 
 
-def with_annotation(obj: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
+def update_last_applied(obj: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
     """Return the object with its last-applied annotation, if it has one, updated to the applied configuration."""
     if not _annotations(obj).get(ANNOTATION):
         return obj

@@ -7,38 +7,40 @@ from typing import Any, NamedTuple
 
 from kubeloop.api.apply.change import Convert
 from kubeloop.api.apply.fields.fieldset import FieldTree, difference, intersection, union
-from kubeloop.api.apply.fields.managed_fields_entries import Entry
-from kubeloop.api.apply.merge import applied_fields, with_structs, without
-from kubeloop.api.apply.shape import Shape, shape_of
+from kubeloop.api.apply.fields.managed_fields_entries import ManagedFieldsEntry
+from kubeloop.api.apply.merge import applied_fields, remove_fields, with_structs
+from kubeloop.api.apply.shape import OwnershipShape, shape_of
 
 Owned = Iterable[tuple[str, FieldTree]]
 """Versions, and what somebody owns in them."""
 
 
-class Versioned(NamedTuple):
+class VersionedObject(NamedTuple):
     """Object in one version, with the shape of that version."""
 
     obj: dict[str, Any]
     version: str
-    shape: Shape
+    shape: OwnershipShape
 
-    def at(self, version: str, convert: Convert | None) -> Versioned | None:
+    def at(self, version: str, convert: Convert | None) -> VersionedObject | None:
         """Convert to another version; None if it does not exist. Without a converter all versions are alike."""
         if convert is None or version == self.version:
             return self
         found = convert(self.obj, version)
-        return None if found is None else Versioned(found[0], version, shape_of(found[1]))
+        return None if found is None else VersionedObject(found[0], version, shape_of(found[1]))
 
     def fields(self) -> FieldTree:
         """Return the fields that the object sets, including the structs above them."""
         return with_structs(applied_fields(self.obj, self.shape), self.shape)
 
-    def less(self, fields: FieldTree) -> Versioned:
+    def less(self, fields: FieldTree) -> VersionedObject:
         """Return the object without the given fields."""
-        return self._replace(obj=without(self.obj, fields, self.shape) or {}) if fields else self
+        return self._replace(obj=remove_fields(self.obj, fields, self.shape) or {}) if fields else self
 
 
-def without_given_up(merged: Versioned, before: Entry, owned: Owned, convert: Convert | None) -> dict[str, Any]:
+def prune_abandoned_fields(
+    merged: VersionedObject, before: ManagedFieldsEntry, owned: Owned, convert: Convert | None
+) -> dict[str, Any]:
     """Remove the fields that the applier owned before and that have no owner now.
 
     Works in steps, so that fields of other managers survive, and unowned fields inside of removed ones too.
@@ -57,7 +59,9 @@ def without_given_up(merged: Versioned, before: Entry, owned: Owned, convert: Co
     return merged.obj if result is None else result.obj
 
 
-def _with_owned(whole: Versioned, pruned: Versioned, owned: Owned, convert: Convert | None) -> Versioned:
+def _with_owned(
+    whole: VersionedObject, pruned: VersionedObject, owned: Owned, convert: Convert | None
+) -> VersionedObject:
     """Restore all owned fields in the pruned object; the version at hand goes first."""
     by_version: dict[str, FieldTree] = {whole.version: {}}
     for version, fields in owned:

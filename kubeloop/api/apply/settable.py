@@ -5,29 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-from kubeloop.api.apply.fields.fieldset import FieldTree, is_member, of, recursive_difference
-from kubeloop.api.apply.fields.path_elements import MEMBER, field
+from kubeloop.api.apply.fields.fieldset import FieldTree, field_set, is_member, recursive_difference
+from kubeloop.api.apply.fields.path_elements import MEMBER, field_element
 
-Settable: TypeAlias = Callable[[FieldTree], FieldTree]
+FieldFilter: TypeAlias = Callable[[FieldTree], FieldTree]
 """Of a set of fields, those that a request may set."""
 
 # Any item of a list, in a pattern.
 ANY_ITEM = "*"
 
 
-def all_but(*paths: Iterable[str]) -> Settable:
+def exclude_fields(*paths: Iterable[str]) -> FieldFilter:
     """Return a filter that drops the fields at these paths and everything below them."""
-    left_out = of(*paths)
+    left_out = field_set(*paths)
     return lambda fields: recursive_difference(fields, left_out)
 
 
-def nothing_but(*paths: Iterable[str]) -> Settable:
+def include_fields(*paths: Iterable[str]) -> FieldFilter:
     """Return a filter that keeps only the fields above, at and below these paths."""
     pattern: FieldTree = {}
     for path in paths:
         place = pattern
         for name in path:
-            place = place.setdefault(name if name == ANY_ITEM else field(name), {})
+            place = place.setdefault(name if name == ANY_ITEM else field_element(name), {})
     return lambda fields: _matching(fields, pattern)
 
 

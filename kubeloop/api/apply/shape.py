@@ -10,9 +10,9 @@ from typing import Any, Final, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
 from kubeloop.api.apply.fields.fieldset import FieldTree
-from kubeloop.api.apply.fields.path_elements import field, list_key, only_key, set_item
+from kubeloop.api.apply.fields.path_elements import field_element, key_element, single_key_element, value_element
 from kubeloop.api.apply.zero_values import KEY_DEFAULTS, is_struct_by_value, sent_when_empty, zero_of
-from kubeloop.api.schema import Node
+from kubeloop.api.schema import SchemaNode
 
 Scalar = Literal["string", "numeric", "boolean", "untyped"]
 
@@ -29,38 +29,38 @@ KEYED: Final = 3
 """Plain numbers, because the walkers ask for them at every place of every write."""
 
 
-class BadItem(ValueError):
+class InvalidListItem(ValueError):
     """Raised for a list item that cannot be distinguished from its siblings."""
 
 
-class Field(NamedTuple):
+class ShapeField(NamedTuple):
     """Struct field: its wire element, its shape, its presence even if empty (`always`), and `leaf`."""
 
     element: str
-    shape: Shape
+    shape: OwnershipShape
     always: bool
     leaf: bool
 
 
-class Container(NamedTuple):
+class ContainerField(NamedTuple):
     """Field that may hold other fields."""
 
     name: str
     element: str
-    shape: Shape
+    shape: OwnershipShape
 
 
-Plan = tuple[FieldTree, tuple[Container, ...]]
+Plan = tuple[FieldTree, tuple[ContainerField, ...]]
 """For records with certain field names: their set of fields so far, and the containers that may add to it."""
 
-FreshPlan = tuple[FieldTree, tuple[Container, ...], tuple[tuple[Container, Any], ...]]
+FreshPlan = tuple[FieldTree, tuple[ContainerField, ...], tuple[tuple[ContainerField, Any], ...]]
 """The same for new records, and those fields, each with its value, that an empty record has already."""
 
 
-class Shape:
+class OwnershipShape:
     """Schema of one place of an object, as ownership sees it."""
 
-    def __init__(self, node: Node | None, *, open_below: bool = False) -> None:
+    def __init__(self, node: SchemaNode | None, *, open_below: bool = False) -> None:
         self._node = node
         self.plans: dict[tuple[str, ...], Plan] = {}
         self.fresh_plans: dict[tuple[str, ...], FreshPlan] = {}
@@ -114,36 +114,38 @@ class Shape:
         return "string" if plain else "untyped"
 
     @cached_property
-    def fields(self) -> dict[str, Field]:
+    def fields(self) -> dict[str, ShapeField]:
         """Known fields of a struct by name."""
         node = self._node
         if node is None or not node.is_struct:
             return {}
         type_name = _type_name(node)
-        found: dict[str, Field] = {}
+        found: dict[str, ShapeField] = {}
         for name, child in node.fields.items():
-            shape = Shape(child, open_below=self._open)
-            found[name] = Field(field(name), shape, _is_value(type_name, name, child, node), shape.kind == LEAF)
+            shape = OwnershipShape(child, open_below=self._open)
+            found[name] = ShapeField(
+                field_element(name), shape, _is_value(type_name, name, child, node), shape.kind == LEAF
+            )
         return found
 
     @cached_property
-    def item(self) -> Shape | None:
+    def item(self) -> OwnershipShape | None:
         """Shape of list items, map values and unknown fields; None where unknown fields are not allowed."""
         node = self._node
         if node is None:
             return self
         if node.item is not None:
-            return Shape(node.item, open_below=self._open)
+            return OwnershipShape(node.item, open_below=self._open)
         if node.type == "any" or node.is_map or node.type == "array" or self._open:
             return FREE_FORM
         return None
 
     @cached_property
-    def other(self) -> Shape:
+    def other(self) -> OwnershipShape:
         """Shape of unknown fields."""
         return self.item or FREE_FORM
 
-    def at(self, name: str) -> Shape:
+    def at(self, name: str) -> OwnershipShape:
         """Return the shape of a field, known or not."""
         known = self.fields.get(name)
         return self.other if known is None else known.shape
@@ -193,21 +195,21 @@ class Shape:
         """Return the path element of a list item; raises BadItem."""
         if self.kind == SET:
             if isinstance(item, dict):
-                raise BadItem("associative list without keys has an element that's a map type")
+                raise InvalidListItem("associative list without keys has an element that's a map type")
             if isinstance(item, list):
-                raise BadItem("not supported: associative list with lists as elements")
+                raise InvalidListItem("not supported: associative list with lists as elements")
             if item is None:
-                raise BadItem("associative list without keys has an element that's an explicit null")
-            return set_item(item)
+                raise InvalidListItem("associative list without keys has an element that's an explicit null")
+            return value_element(item)
         return self._key_of(item)
 
     def _key_of(self, item: Any) -> str:
         if item is None:
-            raise BadItem("associative list with keys may not have a null element")
+            raise InvalidListItem("associative list with keys may not have a null element")
         if not isinstance(item, dict):
-            raise BadItem("associative list with keys may not have non-map elements")
+            raise InvalidListItem("associative list with keys may not have non-map elements")
         if self._only_key is not None and self._only_key in item:
-            return only_key(self._only_key, item[self._only_key])
+            return single_key_element(self._only_key, item[self._only_key])
         pairs: list[tuple[str, Any]] = []
         for name in self.keys:
             if name in item:
@@ -217,47 +219,47 @@ class Shape:
         if not pairs:
             assert self._node is not None
             names = " ".join(f'"{name}"' for name in self._node.list_keys)
-            raise BadItem(
+            raise InvalidListItem(
                 f"associative list with keys has an element that omits all key fields [{names}] "
                 "(and doesn't have default values for any key fields)"
             )
-        return list_key(pairs)
+        return key_element(pairs)
 
 
-FREE_FORM = Shape(None)
+FREE_FORM = OwnershipShape(None)
 """Values without a schema."""
 
-_SHAPES: WeakKeyDictionary[Node, Shape] = WeakKeyDictionary()
+_SHAPES: WeakKeyDictionary[SchemaNode, OwnershipShape] = WeakKeyDictionary()
 
 
-def shape_of(node: Node) -> Shape:
+def shape_of(node: SchemaNode) -> OwnershipShape:
     """Return the shape of a whole object, compiled once for each root node."""
     shape = _SHAPES.get(node)
     if shape is None:
-        shape = _SHAPES[node] = Shape(node)
+        shape = _SHAPES[node] = OwnershipShape(node)
     return shape
 
 
-def _definition_of(node: Node) -> str:
+def _definition_of(node: SchemaNode) -> str:
     """Return the name of the type a node refers to; empty for an inline one, as in custom resources."""
     return str(node._own.get("$ref", "")).rpartition("/")[2]
 
 
-def _type_name(node: Node) -> str:
+def _type_name(node: SchemaNode) -> str:
     return _definition_of(node).rpartition(".")[2]
 
 
-def _is_value(type_name: str, name: str, child: Node, parent: Node) -> bool:
+def _is_value(type_name: str, name: str, child: SchemaNode, parent: SchemaNode) -> bool:
     """Return True if a field holds a Go struct by value; only built-in types, which have names, do."""
     if not type_name or not child.is_struct or not _definition_of(child):
         return False
     return is_struct_by_value(type_name, name, required=name in parent.required)
 
 
-def _fact(node: Node, key: str) -> Any:
+def _fact(node: SchemaNode, key: str) -> Any:
     """Return a fact that Node does not distinguish itself: it counts every free-form value as atomic."""
     return node._fact(key)
 
 
-def _says_open(node: Node) -> bool:
+def _says_open(node: SchemaNode) -> bool:
     return bool(_fact(node, "x-kubernetes-preserve-unknown-fields"))

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kubeloop.api.apply import go_format
-from kubeloop.api.apply.fields.path_elements import display
-from kubeloop.api.apply.shape import KEYED, SET, BadItem, Shape
+from kubeloop.api.apply.fields.path_elements import format_element
+from kubeloop.api.apply.shape import KEYED, SET, InvalidListItem, OwnershipShape
 
 
-class Problem(NamedTuple):
+class ApplySchemaError(NamedTuple):
     """Schema violation at one path."""
 
     path: str
@@ -20,56 +20,56 @@ class Problem(NamedTuple):
         return f"{self.path}: {self.message}" if self.path else self.message
 
 
-def problems(value: Any, shape: Shape, path: str = "") -> Iterator[Problem]:
+def iter_schema_errors(value: Any, shape: OwnershipShape, path: str = "") -> Iterator[ApplySchemaError]:
     """Yield all schema violations of a value."""
     if value is None or shape.free_form:
         return
     wrong = _mismatch(value, shape)
     if wrong:
-        yield Problem(path, wrong)
+        yield ApplySchemaError(path, wrong)
     elif isinstance(value, dict):
         yield from _in_fields(value, shape, path)
     elif isinstance(value, list):
         yield from _in_items(value, shape, path)
 
 
-def told(found: list[Problem]) -> str:
+def format_schema_errors(found: list[ApplySchemaError]) -> str:
     """Format one problem as it is, several as a list."""
     if len(found) == 1:
         return str(found[0])
     return "\n".join(["errors:", *(f"  {problem}" for problem in found)])
 
 
-def _mismatch(value: Any, shape: Shape) -> str:
+def _mismatch(value: Any, shape: OwnershipShape) -> str:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     match shape.accepts:
         case "map" if not isinstance(value, dict):
-            return f"expected map, got &{{{go_format.plain(value)}}}"
+            return f"expected map, got &{{{go_format.format_plain(value)}}}"
         case "list" if not isinstance(value, list):
-            return f"expected list, got &{{{go_format.plain(value)}}}"
+            return f"expected list, got &{{{go_format.format_plain(value)}}}"
         case "string" if not isinstance(value, str):
-            return f"expected string, got &value.valueUnstructured{{Value:{go_format.syntax(value)}}}"
+            return f"expected string, got &value.valueUnstructured{{Value:{go_format.format_go_syntax(value)}}}"
         case "numeric" if not number:
-            return f"expected numeric (int or float), got {go_format.type_name(value)}"
+            return f"expected numeric (int or float), got {go_format.go_type_name(value)}"
         case "boolean" if not isinstance(value, bool):
-            return f"expected boolean, got &{{{go_format.plain(value)}}}"
+            return f"expected boolean, got &{{{go_format.format_plain(value)}}}"
         case "untyped" if isinstance(value, dict | list):
-            return f"expected any scalar, got &{{{go_format.plain(value)}}}"
+            return f"expected any scalar, got &{{{go_format.format_plain(value)}}}"
     return ""
 
 
-def _in_fields(value: dict[str, Any], shape: Shape, path: str) -> Iterator[Problem]:
+def _in_fields(value: dict[str, Any], shape: OwnershipShape, path: str) -> Iterator[ApplySchemaError]:
     for name in sorted(value):
         known = shape.fields.get(name)
         inner = shape.item if known is None else known.shape
         if inner is None:
             # Upstream stops checking a struct that has an unknown field.
-            yield Problem(f"{path}.{name}", "field not declared in schema")
+            yield ApplySchemaError(f"{path}.{name}", "field not declared in schema")
             return
-        yield from problems(value[name], inner, f"{path}.{name}")
+        yield from iter_schema_errors(value[name], inner, f"{path}.{name}")
 
 
-def _in_items(items: list[Any], shape: Shape, path: str) -> Iterator[Problem]:
+def _in_items(items: list[Any], shape: OwnershipShape, path: str) -> Iterator[ApplySchemaError]:
     associative = shape.kind in (SET, KEYED)
     seen: set[str] = set()
     for position, item in enumerate(items):
@@ -77,11 +77,11 @@ def _in_items(items: list[Any], shape: Shape, path: str) -> Iterator[Problem]:
         if associative:
             try:
                 element = shape.element_of(item)
-            except BadItem as wrong:
-                yield Problem(path, f"element {position}: {wrong}")
+            except InvalidListItem as wrong:
+                yield ApplySchemaError(path, f"element {position}: {wrong}")
                 return
-            place = display(element)
+            place = format_element(element)
             if element in seen:
-                yield Problem(path, f"duplicate entries for key {place}")
+                yield ApplySchemaError(path, f"duplicate entries for key {place}")
             seen.add(element)
-        yield from problems(item, shape.other, path + place)
+        yield from iter_schema_errors(item, shape.other, path + place)

@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from kubeloop.api.apply import shape as shapes
-from kubeloop.api.apply.fields.fieldset import LEAF, FieldTree, in_order
-from kubeloop.api.apply.fields.path_elements import MEMBER, field
-from kubeloop.api.apply.shape import RECORD, BadItem, Container, FreshPlan, Plan, Shape
+from kubeloop.api.apply.fields.fieldset import LEAF, FieldTree, sort_level
+from kubeloop.api.apply.fields.path_elements import MEMBER, field_element
+from kubeloop.api.apply.shape import RECORD, ContainerField, FreshPlan, InvalidListItem, OwnershipShape, Plan
 
 _P = TypeVar("_P")
 
 
-def tree_of(value: Any, shape: Shape) -> FieldTree:
+def tree_of(value: Any, shape: OwnershipShape) -> FieldTree:
     """Return all fields of a value that is added or removed as a whole: all leaves, and every container above them."""
     kind = shape.kind
     if not value or kind == shapes.LEAF:
@@ -26,7 +26,7 @@ def tree_of(value: Any, shape: Shape) -> FieldTree:
     return _tree_of_record(value, shape) if type(value) is dict else LEAF
 
 
-def _tree_of_record(value: dict[str, Any], shape: Shape) -> FieldTree:
+def _tree_of_record(value: dict[str, Any], shape: OwnershipShape) -> FieldTree:
     plan = shape.plans.get(names := tuple(value))
     if plan is None:
         plan = _planned(names, shape)
@@ -40,14 +40,14 @@ def _tree_of_record(value: dict[str, Any], shape: Shape) -> FieldTree:
     return tree
 
 
-def _planned(names: tuple[str, ...], shape: Shape) -> Plan:
+def _planned(names: tuple[str, ...], shape: OwnershipShape) -> Plan:
     outline: FieldTree = {MEMBER: LEAF}
-    containers: list[Container] = []
+    containers: list[ContainerField] = []
     for name in sorted(names):
         inner = shape.at(name)
-        outline[field(name)] = LEAF
+        outline[field_element(name)] = LEAF
         if inner.kind != shapes.LEAF:
-            containers.append(Container(name, field(name), inner))
+            containers.append(ContainerField(name, field_element(name), inner))
     plan = outline, tuple(containers)
     _remember(shape.plans, names, plan)
     return plan
@@ -66,7 +66,7 @@ def _remember(plans: dict[tuple[str, ...], _P], names: tuple[str, ...], plan: _P
     plans[names] = plan
 
 
-def fresh_tree(value: dict[str, Any], shape: Shape) -> FieldTree:
+def tree_of_new(value: dict[str, Any], shape: OwnershipShape) -> FieldTree:
     """Return the fields of a new record beyond those of its type's zero value; the same as comparing the two."""
     plan = shape.fresh_plans.get(names := tuple(value))
     if plan is None:
@@ -85,56 +85,60 @@ def fresh_tree(value: dict[str, Any], shape: Shape) -> FieldTree:
     return tree
 
 
-def _freshly_planned(names: tuple[str, ...], shape: Shape) -> FreshPlan:
+def _freshly_planned(names: tuple[str, ...], shape: OwnershipShape) -> FreshPlan:
     outline, containers = _planned(names, shape)
     zero = shape.zero
     fresh = {element: LEAF for element in outline if element != MEMBER}
-    there = tuple((Container(name, field(name), shape.at(name)), zero[name]) for name in sorted(names) if name in zero)
+    there = tuple(
+        (ContainerField(name, field_element(name), shape.at(name)), zero[name])
+        for name in sorted(names)
+        if name in zero
+    )
     plan = fresh, tuple(container for container in containers if container.name not in zero), there
     _remember(shape.fresh_plans, names, plan)
     return plan
 
 
-def _beyond(zero: Any, value: Any, shape: Shape) -> FieldTree | None:
+def _beyond(zero: Any, value: Any, shape: OwnershipShape) -> FieldTree | None:
     """Return the difference between a field's zero value and its new one; None when there is none."""
     if value == zero:
         return None
     if zero is not None and shape.kind == RECORD and type(value) is dict:
-        return fresh_tree(value, shape) or None
+        return tree_of_new(value, shape) or None
     tree = tree_of(value, shape)
     return {key: child for key, child in tree.items() if key != MEMBER} if tree else tree
 
 
-def _tree_of_list(items: Any, shape: Shape) -> FieldTree:
+def _tree_of_list(items: Any, shape: OwnershipShape) -> FieldTree:
     if type(items) is not list:
         return LEAF
     inner = shape.other
     tree: FieldTree = {MEMBER: LEAF}
-    for element, value in indexed(items, shape).items():
+    for element, value in index_items(items, shape).items():
         # Repeated items are owned as one: they cannot be distinguished.
         tree[element] = tree_of_item(value, inner)
-    return in_order(tree)
+    return sort_level(tree)
 
 
-class Repeated(list[Any]):
+class DuplicateItems(list[Any]):
     """Items of one list that have the same path element."""
 
 
-def indexed(items: Any, shape: Shape) -> dict[str, Any]:
+def index_items(items: Any, shape: OwnershipShape) -> dict[str, Any]:
     """Return the items by their path element. Items without one own nothing."""
     found: dict[str, Any] = {}
     for item in items if type(items) is list else ():
         try:
             element = shape.element_of(item)
-        except BadItem:
+        except InvalidListItem:
             continue
         if element in found:
             before = found[element]
-            item = Repeated([*before, item] if type(before) is Repeated else [before, item])
+            item = DuplicateItems([*before, item] if type(before) is DuplicateItems else [before, item])
         found[element] = item
     return found
 
 
-def tree_of_item(value: Any, inner: Shape) -> FieldTree:
+def tree_of_item(value: Any, inner: OwnershipShape) -> FieldTree:
     """Return the fields of a list item; a leaf for repeated items."""
-    return LEAF if type(value) is Repeated else tree_of(value, inner)
+    return LEAF if type(value) is DuplicateItems else tree_of(value, inner)

@@ -10,33 +10,33 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kubeloop.api.cel.check.types import is_optional
-from kubeloop.api.cel.evaluation import Frame, Step
+from kubeloop.api.cel.evaluation import ExecutionFrame, Step
 from kubeloop.api.cel.parse.macros import TARGET
-from kubeloop.api.cel.parse.syntax import Call, Ident, Node, Select
+from kubeloop.api.cel.parse.syntax import CallExpr, Expr, IdentExpr, SelectExpr
 from kubeloop.api.cel.values import NONE, CelError, Optional
 
 _STEPS: Final = frozenset(("_[_]", "_[?_]", "_?._"))
 _CHOICE: Final = "_?_:_"
 
 
-def is_attribute(node: Node) -> bool:
+def is_attribute(node: Expr) -> bool:
     """Return True if a node is an attribute: an identifier, or a selection or index of one."""
     match node:
-        case Ident():
+        case IdentExpr():
             return not node.is_type and node.name != TARGET
-        case Select():
+        case SelectExpr():
             return not node.is_test and bool(node.field)
-        case Call():
+        case CallExpr():
             return node.function in _STEPS or node.function == _CHOICE
     return False
 
 
-def costs_itself(node: Node) -> bool:
+def has_own_cost(node: Expr) -> bool:
     """Return True if a chain costs one for itself: not if it begins with a conditional."""
     while is_attribute(node):
-        if isinstance(node, Select):
+        if isinstance(node, SelectExpr):
             node = node.operand
-        elif isinstance(node, Call):
+        elif isinstance(node, CallExpr):
             if node.function == _CHOICE:
                 return False
             node = node.args[0]
@@ -45,7 +45,7 @@ def costs_itself(node: Node) -> bool:
     return True
 
 
-def holds_objects(node: Node) -> bool:
+def is_object_selection(node: Expr) -> bool:
     """Return True if a field is selected from an object, whose null fields are absent; maps may hold null."""
     found = node.type.params[0] if is_optional(node.type) else node.type
     return bool(found.kind == "object")
@@ -59,10 +59,10 @@ def local(slot: int) -> Step:
     return lambda frame: frame.locals[slot]
 
 
-def local_costing_one(slot: int) -> Step:
+def local_with_unit_cost(slot: int) -> Step:
     """Return a step that reads a local variable at a cost of one."""
 
-    def look(frame: Frame) -> Any:
+    def look(frame: ExecutionFrame) -> Any:
         frame.cost += 1
         return frame.locals[slot]
 
@@ -72,7 +72,7 @@ def local_costing_one(slot: int) -> Step:
 def accumulated(slot: int) -> Step:
     """Return a step that reads a loop's accumulator, which may be an error and is then raised."""
 
-    def look(frame: Frame) -> Any:
+    def look(frame: ExecutionFrame) -> Any:
         value = frame.locals[slot]
         if isinstance(value, CelError):
             raise value
@@ -84,7 +84,7 @@ def accumulated(slot: int) -> Step:
 def variable(name: str) -> Step:
     """Return a step that reads a variable of the environment."""
 
-    def look(frame: Frame) -> Any:
+    def look(frame: ExecutionFrame) -> Any:
         try:
             return frame.variables[name]
         except KeyError:
@@ -93,20 +93,20 @@ def variable(name: str) -> Step:
     return look
 
 
-def repeated(slot: int, paid: int) -> Step:
+def repeated_binding(slot: int, paid: int) -> Step:
     """Return a step for a bound name whose expression is charged at each use."""
 
-    def look(frame: Frame) -> Any:
+    def look(frame: ExecutionFrame) -> Any:
         frame.spend(frame.locals[paid])
         return frame.locals[slot]
 
     return look
 
 
-def costing_one(step: Step) -> Step:
+def with_unit_cost(step: Step) -> Step:
     """Return a step that adds a cost of one to another step."""
 
-    def cost(frame: Frame) -> Any:
+    def cost(frame: ExecutionFrame) -> Any:
         frame.cost += 1  # the next call checks the limit
         return step(frame)
 
@@ -119,7 +119,7 @@ def costing_one(step: Step) -> Step:
 def field(base: Step, key: str, of_object: bool) -> Step:
     """Return a step that selects a field."""
 
-    def look(frame: Frame) -> Any:
+    def look(frame: ExecutionFrame) -> Any:
         held = base(frame)
         frame.cost += 1
         if type(held) is dict and (value := held.get(key)) is not None:
@@ -132,7 +132,7 @@ def field(base: Step, key: str, of_object: bool) -> Step:
 def has_field(base: Step, key: str, of_object: bool) -> Step:
     """Return a step that tests for a field."""
 
-    def test(frame: Frame) -> bool:
+    def test(frame: ExecutionFrame) -> bool:
         held = base(frame)
         frame.cost += 1
         return _is_present(held, key, of_object)
@@ -143,7 +143,7 @@ def has_field(base: Step, key: str, of_object: bool) -> Step:
 def optional_field(base: Step, key: str, of_object: bool) -> Step:
     """Return a step that selects a field as an optional value."""
 
-    def look(frame: Frame) -> Optional:
+    def look(frame: ExecutionFrame) -> Optional:
         held = base(frame)
         if isinstance(held, Optional):
             frame.spend(1)

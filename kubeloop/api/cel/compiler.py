@@ -12,17 +12,17 @@ from typing import Any, Final
 
 from kubeloop.api.cel.attributes import (
     accumulated,
-    costing_one,
-    costs_itself,
     field,
     has_field,
-    holds_objects,
+    has_own_cost,
     is_attribute,
+    is_object_selection,
     local,
-    local_costing_one,
+    local_with_unit_cost,
     optional_field,
-    repeated,
+    repeated_binding,
     variable,
+    with_unit_cost,
 )
 from kubeloop.api.cel.check.types import Type
 from kubeloop.api.cel.comprehensions import (
@@ -31,25 +31,25 @@ from kubeloop.api.cel.comprehensions import (
     Addition,
     Quantifier,
     addition_of,
-    rounds,
+    round_iterator,
 )
 from kubeloop.api.cel.dispatch import Dispatch, dispatcher_of
-from kubeloop.api.cel.evaluation import Constant, Frame, Step
-from kubeloop.api.cel.logic import SPECIAL, choice, settled, truth
+from kubeloop.api.cel.evaluation import Constant, ExecutionFrame, Step
+from kubeloop.api.cel.logic import SPECIAL, as_bool, conditional, next_accumulator
 from kubeloop.api.cel.parse.macros import RESULT, TARGET
 from kubeloop.api.cel.parse.syntax import (
-    Bind,
-    Call,
-    Fold,
-    Ident,
-    ListNode,
-    Literal,
-    MapNode,
-    Node,
-    ObjectNode,
-    Select,
+    BindExpr,
+    CallExpr,
+    ComprehensionExpr,
+    Expr,
+    IdentExpr,
+    ListExpr,
+    LiteralExpr,
+    MapExpr,
+    SelectExpr,
+    StructExpr,
 )
-from kubeloop.api.cel.values import Cancelled, CelError, MadeObject, Optional, contains, is_list
+from kubeloop.api.cel.values import Cancelled, CelError, ConstructedObject, Optional, contains, is_list
 from kubeloop.api.cel.visitor import Visitor
 from kubeloop.api.structural.go_regex import RegexError, compile_pattern
 
@@ -68,50 +68,50 @@ class Compiler(Visitor[Step]):
         self._scope: dict[str, int] = {}
         self.size = 0
 
-    def _literal(self, node: Literal) -> Step:
+    def _literal(self, node: LiteralExpr) -> Step:
         return Constant(node.value)
 
     # Identifiers.
 
-    def _ident(self, node: Ident) -> Step:
+    def _ident(self, node: IdentExpr) -> Step:
         name = node.name
         if node.is_type:
             return self._type_value(node.type.params[0])
         if name == TARGET:
-            return repeated(self._scope[name], self._scope[f"{name} costs"])
+            return repeated_binding(self._scope[name], self._scope[f"{name} costs"])
         if name in self._scope and name != RESULT:
-            return local_costing_one(self._scope[name])
+            return local_with_unit_cost(self._scope[name])
         return self._whole(node)
 
-    def _select(self, node: Select) -> Step:
+    def _select(self, node: SelectExpr) -> Step:
         if not node.field:
             return self.visit(node.operand)  # the whole chain is one name
         if node.is_test:
-            return has_field(self._chained(node.operand), node.key or node.field, holds_objects(node.operand))
+            return has_field(self._chained(node.operand), node.key or node.field, is_object_selection(node.operand))
         return self._whole(node)
 
-    def _whole(self, node: Node) -> Step:
+    def _whole(self, node: Expr) -> Step:
         """Compile a chain whose value is used."""
-        return costing_one(self._attribute(node)) if costs_itself(node) else self._attribute(node)
+        return with_unit_cost(self._attribute(node)) if has_own_cost(node) else self._attribute(node)
 
-    def _chained(self, node: Node) -> Step:
+    def _chained(self, node: Expr) -> Step:
         """Compile the operand of a chain or the result of a conditional, without its own cost."""
         return self._attribute(node) if is_attribute(node) else self.visit(node)
 
-    def _attribute(self, node: Node) -> Step:
+    def _attribute(self, node: Expr) -> Step:
         match node:
-            case Ident(name=name):
+            case IdentExpr(name=name):
                 slot = self._scope.get(name)
                 if slot is None:
                     return variable(name.removeprefix("."))
                 return accumulated(slot) if name == RESULT else local(slot)
-            case Select(operand=operand):
-                return field(self._chained(operand), node.key or node.field, holds_objects(operand))
-            case Call(function="_?_:_", args=[condition, yes, no]):
-                return choice(self.visit(condition), self._chained(yes), self._chained(no))
-            case Call(function="_?._", args=[operand, Literal(value=key)]):
-                return optional_field(self._chained(operand), key, holds_objects(operand))
-            case Call(args=[operand, index]):
+            case SelectExpr(operand=operand):
+                return field(self._chained(operand), node.key or node.field, is_object_selection(operand))
+            case CallExpr(function="_?_:_", args=[condition, yes, no]):
+                return conditional(self.visit(condition), self._chained(yes), self._chained(no))
+            case CallExpr(function="_?._", args=[operand, LiteralExpr(value=key)]):
+                return optional_field(self._chained(operand), key, is_object_selection(operand))
+            case CallExpr(args=[operand, index]):
                 dispatch = dispatcher_of(node.function, node.overloads, [one.type for one in node.operands])
                 held, key_of = self._chained(operand), self._chained(index)
                 return lambda frame: dispatch(frame, (held(frame), key_of(frame)))
@@ -136,7 +136,7 @@ class Compiler(Visitor[Step]):
 
     # Calls.
 
-    def _call(self, node: Call) -> Step:
+    def _call(self, node: CallExpr) -> Step:
         if is_attribute(node):
             return self._whole(node)
         operands = [self.visit(operand) for operand in node.operands]
@@ -148,7 +148,7 @@ class Compiler(Visitor[Step]):
         if len(operands) == 1:
             (only,) = operands
             if isinstance(only, Constant) and node.function in _CONVERSIONS:
-                return Constant(dispatch(Frame({}, _ENOUGH, 0), (only.value,)))
+                return Constant(dispatch(ExecutionFrame({}, _ENOUGH, 0), (only.value,)))
             return _strict_unary(dispatch, only)
         if len(operands) == 2:
             left, right = operands
@@ -159,11 +159,11 @@ class Compiler(Visitor[Step]):
 
     # Collections and objects.
 
-    def _list(self, node: ListNode) -> Step:
+    def _list(self, node: ListExpr) -> Step:
         elements = [self.visit(element) for element in node.elements]
         optional = node.optional
 
-        def make(frame: Frame) -> Any:
+        def make(frame: ExecutionFrame) -> Any:
             made = []
             for index, element in enumerate(elements):
                 value = element(frame)
@@ -176,10 +176,10 @@ class Compiler(Visitor[Step]):
 
         return _made_once(make, elements)
 
-    def _map(self, node: MapNode) -> Step:
+    def _map(self, node: MapExpr) -> Step:
         entries = [(self.visit(entry.key), self.visit(entry.value), entry.is_optional) for entry in node.entries]
 
-        def make(frame: Frame) -> Any:
+        def make(frame: ExecutionFrame) -> Any:
             made: dict[Any, Any] = {}
             for key_of, value_of, is_optional in entries:
                 key, value = key_of(frame), value_of(frame)
@@ -194,12 +194,12 @@ class Compiler(Visitor[Step]):
 
         return _made_once(make, [part for entry in entries for part in entry[:2]])
 
-    def _object(self, node: ObjectNode) -> Step:
+    def _object(self, node: StructExpr) -> Step:
         entries = [(entry.key, self.visit(entry.value), entry.is_optional) for entry in node.entries]
         type_name = node.type_name
 
-        def make(frame: Frame) -> Any:
-            made = MadeObject(type_name)
+        def make(frame: ExecutionFrame) -> Any:
+            made = ConstructedObject(type_name)
             for key, value_of, is_optional in entries:
                 value = value_of(frame)
                 if not is_optional:
@@ -213,7 +213,7 @@ class Compiler(Visitor[Step]):
 
     # Comprehensions.
 
-    def _fold(self, node: Fold) -> Step:
+    def _fold(self, node: ComprehensionExpr) -> Step:
         if (addition := addition_of(node)) is not None:
             return self._collecting(node, addition)
         if (quantifier := Quantifier.of(node)) is not None:
@@ -222,31 +222,31 @@ class Compiler(Visitor[Step]):
         with self._inner():
             accumulator = self._named(node.accumulator)
             with self._inner():
-                begin = rounds([self._named(name) for name in node.variables])
+                begin = round_iterator([self._named(name) for name in node.variables])
                 condition, step = self.visit(node.condition), self.visit(node.step)
             result = self.visit(node.result)
 
-        def fold(frame: Frame) -> Any:
+        def fold(frame: ExecutionFrame) -> Any:
             values = ranged(frame)
             places = frame.locals
             places[accumulator] = start(frame)
             for _ in begin(frame, values):
                 if condition(frame) is False:
                     break
-                places[accumulator] = settled(step, frame)
+                places[accumulator] = next_accumulator(step, frame)
             return result(frame)
 
         return fold
 
-    def _deciding(self, node: Fold, quantifier: Quantifier) -> Step:
+    def _deciding(self, node: ComprehensionExpr, quantifier: Quantifier) -> Step:
         """Compile a loop for `all` or `exists`; errors count only if no element decides."""
         ranged = self.visit(node.range)
         with self._inner():
-            begin = rounds([self._named(name) for name in node.variables])
+            begin = round_iterator([self._named(name) for name in node.variables])
             predicate = self.visit(quantifier.predicate)
         decisive, looking = quantifier.decisive, quantifier.looking
 
-        def decide(frame: Frame) -> bool:
+        def decide(frame: ExecutionFrame) -> bool:
             failure: CelError | None = None
             decided = False
             for _ in begin(frame, ranged(frame)):
@@ -255,7 +255,7 @@ class Compiler(Visitor[Step]):
                     break
                 frame.cost += 1  # the accumulator is an identifier
                 try:
-                    decided = truth(predicate(frame)) is decisive
+                    decided = as_bool(predicate(frame)) is decisive
                 except Cancelled:
                     raise
                 except CelError as error:
@@ -267,21 +267,21 @@ class Compiler(Visitor[Step]):
 
         return decide
 
-    def _collecting(self, node: Fold, addition: Addition) -> Step:
+    def _collecting(self, node: ComprehensionExpr, addition: Addition) -> Step:
         """Compile a loop that adds to a list or map, in place because it is not shared yet."""
         ranged = self.visit(node.range)
         with self._inner():
-            begin = rounds([self._named(name) for name in node.variables])
+            begin = round_iterator([self._named(name) for name in node.variables])
             predicate = self.visit(addition.predicate) if addition.predicate is not None else None
             parts = [self.visit(part) for part in addition.parts]
         add, cost = addition.add, addition.cost
-        if isinstance(node.start, ListNode) and isinstance(parts[0], Constant):
+        if isinstance(node.start, ListExpr) and isinstance(parts[0], Constant):
             cost -= LIST_COST  # the one-element list is constant
 
-        def collect(frame: Frame) -> Any:
+        def collect(frame: ExecutionFrame) -> Any:
             made = addition.empty()
             for _ in begin(frame, ranged(frame)):
-                if predicate is not None and not truth(predicate(frame)):
+                if predicate is not None and not as_bool(predicate(frame)):
                     continue
                 add(made, *[part(frame) for part in parts])
                 frame.spend(cost)
@@ -290,18 +290,18 @@ class Compiler(Visitor[Step]):
 
         return collect
 
-    def _bind(self, node: Bind) -> Step:
+    def _bind(self, node: BindExpr) -> Step:
         value = self.visit(node.value)
         with self._inner():
             slot = self._named(node.name)
             paid = self._named(f"{node.name} costs")
             body = self.visit(node.body)
 
-        def bind(frame: Frame) -> Any:
+        def bind(frame: ExecutionFrame) -> Any:
             frame.locals[slot] = value(frame)
             return body(frame)
 
-        def bind_repeated(frame: Frame) -> Any:
+        def bind_repeated(frame: ExecutionFrame) -> Any:
             """Upstream evaluates the expression wherever the name stands: so much is paid there, not here."""
             before = frame.cost
             frame.locals[slot] = value(frame)
@@ -313,7 +313,7 @@ class Compiler(Visitor[Step]):
 
 
 def _strict_unary(dispatch: Dispatch, only: Step) -> Step:
-    def call(frame: Frame) -> Any:
+    def call(frame: ExecutionFrame) -> Any:
         try:
             value = only(frame)
         except Cancelled:
@@ -327,7 +327,7 @@ def _strict_unary(dispatch: Dispatch, only: Step) -> Step:
 
 
 def _strict_binary(dispatch: Dispatch, left: Step, right: Step) -> Step:
-    def call(frame: Frame) -> Any:
+    def call(frame: ExecutionFrame) -> Any:
         try:
             values = (left(frame), right(frame))
         except Cancelled:
@@ -348,7 +348,7 @@ def _check_pattern(pattern: Any) -> None:
         raise CelError(str(error)) from None
 
 
-def _is_fixed_list(node: Call, values: Any) -> bool:
+def _is_fixed_list(node: CallExpr, values: Any) -> bool:
     """Return True for a membership test in a list of literals."""
     if not any(overload.name == "in_list" for overload in node.overloads) or not is_list(values):
         return False
@@ -363,7 +363,7 @@ def _member_of(values: Sequence[Any], wanted: Step) -> Step:
 
 
 def _made_once(make: Step, parts: Sequence[Step]) -> Step:
-    return Constant(make(Frame({}, _ENOUGH, 0))) if all(isinstance(part, Constant) for part in parts) else make
+    return Constant(make(ExecutionFrame({}, _ENOUGH, 0))) if all(isinstance(part, Constant) for part in parts) else make
 
 
 def _held(value: Any) -> Optional:

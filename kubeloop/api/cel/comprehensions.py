@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, cast
 
-from kubeloop.api.cel.evaluation import Frame
-from kubeloop.api.cel.parse.syntax import Call, Fold, ListNode, MapNode, Node
+from kubeloop.api.cel.evaluation import ExecutionFrame
+from kubeloop.api.cel.parse.syntax import CallExpr, ComprehensionExpr, Expr, ListExpr, MapExpr
 from kubeloop.api.cel.values import CelError, is_list
 
 LIST_COST: Final = 10
@@ -21,24 +21,24 @@ class Addition:
 
     empty: Callable[[], Any]
     add: Callable[..., None]
-    predicate: Node | None
-    parts: list[Node]
+    predicate: Expr | None
+    parts: list[Expr]
     cost: int
 
 
-def addition_of(node: Fold) -> Addition | None:
+def addition_of(node: ComprehensionExpr) -> Addition | None:
     """Return the addition of a loop that only adds to a list or map, or None."""
     step, predicate = node.step, None
-    if isinstance(step, Call) and step.function == "_?_:_":
+    if isinstance(step, CallExpr) and step.function == "_?_:_":
         predicate, step = step.args[0], step.args[1]
-    if not isinstance(step, Call):
+    if not isinstance(step, CallExpr):
         return None
-    if isinstance(node.start, ListNode) and not node.start.elements and step.function == "_+_":
+    if isinstance(node.start, ListExpr) and not node.start.elements and step.function == "_+_":
         element = step.args[1]
-        assert isinstance(element, ListNode)
+        assert isinstance(element, ListExpr)
         # The accumulator is read, a list of one is built, and both are concatenated.
         return Addition(list, list.append, predicate, element.elements, LIST_COST + 2)
-    if isinstance(node.start, MapNode) and not node.start.entries and step.function == "cel.@mapInsert":
+    if isinstance(node.start, MapExpr) and not node.start.entries and step.function == "cel.@mapInsert":
         add = _insert if len(step.args) == 3 else _merge
         return Addition(dict, add, predicate, step.args[1:], 2)
     return None
@@ -55,14 +55,14 @@ def _merge(values: dict[Any, Any], more: Mapping[Any, Any]) -> None:
         _insert(values, key, value)
 
 
-def iterated(values: Any) -> Iterable[Any]:
+def iterate(values: Any) -> Iterable[Any]:
     """Return the values of a loop's only variable: keys of maps, elements of lists."""
     if isinstance(values, (list, Mapping)) or is_list(values):
         return cast(Iterable[Any], values)
     raise CelError("no such overload")
 
 
-def iterated_in_pairs(values: Any) -> Iterable[tuple[Any, Any]]:
+def iterate_pairs(values: Any) -> Iterable[tuple[Any, Any]]:
     """Return the values of a loop's two variables: keys and values, or indexes and elements."""
     if isinstance(values, Mapping):
         return values.items()
@@ -71,7 +71,7 @@ def iterated_in_pairs(values: Any) -> Iterable[tuple[Any, Any]]:
     raise CelError("no such overload")
 
 
-def rounds(variables: Sequence[int]) -> Callable[[Frame, Any], Iterator[None]]:
+def round_iterator(variables: Sequence[int]) -> Callable[[ExecutionFrame, Any], Iterator[None]]:
     """Return a function that iterates over a collection and sets the loop variables before each round."""
     if len(variables) == 1:
         return partial(_rounds_of_one, variables[0])
@@ -79,16 +79,16 @@ def rounds(variables: Sequence[int]) -> Callable[[Frame, Any], Iterator[None]]:
     return partial(_rounds_of_two, first, second)
 
 
-def _rounds_of_one(slot: int, frame: Frame, values: Any) -> Iterator[None]:
+def _rounds_of_one(slot: int, frame: ExecutionFrame, values: Any) -> Iterator[None]:
     places = frame.locals
-    for value in iterated(values):
+    for value in iterate(values):
         places[slot] = value
         yield
 
 
-def _rounds_of_two(first: int, second: int, frame: Frame, values: Any) -> Iterator[None]:
+def _rounds_of_two(first: int, second: int, frame: ExecutionFrame, values: Any) -> Iterator[None]:
     places = frame.locals
-    for places[first], places[second] in iterated_in_pairs(values):
+    for places[first], places[second] in iterate_pairs(values):
         yield
 
 
@@ -97,14 +97,14 @@ class Quantifier:
     """`all` or `exists`: a loop that ends at the first deciding element."""
 
     decisive: bool
-    predicate: Node
+    predicate: Expr
     looking: int  # cost in each round of testing if it is decided
 
     @classmethod
-    def of(cls, node: Fold) -> Quantifier | None:
+    def of(cls, node: ComprehensionExpr) -> Quantifier | None:
         """Return the quantifier that a loop implements, or None."""
         step = node.step  # only macros make loops: one with such a step is one of these
-        if not isinstance(step, Call) or step.function not in ("_&&_", "_||_"):
+        if not isinstance(step, CallExpr) or step.function not in ("_&&_", "_||_"):
             return None
         is_any = step.function == "_||_"
         # Each round tests if it is decided: a call and an identifier; `exists` also negates the accumulator.

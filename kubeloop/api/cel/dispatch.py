@@ -11,10 +11,10 @@ from kubeloop.api.cel.environment import Overload
 from kubeloop.api.cel.values import CelError, Duration, Optional, Timestamp, UInt, is_list
 
 if TYPE_CHECKING:
-    from kubeloop.api.cel.evaluation import Frame
+    from kubeloop.api.cel.evaluation import ExecutionFrame
 
 Accepts = Callable[[Any], bool]
-Dispatch = Callable[["Frame", tuple[Any, ...]], Any]
+Dispatch = Callable[["ExecutionFrame", tuple[Any, ...]], Any]
 
 _OF_KIND: Mapping[str, Accepts] = {
     "bool": lambda value: isinstance(value, bool),
@@ -33,7 +33,7 @@ _OF_KIND: Mapping[str, Accepts] = {
 }
 
 
-def acceptor_of(wanted: Type) -> Accepts | None:
+def type_test_of(wanted: Type) -> Accepts | None:
     """Return a function that tests if a value has a type; None if every value does."""
     if wanted.kind in ("dyn", "variable", "error"):
         return None
@@ -52,7 +52,7 @@ def _collection(wanted: Type) -> Accepts:
     scalar = (
         wanted.kind == "list" and wanted.params[0].kind in _OF_KIND and wanted.params[0].kind not in ("list", "map")
     )
-    element = acceptor_of(wanted.params[0]) if scalar else None
+    element = type_test_of(wanted.params[0]) if scalar else None
     if element is None:
         return is_one
     return lambda value: is_one(value) and (not value or element(value[0]))
@@ -62,10 +62,10 @@ def dispatcher_of(function: str, overloads: Sequence[Overload], given: Sequence[
     """Return the function that calls the matching overload and charges for it."""
     if len(overloads) == 1 and not any(one.kind == "dyn" for one in given):
         return _charged(overloads[0])  # types are checked: only null can occur instead
-    candidates = [(_charged(one), [acceptor_of(param) for param in one.params]) for one in overloads]
+    candidates = [(_charged(one), [type_test_of(param) for param in one.params]) for one in overloads]
     known: dict[tuple[type, ...], Dispatch] = {}
 
-    def dispatch(frame: Frame, args: tuple[Any, ...]) -> Any:
+    def dispatch(frame: ExecutionFrame, args: tuple[Any, ...]) -> Any:
         types = tuple(map(type, args))
         if (found := known.get(types)) is not None:
             return found(frame, args)
@@ -95,7 +95,7 @@ def _charged(overload: Overload) -> Dispatch:
     call, cost_of = overload.call, overload.cost
     work_of, work_of_result = WORK.get(overload.name), WORK_OF_RESULT.get(overload.name)
 
-    def charge(frame: Frame, args: tuple[Any, ...]) -> Any:
+    def charge(frame: ExecutionFrame, args: tuple[Any, ...]) -> Any:
         try:
             frame.cost += 1 if cost_of is None else cost_of(args)
             if frame.cost > frame.limit:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kubeloop.api.cel.check.types import Type, variables_in
-from kubeloop.api.cel.parse.syntax import Node, Problem
+from kubeloop.api.cel.parse.syntax import CompileIssue, Expr
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ Functions = Mapping[str, tuple[Overload, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class FieldType:
     """Field of an object: its type and its key in the data."""
 
     type: Type
@@ -43,7 +43,7 @@ class ObjectType:
     """Object type with known fields."""
 
     name: str
-    fields: Mapping[str, Field]
+    fields: Mapping[str, FieldType]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Environment:
     variables: Mapping[str, Type] = field(default_factory=dict)
     objects: Mapping[str, ObjectType] = field(default_factory=dict)
     type_names: Mapping[str, Type] = field(default_factory=dict)  # that may be compared with `type(...)`
-    checks: tuple[Callable[[Node], list[Problem]], ...] = ()  # checks of trees, after type checking
+    checks: tuple[Callable[[Expr], list[CompileIssue]], ...] = ()  # checks of trees, after type checking
 
     def extended(self, variables: Mapping[str, Type], objects: Iterable[ObjectType] = ()) -> Environment:
         """Return the environment with additional variables and object types."""
@@ -67,7 +67,7 @@ class Environment:
         )
 
 
-def merged(*libraries: Functions) -> dict[str, tuple[Overload, ...]]:
+def merge_libraries(*libraries: Functions) -> dict[str, tuple[Overload, ...]]:
     """Return all functions of several libraries; a name may have overloads in more than one."""
     functions: dict[str, tuple[Overload, ...]] = {}
     for library in libraries:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from kubeloop.api.cel.cost.budget import Allowance, TakesLong
+from kubeloop.api.cel.cost.budget import BudgetExceeded, SharedBudget
 from kubeloop.api.cel.values import TOO_LARGE, Cancelled
 
 # Limit of elements visited without charge: about half a second.
@@ -15,7 +15,7 @@ _WORK_PER_COST: Final = 4
 _SHORT: Final = 16  # measuring such a collection is as fast as caching the result
 
 
-class Frame:
+class ExecutionFrame:
     """State of one evaluation: its variables and its cost so far.
 
     `limit` is the cost at which it stops: the end of its budget, or of its allowance if that comes first.
@@ -24,7 +24,7 @@ class Frame:
     __slots__ = ("_allowance", "_budget", "_measured", "_worked", "cost", "limit", "locals", "variables")
 
     def __init__(
-        self, variables: Mapping[str, Any], budget: int, size: int, allowance: Allowance | None = None
+        self, variables: Mapping[str, Any], budget: int, size: int, allowance: SharedBudget | None = None
     ) -> None:
         self.variables = variables
         self.locals: list[Any] = [None] * size
@@ -43,7 +43,7 @@ class Frame:
 
     def stopped(self) -> Exception:
         """Return the exception for an exceeded limit."""
-        return Cancelled(TOO_LARGE) if self.cost > self._budget else TakesLong()
+        return Cancelled(TOO_LARGE) if self.cost > self._budget else BudgetExceeded()
 
     def work(self, elements: int) -> None:
         """Count visited elements; bounds the work that costs do not cover. Raises if the limit is exceeded."""
@@ -51,7 +51,7 @@ class Frame:
         if self._worked > _MOST_WORK:
             raise Cancelled(TOO_LARGE)
         if self._allowance is not None and self.cost + self._worked // _WORK_PER_COST > self.limit:
-            raise TakesLong
+            raise BudgetExceeded
 
     def settle(self) -> None:
         """Deduct the cost from the shared allowance, at the end of the evaluation."""
@@ -80,7 +80,7 @@ def elements_inside(value: Any) -> int:
     return count
 
 
-Step = Callable[[Frame], Any]
+Step = Callable[[ExecutionFrame], Any]
 
 
 class Constant:
@@ -91,5 +91,5 @@ class Constant:
     def __init__(self, value: Any) -> None:
         self.value = value
 
-    def __call__(self, frame: Frame) -> Any:
+    def __call__(self, frame: ExecutionFrame) -> Any:
         return self.value

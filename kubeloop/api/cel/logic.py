@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from kubeloop.api.cel.evaluation import Frame, Step
+from kubeloop.api.cel.evaluation import ExecutionFrame, Step
 from kubeloop.api.cel.values import Cancelled, CelError, Optional
 
 
@@ -20,7 +20,7 @@ def _or(terms: list[Step]) -> Step:
 def _logical(terms: list[Step], decisive: bool) -> Step:
     indecisive = not decisive
 
-    def decide(frame: Frame) -> bool:
+    def decide(frame: ExecutionFrame) -> bool:
         failure: CelError | None = None
         for term in terms:
             try:
@@ -40,15 +40,15 @@ def _logical(terms: list[Step], decisive: bool) -> Step:
     return decide
 
 
-def choice(condition: Step, yes: Step, no: Step) -> Step:
+def conditional(condition: Step, yes: Step, no: Step) -> Step:
     """Return a step for the conditional operator."""
-    return lambda frame: yes(frame) if truth(condition(frame)) else no(frame)
+    return lambda frame: yes(frame) if as_bool(condition(frame)) else no(frame)
 
 
 def _not_strictly_false(operands: list[Step]) -> Step:
     (operand,) = operands
 
-    def test(frame: Frame) -> bool:
+    def test(frame: ExecutionFrame) -> bool:
         frame.spend(1)
         try:
             return operand(frame) is not False
@@ -63,7 +63,7 @@ def _not_strictly_false(operands: list[Step]) -> Step:
 def _or_optional(operands: list[Step]) -> Step:
     one, other = operands
 
-    def decide(frame: Frame) -> Any:
+    def decide(frame: ExecutionFrame) -> Any:
         held = _optional(one(frame))
         return held if held.has_value else other(frame)
 
@@ -73,7 +73,7 @@ def _or_optional(operands: list[Step]) -> Step:
 def _or_value(operands: list[Step]) -> Step:
     one, other = operands
 
-    def decide(frame: Frame) -> Any:
+    def decide(frame: ExecutionFrame) -> Any:
         held = _optional(one(frame))
         return held.value if held.has_value else other(frame)
 
@@ -95,14 +95,14 @@ SPECIAL: Final[dict[str, Callable[[list[Step]], Step]]] = {
 }
 
 
-def truth(value: Any) -> bool:
+def as_bool(value: Any) -> bool:
     """Return a boolean unchanged; raises CelError for any other value."""
     if value is True or value is False:
         return bool(value)
     raise CelError("no such overload")
 
 
-def settled(step: Step, frame: Frame) -> Any:
+def next_accumulator(step: Step, frame: ExecutionFrame) -> Any:
     """Return the next accumulator of a loop; it may be an error, which a later element can absorb."""
     try:
         return step(frame)

@@ -8,11 +8,11 @@ from typing import Any, Final
 from kubeloop.api.cel.check.checker import check
 from kubeloop.api.cel.check.types import Type
 from kubeloop.api.cel.compiler import Compiler
-from kubeloop.api.cel.cost.budget import ALLOWANCE
+from kubeloop.api.cel.cost.budget import SHARED_BUDGET
 from kubeloop.api.cel.environment import Environment
-from kubeloop.api.cel.evaluation import Frame
+from kubeloop.api.cel.evaluation import ExecutionFrame
 from kubeloop.api.cel.parse.parser import parse
-from kubeloop.api.cel.parse.syntax import CompileError, Node, Problem
+from kubeloop.api.cel.parse.syntax import CompileError, CompileIssue, Expr
 from kubeloop.api.cel.values import Cancelled, CelError
 
 CALL_LIMIT: Final = 1_000_000  # upstream's limit of one evaluation
@@ -23,7 +23,7 @@ class Program:
 
     __slots__ = ("_run", "_size", "text", "tree", "type")
 
-    def __init__(self, text: str, tree: Node, type: Type) -> None:
+    def __init__(self, text: str, tree: Expr, type: Type) -> None:
         self.text = text
         self.tree = tree
         self.type = type
@@ -33,7 +33,7 @@ class Program:
 
     def evaluate(self, variables: Mapping[str, Any], limit: int = CALL_LIMIT) -> tuple[Any, int]:
         """Return the value and its cost. Raises CelError, with the cost as `cost`, or `TakesLong`."""
-        frame = Frame(variables, limit, self._size, ALLOWANCE.get())
+        frame = ExecutionFrame(variables, limit, self._size, SHARED_BUDGET.get())
         try:
             return self._run(frame), frame.cost
         except CelError as error:
@@ -45,7 +45,7 @@ class Program:
             frame.settle()
 
 
-def compiled(text: str, environment: Environment) -> Program:
+def compile_expression(text: str, environment: Environment) -> Program:
     """Compile an expression. Raises CompileError, or CelError if literals can't be converted."""
     tree = parse(text)
     found = check(text, tree, environment)
@@ -55,4 +55,4 @@ def compiled(text: str, environment: Environment) -> Program:
     try:
         return Program(text, tree, found)
     except RecursionError:
-        raise CompileError(text, [Problem(0, "expression is nested too deeply")]) from None
+        raise CompileError(text, [CompileIssue(0, "expression is nested too deeply")]) from None

@@ -13,7 +13,7 @@ from typing import Any, Final
 INT_MAX: Final = 2**63 - 1
 UINT_MAX: Final = 2**64 - 1
 # Limit of a string or list that an expression makes: several times a request's size.
-LARGEST: Final = 10_000_000
+MAX_SIZE: Final = 10_000_000
 TOO_LARGE: Final = "operation cancelled: actual cost limit exceeded"
 
 
@@ -79,7 +79,7 @@ class SetList(tuple[Any, ...]):
     __slots__ = ()
 
 
-class MadeObject(dict[str, Any]):
+class ConstructedObject(dict[str, Any]):
     """Object constructed by an expression, with the name of its type."""
 
     __slots__ = ("type_name",)

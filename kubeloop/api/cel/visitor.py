@@ -6,16 +6,16 @@ from abc import ABC, abstractmethod
 from typing import Generic, TypeVar
 
 from kubeloop.api.cel.parse.syntax import (
-    Bind,
-    Call,
-    Fold,
-    Ident,
-    ListNode,
-    Literal,
-    MapNode,
-    Node,
-    ObjectNode,
-    Select,
+    BindExpr,
+    CallExpr,
+    ComprehensionExpr,
+    Expr,
+    IdentExpr,
+    ListExpr,
+    LiteralExpr,
+    MapExpr,
+    SelectExpr,
+    StructExpr,
 )
 
 R = TypeVar("R")
@@ -24,52 +24,52 @@ R = TypeVar("R")
 class Visitor(ABC, Generic[R]):
     """Base of visitors; returns one result per node."""
 
-    def visit(self, node: Node) -> R:
+    def visit(self, node: Expr) -> R:
         """Return the result for a node, by its kind."""
         match node:
-            case Literal():
+            case LiteralExpr():
                 return self._literal(node)
-            case Ident():
+            case IdentExpr():
                 return self._ident(node)
-            case Select():
+            case SelectExpr():
                 return self._select(node)
-            case Call():
+            case CallExpr():
                 return self._call(node)
-            case ListNode():
+            case ListExpr():
                 return self._list(node)
-            case MapNode():
+            case MapExpr():
                 return self._map(node)
-            case ObjectNode():
+            case StructExpr():
                 return self._object(node)
-            case Fold():
+            case ComprehensionExpr():
                 return self._fold(node)
-            case Bind():
+            case BindExpr():
                 return self._bind(node)
         raise TypeError(type(node))
 
     @abstractmethod
-    def _literal(self, node: Literal) -> R: ...
+    def _literal(self, node: LiteralExpr) -> R: ...
 
     @abstractmethod
-    def _ident(self, node: Ident) -> R: ...
+    def _ident(self, node: IdentExpr) -> R: ...
 
     @abstractmethod
-    def _select(self, node: Select) -> R: ...
+    def _select(self, node: SelectExpr) -> R: ...
 
     @abstractmethod
-    def _call(self, node: Call) -> R: ...
+    def _call(self, node: CallExpr) -> R: ...
 
     @abstractmethod
-    def _list(self, node: ListNode) -> R: ...
+    def _list(self, node: ListExpr) -> R: ...
 
     @abstractmethod
-    def _map(self, node: MapNode) -> R: ...
+    def _map(self, node: MapExpr) -> R: ...
 
     @abstractmethod
-    def _object(self, node: ObjectNode) -> R: ...
+    def _object(self, node: StructExpr) -> R: ...
 
     @abstractmethod
-    def _fold(self, node: Fold) -> R: ...
+    def _fold(self, node: ComprehensionExpr) -> R: ...
 
     @abstractmethod
-    def _bind(self, node: Bind) -> R: ...
+    def _bind(self, node: BindExpr) -> R: ...

@@ -37,13 +37,15 @@ def to_v1(autoscaler: v2.HorizontalPodAutoscaler) -> v1.HorizontalPodAutoscaler:
     carried: dict[str, str] = {}
     others = [metric for metric in spec.metrics if not _is_cpu_target(metric)]
     if others:
-        carried[METRICS] = _written([spelled.old_metric(metric) for metric in others])
+        carried[METRICS] = _written([spelled.metric_to_annotation(metric) for metric in others])
     if status.current_metrics:
-        carried[CURRENT_METRICS] = _written([spelled.old_status(metric) for metric in status.current_metrics])
+        carried[CURRENT_METRICS] = _written(
+            [spelled.metric_status_to_annotation(metric) for metric in status.current_metrics]
+        )
     if spec.behavior is not None:
-        carried[BEHAVIOR] = _written(spelled.old_behavior(spec.behavior))
+        carried[BEHAVIOR] = _written(spelled.behavior_to_annotation(spec.behavior))
     if status.conditions:
-        carried[CONDITIONS] = _written([spelled.old_condition(condition) for condition in status.conditions])
+        carried[CONDITIONS] = _written([spelled.condition_to_annotation(condition) for condition in status.conditions])
     return v1.HorizontalPodAutoscaler(
         metadata=_with_annotations(autoscaler.metadata, carried),
         spec=v1.HorizontalPodAutoscalerSpec(
@@ -70,15 +72,17 @@ def to_v2(autoscaler: v1.HorizontalPodAutoscaler) -> v2.HorizontalPodAutoscaler:
     others = _read(annotations, METRICS, list[old.Metric])
     behavior = _read(annotations, BEHAVIOR, old.Behavior)
     measured = _read(annotations, CURRENT_METRICS, list[old.MetricStatus])
-    conditions = _read(annotations, CONDITIONS, list[old.Condition])
+    conditions = _read(annotations, CONDITIONS, list[old.AutoscalerCondition])
     made = v2.HorizontalPodAutoscaler(
-        metadata=without_carriers(autoscaler.metadata),
+        metadata=without_v1_annotations(autoscaler.metadata),
         spec=v2.HorizontalPodAutoscalerSpec(
             scale_target_ref=_reference(spec.scale_target_ref, v2.CrossVersionObjectReference),
             min_replicas=spec.min_replicas,
             max_replicas=spec.max_replicas,
-            metrics=(*(spelled.new_metric(metric) for metric in others or ()), *metrics),
-            behavior=None if behavior is None or behavior == old.Behavior() else spelled.new_behavior(behavior),
+            metrics=(*(spelled.metric_from_annotation(metric) for metric in others or ()), *metrics),
+            behavior=None
+            if behavior is None or behavior == old.Behavior()
+            else spelled.behavior_from_annotation(behavior),
         ),
         status=v2.HorizontalPodAutoscalerStatus(
             observed_generation=status.observed_generation,
@@ -87,8 +91,8 @@ def to_v2(autoscaler: v1.HorizontalPodAutoscaler) -> v2.HorizontalPodAutoscaler:
             desired_replicas=status.desired_replicas,
             current_metrics=_cpu_measured(status.current_cpu_utilization_percentage)
             if measured is None
-            else tuple(spelled.new_status(metric) for metric in measured),
-            conditions=tuple(spelled.new_condition(condition) for condition in conditions or ()),
+            else tuple(spelled.metric_status_from_annotation(metric) for metric in measured),
+            conditions=tuple(spelled.condition_from_annotation(condition) for condition in conditions or ()),
         ),
     )
     apply_defaults(made)
@@ -136,7 +140,7 @@ def _reference(reference: Any, kind: Callable[..., T]) -> T:
     return kind(kind=reference.kind, name=reference.name, api_version=reference.api_version)
 
 
-def without_carriers(metadata: ObjectMeta) -> ObjectMeta:
+def without_v1_annotations(metadata: ObjectMeta) -> ObjectMeta:
     """Return metadata without the annotations that carry fields, which have no meaning in v2."""
     return _with_annotations(metadata, {})
 

@@ -19,7 +19,7 @@ def _zero() -> Quantity:
     return ZERO
 
 
-class Reference(Struct, frozen=True, omit_defaults=True, rename="camel"):
+class CrossVersionReference(Struct, frozen=True, omit_defaults=True, rename="camel"):
     """CrossVersionObjectReference in an annotation."""
 
     kind: str = msgspec.field(default_factory=str)
@@ -30,7 +30,7 @@ class Reference(Struct, frozen=True, omit_defaults=True, rename="camel"):
 class ObjectMetric(Struct, frozen=True, omit_defaults=True, rename="camel"):
     """ObjectMetricSource of a metric."""
 
-    target: Reference = msgspec.field(default_factory=Reference)
+    target: CrossVersionReference = msgspec.field(default_factory=CrossVersionReference)
     metric_name: str = msgspec.field(default_factory=str)
     target_value: Quantity = msgspec.field(default_factory=_zero)
     selector: LabelSelector | None = None
@@ -85,7 +85,7 @@ class Metric(Struct, frozen=True, omit_defaults=True, rename="camel"):
 class ObjectStatus(Struct, frozen=True, omit_defaults=True, rename="camel"):
     """Status of an object metric."""
 
-    target: Reference = msgspec.field(default_factory=Reference)
+    target: CrossVersionReference = msgspec.field(default_factory=CrossVersionReference)
     metric_name: str = msgspec.field(default_factory=str)
     current_value: Quantity = msgspec.field(default_factory=_zero)
     selector: LabelSelector | None = None
@@ -137,7 +137,7 @@ class MetricStatus(Struct, frozen=True, omit_defaults=True, rename="camel"):
     external: ExternalStatus | None = None
 
 
-class Condition(Struct, frozen=True, omit_defaults=True, rename="camel"):
+class AutoscalerCondition(Struct, frozen=True, omit_defaults=True, rename="camel"):
     """Condition of an autoscaler."""
 
     type: str = msgspec.field(default_factory=str)
@@ -148,7 +148,7 @@ class Condition(Struct, frozen=True, omit_defaults=True, rename="camel"):
     observed_generation: int | None = None
 
 
-class Policy(Struct, frozen=True, rename="pascal"):
+class ScalingPolicy(Struct, frozen=True, rename="pascal"):
     """Scaling policy."""
 
     type: str = ""
@@ -156,17 +156,17 @@ class Policy(Struct, frozen=True, rename="pascal"):
     period_seconds: int = 0
 
 
-class Rules(Struct, frozen=True, rename="pascal"):
+class ScalingRules(Struct, frozen=True, rename="pascal"):
     """Scaling rules of one direction."""
 
     stabilization_window_seconds: int | None = None
     select_policy: str | None = None
-    policies: tuple[Policy, ...] | None = None
+    policies: tuple[ScalingPolicy, ...] | None = None
     tolerance: Quantity | None = None
 
 
 class Behavior(Struct, frozen=True, rename="pascal"):
     """Scaling behavior."""
 
-    scale_up: Rules | None = None
-    scale_down: Rules | None = None
+    scale_up: ScalingRules | None = None
+    scale_down: ScalingRules | None = None

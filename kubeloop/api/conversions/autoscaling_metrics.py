@@ -18,7 +18,7 @@ def _optional(convert: Callable[[S], T], value: S | None) -> T | None:
     return None if value is None else convert(value)
 
 
-def old_metric(metric: v2.MetricSpec) -> old.Metric:
+def metric_to_annotation(metric: v2.MetricSpec) -> old.Metric:
     """Convert a v2 metric to the annotation's form."""
     return old.Metric(
         type=metric.type,
@@ -54,11 +54,11 @@ def _old_external(source: v2.ExternalMetricSource) -> old.ExternalMetric:
     return old.ExternalMetric(metric.name, metric.selector, target.value, target.average_value)
 
 
-def _old_reference(reference: v2.CrossVersionObjectReference) -> old.Reference:
-    return old.Reference(reference.kind, reference.name, reference.api_version)
+def _old_reference(reference: v2.CrossVersionObjectReference) -> old.CrossVersionReference:
+    return old.CrossVersionReference(reference.kind, reference.name, reference.api_version)
 
 
-def new_metric(metric: old.Metric) -> v2.MetricSpec:
+def metric_from_annotation(metric: old.Metric) -> v2.MetricSpec:
     """Convert a metric of the annotation's form to v2; the target's type follows from the value that is set."""
     return v2.MetricSpec(
         type=metric.type,
@@ -111,7 +111,7 @@ def _new_external(source: old.ExternalMetric) -> v2.ExternalMetricSource:
     )
 
 
-def _new_reference(reference: old.Reference) -> v2.CrossVersionObjectReference:
+def _new_reference(reference: old.CrossVersionReference) -> v2.CrossVersionObjectReference:
     return v2.CrossVersionObjectReference(kind=reference.kind, name=reference.name, api_version=reference.api_version)
 
 
@@ -128,7 +128,7 @@ def _resource_target(source: old.ResourceMetric | old.ContainerResourceMetric) -
     )
 
 
-def old_status(status: v2.MetricStatus) -> old.MetricStatus:
+def metric_status_to_annotation(status: v2.MetricStatus) -> old.MetricStatus:
     """Convert a v2 metric status to the annotation's form."""
     return old.MetricStatus(
         type=status.type,
@@ -167,7 +167,7 @@ def _old_external_status(source: v2.ExternalMetricStatus) -> old.ExternalStatus:
     return old.ExternalStatus(metric.name, metric.selector, current.value or ZERO, current.average_value)
 
 
-def new_status(status: old.MetricStatus) -> v2.MetricStatus:
+def metric_status_from_annotation(status: old.MetricStatus) -> v2.MetricStatus:
     """Convert a metric status of the annotation's form to v2."""
     return v2.MetricStatus(
         type=status.type,
@@ -217,24 +217,24 @@ def _resource_value(source: old.ResourceStatus | old.ContainerResourceStatus) ->
     )
 
 
-def old_behavior(behavior: v2.HorizontalPodAutoscalerBehavior) -> old.Behavior:
+def behavior_to_annotation(behavior: v2.HorizontalPodAutoscalerBehavior) -> old.Behavior:
     """Convert a v2 behavior to its annotation: upstream's internal names, nothing left out."""
     return old.Behavior(_optional(_old_rules, behavior.scale_up), _optional(_old_rules, behavior.scale_down))
 
 
-def _old_rules(rules: v2.HPAScalingRules) -> old.Rules:
-    policies = tuple(old.Policy(policy.type, policy.value, policy.period_seconds) for policy in rules.policies)
-    return old.Rules(rules.stabilization_window_seconds, rules.select_policy, policies or None, rules.tolerance)
+def _old_rules(rules: v2.HPAScalingRules) -> old.ScalingRules:
+    policies = tuple(old.ScalingPolicy(policy.type, policy.value, policy.period_seconds) for policy in rules.policies)
+    return old.ScalingRules(rules.stabilization_window_seconds, rules.select_policy, policies or None, rules.tolerance)
 
 
-def new_behavior(behavior: old.Behavior) -> v2.HorizontalPodAutoscalerBehavior:
+def behavior_from_annotation(behavior: old.Behavior) -> v2.HorizontalPodAutoscalerBehavior:
     """Convert a behavior of the annotation's form to v2."""
     return v2.HorizontalPodAutoscalerBehavior(
         scale_up=_optional(_new_rules, behavior.scale_up), scale_down=_optional(_new_rules, behavior.scale_down)
     )
 
 
-def _new_rules(rules: old.Rules) -> v2.HPAScalingRules:
+def _new_rules(rules: old.ScalingRules) -> v2.HPAScalingRules:
     return v2.HPAScalingRules(
         stabilization_window_seconds=rules.stabilization_window_seconds,
         select_policy=rules.select_policy,
@@ -246,9 +246,9 @@ def _new_rules(rules: old.Rules) -> v2.HPAScalingRules:
     )
 
 
-def old_condition(condition: v2.HorizontalPodAutoscalerCondition) -> old.Condition:
+def condition_to_annotation(condition: v2.HorizontalPodAutoscalerCondition) -> old.AutoscalerCondition:
     """Convert a v2 condition to the annotation's form."""
-    return old.Condition(
+    return old.AutoscalerCondition(
         condition.type,
         condition.status,
         condition.last_transition_time,
@@ -258,7 +258,7 @@ def old_condition(condition: v2.HorizontalPodAutoscalerCondition) -> old.Conditi
     )
 
 
-def new_condition(condition: old.Condition) -> v2.HorizontalPodAutoscalerCondition:
+def condition_from_annotation(condition: old.AutoscalerCondition) -> v2.HorizontalPodAutoscalerCondition:
     """Convert a condition of the annotation's form to v2."""
     return v2.HorizontalPodAutoscalerCondition(
         type=condition.type,

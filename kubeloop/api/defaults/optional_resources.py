@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from kubeloop.api.codec import force_setattr
-from kubeloop.api.defaults.resource import default_amount, default_tolerations
+from kubeloop.api.defaults.resource import default_device_count, default_tolerations
 from kubeloop.api.generated.apiserverinternal_v1alpha1 import StorageVersion
 from kubeloop.api.generated.resource_v1alpha3 import ResourcePoolStatusRequest
 from kubeloop.api.generated.resource_v1beta1 import ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate
@@ -27,7 +27,7 @@ def default_storage_version(version: StorageVersion) -> None:
     force_setattr(version, "spec", _NOTHING)
 
 
-def default_old_claim(claim: ResourceClaim) -> None:
+def default_claim_v1beta1(claim: ResourceClaim) -> None:
     """Apply the defaults of a v1beta1 ResourceClaim, whose exact requests are the requests themselves."""
     _default_old_spec(claim.spec)
     if claim.status.allocation is not None:
@@ -35,7 +35,7 @@ def default_old_claim(claim: ResourceClaim) -> None:
             default_tolerations(result.tolerations)
 
 
-def default_old_claim_template(template: ResourceClaimTemplate) -> None:
+def default_claim_template_v1beta1(template: ResourceClaimTemplate) -> None:
     """Apply the defaults of a v1beta1 ResourceClaimTemplate."""
     _default_old_spec(template.spec.spec)
 
@@ -43,8 +43,8 @@ def default_old_claim_template(template: ResourceClaimTemplate) -> None:
 def _default_old_spec(spec: ResourceClaimSpec) -> None:
     for request in spec.devices.requests or ():
         if request.device_class_name:
-            default_amount(request)
+            default_device_count(request)
         default_tolerations(request.tolerations)
         for alternative in request.first_available:
-            default_amount(alternative)
+            default_device_count(alternative)
             default_tolerations(alternative.tolerations)

@@ -39,11 +39,11 @@ def _default_claim_spec(spec: ResourceClaimSpec) -> None:
 
 
 def _default_request(request: ExactDeviceRequest | DeviceSubRequest) -> None:
-    default_amount(request)
+    default_device_count(request)
     default_tolerations(request.tolerations)
 
 
-def default_amount(request: Any) -> None:
+def default_device_count(request: Any) -> None:
     """Default a request of any version to exactly one device."""
     if not request.allocation_mode:
         force_setattr(request, "allocation_mode", _EXACT_COUNT)

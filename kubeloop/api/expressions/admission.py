@@ -8,11 +8,11 @@ from functools import cache, lru_cache
 from typing import Final
 
 from kubeloop.api.cel.check.types import (
-    ANY,
     BOOL,
     BYTES,
     DOUBLE,
     DURATION,
+    DYN,
     INT,
     NULL,
     STRING,
@@ -23,11 +23,11 @@ from kubeloop.api.cel.check.types import (
     map_of,
     object_named,
 )
-from kubeloop.api.cel.environment import Environment, Field, ObjectType, merged
+from kubeloop.api.cel.environment import Environment, FieldType, ObjectType, merge_libraries
 from kubeloop.api.cel.library.authorizer import AUTHORIZER, JSON_PATCH_FUNCTIONS, RESOURCE_CHECK
 from kubeloop.api.cel.library.kubernetes import kubernetes_environment
 from kubeloop.api.cel.parse.syntax import CompileError
-from kubeloop.api.cel.program import Program, compiled
+from kubeloop.api.cel.program import Program, compile_expression
 from kubeloop.api.cel.values import CelError
 
 VARIABLES: Final = "variables"
@@ -40,16 +40,16 @@ _LABELS: Final = map_of(STRING, STRING)
 _NO_TYPE: Final = Type("")
 _REMEMBERED: Final = 2048
 
-TRUTH: Final = (BOOL,)
-TEXT: Final = (STRING,)
-TEXT_OR_NOTHING: Final = (STRING, NULL)
-ANYTHING: Final = (ANY,)
-CONFIGURATION: Final = (object_named(_OBJECT),)
-OPERATIONS: Final = (list_of(object_named(_JSON_PATCH)),)
+BOOL_RESULT: Final = (BOOL,)
+STRING_RESULT: Final = (STRING,)
+OPTIONAL_STRING_RESULT: Final = (STRING, NULL)
+ANY_RESULT: Final = (DYN,)
+APPLY_CONFIGURATION_RESULT: Final = (object_named(_OBJECT),)
+JSON_PATCH_RESULT: Final = (list_of(object_named(_JSON_PATCH)),)
 
 
 def _object(name: str, /, **fields: Type) -> ObjectType:
-    return ObjectType(name, {key: Field(one, key) for key, one in fields.items()})
+    return ObjectType(name, {key: FieldType(one, key) for key, one in fields.items()})
 
 
 _KIND: Final = _object("kubernetes.GroupVersionKind", group=STRING, version=STRING, kind=STRING)
@@ -70,7 +70,7 @@ _REQUEST: Final = _object(
     operation=STRING,
     userInfo=object_named(_USER.name),
     dryRun=BOOL,
-    options=ANY,
+    options=DYN,
 )
 _NAMESPACE_SPEC: Final = _object("kubernetes.NamespaceSpec", finalizers=_TEXTS)
 _NAMESPACE_CONDITION: Final = _object(
@@ -111,11 +111,11 @@ _OBJECTS: Final = (
 )  # fmt: skip
 
 
-class _AnyField(Mapping[str, Field]):
+class _AnyField(Mapping[str, FieldType]):
     """Fields of an object without a schema: any name is valid."""
 
-    def __getitem__(self, name: str) -> Field:
-        return Field(ANY, name)
+    def __getitem__(self, name: str) -> FieldType:
+        return FieldType(DYN, name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(())
@@ -124,12 +124,12 @@ class _AnyField(Mapping[str, Field]):
         return 0
 
 
-class _PatchFields(Mapping[str, Field]):
+class _PatchFields(Mapping[str, FieldType]):
     """Fields of a JSON patch operation; an unknown one has a type that is assignable to none."""
 
-    def __getitem__(self, name: str) -> Field:
-        found = STRING if name in ("op", "path", "from") else ANY if name == "value" else _NO_TYPE
-        return Field(found, name)
+    def __getitem__(self, name: str) -> FieldType:
+        found = STRING if name in ("op", "path", "from") else DYN if name == "value" else _NO_TYPE
+        return FieldType(found, name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(("op", "path", "from", "value"))
@@ -169,37 +169,37 @@ class Scope:
 
     def with_variable(self, name: str, type: Type) -> Scope:
         """Return the scope with an additional variable."""
-        return replace(self, variables=(*(self.variables or ()), (name, declarable(type))))
+        return replace(self, variables=(*(self.variables or ()), (name, declared_type(type))))
 
 
 _DECLARABLE: Final = frozenset((BOOL, BYTES, DOUBLE, DURATION, INT, NULL, STRING, TIMESTAMP, UINT))
 
 
-def declarable(type: Type) -> Type:
+def declared_type(type: Type) -> Type:
     """Return the type of a variable whose expression has a type; dyn for objects and the like."""
     if type in _DECLARABLE:
         return type
     if type.kind in ("list", "map"):
-        return replace(type, params=tuple(map(declarable, type.params)))
-    return ANY
+        return replace(type, params=tuple(map(declared_type, type.params)))
+    return DYN
 
 
 @cache
 def _base(params: bool, authorizer: bool, patches: bool) -> Environment:
     variables = {
-        "object": ANY,
-        "oldObject": ANY,
+        "object": DYN,
+        "oldObject": DYN,
         "namespaceObject": object_named(_NAMESPACE.name),
         "request": object_named(_REQUEST.name),
     }
     if params:
-        variables["params"] = ANY
+        variables["params"] = DYN
     if authorizer:
         variables |= {"authorizer": AUTHORIZER, "authorizer.requestResource": RESOURCE_CHECK}
     environment = kubernetes_environment().extended(variables, _OBJECTS)
     if not patches:
         return environment
-    functions = merged(environment.functions, JSON_PATCH_FUNCTIONS)
+    functions = merge_libraries(environment.functions, JSON_PATCH_FUNCTIONS)
     return replace(environment, functions=functions, objects=_PatchTypes(environment.objects))
 
 
@@ -208,13 +208,13 @@ def environment_of(scope: Scope) -> Environment:
     base = _base(scope.params, scope.authorizer, scope.patches)
     if scope.variables is None:
         return base
-    declared = ObjectType(_VARIABLES_TYPE, {name: Field(one, name) for name, one in scope.variables})
+    declared = ObjectType(_VARIABLES_TYPE, {name: FieldType(one, name) for name, one in scope.variables})
     extended = base.extended({VARIABLES: object_named(_VARIABLES_TYPE)}, (declared,))
     return replace(extended, objects=_PatchTypes(extended.objects)) if scope.patches else extended
 
 
 @dataclass(frozen=True, slots=True)
-class Expression:
+class CompiledExpression:
     """Expression text with its program, or with its compile error."""
 
     text: str
@@ -224,19 +224,19 @@ class Expression:
     @property
     def type(self) -> Type:
         """Type of the result; dyn if it does not compile."""
-        return self.program.type if self.program is not None else ANY
+        return self.program.type if self.program is not None else DYN
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def expression_of(text: str, scope: Scope, wanted: tuple[Type, ...]) -> Expression:
+def compile_in_scope(text: str, scope: Scope, wanted: tuple[Type, ...]) -> CompiledExpression:
     """Compile an expression and check that it has one of the wanted types."""
     try:
-        program = compiled(text, environment_of(scope))
+        program = compile_expression(text, environment_of(scope))
     except (CompileError, CelError) as error:
-        return Expression(text, None, f"compilation failed: {error}")
-    if ANY not in wanted and program.type not in wanted:
-        return Expression(text, None, _unwanted(wanted, program.type))
-    return Expression(text, program)
+        return CompiledExpression(text, None, f"compilation failed: {error}")
+    if DYN not in wanted and program.type not in wanted:
+        return CompiledExpression(text, None, _unwanted(wanted, program.type))
+    return CompiledExpression(text, program)
 
 
 class PolicyExpressions:
@@ -244,30 +244,30 @@ class PolicyExpressions:
 
     def __init__(self, *, has_params: bool, has_variables: bool) -> None:
         self._scope = Scope(params=has_params, variables=() if has_variables else None)
-        self.variables: dict[str, Expression] = {}
+        self.variables: dict[str, CompiledExpression] = {}
 
     def declare(self, name: str, text: str) -> str:
         """Declare a variable and return its compile error; an invalid one is declared as dyn."""
-        found = self.variables[name] = expression_of(text, self._scope, ANYTHING)
+        found = self.variables[name] = compile_in_scope(text, self._scope, ANY_RESULT)
         self._scope = self._scope.with_variable(name, found.type)
         return found.problem
 
-    def truth(self, text: str) -> Expression:
+    def truth(self, text: str) -> CompiledExpression:
         """Compile a boolean expression."""
-        return expression_of(text, self._scope, TRUTH)
+        return compile_in_scope(text, self._scope, BOOL_RESULT)
 
-    def message(self, text: str) -> Expression:
+    def message(self, text: str) -> CompiledExpression:
         """Compile a messageExpression, which has no access to the authorizer."""
-        return expression_of(text, replace(self._scope, authorizer=False), TEXT)
+        return compile_in_scope(text, replace(self._scope, authorizer=False), STRING_RESULT)
 
-    def annotation(self, text: str) -> Expression:
+    def annotation(self, text: str) -> CompiledExpression:
         """Compile the expression of an audit annotation."""
-        return expression_of(text, self._scope, TEXT_OR_NOTHING)
+        return compile_in_scope(text, self._scope, OPTIONAL_STRING_RESULT)
 
-    def patch(self, text: str, kind: str) -> Expression:
+    def patch(self, text: str, kind: str) -> CompiledExpression:
         """Compile a mutation's expression of the given patch type."""
-        wanted = OPERATIONS if kind == "JSONPatch" else CONFIGURATION
-        return expression_of(text, replace(self._scope, patches=True), wanted)
+        wanted = JSON_PATCH_RESULT if kind == "JSONPatch" else APPLY_CONFIGURATION_RESULT
+        return compile_in_scope(text, replace(self._scope, patches=True), wanted)
 
 
 def _unwanted(wanted: Iterable[Type], found: Type) -> str:

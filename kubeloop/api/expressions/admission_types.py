@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from kubeloop.api.cel.check.types import ANY, Type, object_named
-from kubeloop.api.cel.environment import Environment, Field, ObjectType
+from kubeloop.api.cel.check.types import DYN, Type, object_named
+from kubeloop.api.cel.environment import Environment, FieldType, ObjectType
 from kubeloop.api.cel.parse.syntax import CompileError
-from kubeloop.api.cel.program import compiled
+from kubeloop.api.cel.program import compile_expression
 from kubeloop.api.cel.values import CelError
-from kubeloop.api.expressions.admission import VARIABLES, Scope, declarable, environment_of
+from kubeloop.api.expressions.admission import VARIABLES, Scope, declared_type, environment_of
 from kubeloop.api.generated.admissionregistration_v1 import ExpressionWarning, ValidatingAdmissionPolicySpec
 from kubeloop.api.structural.declared import Declarations
 
@@ -21,7 +21,7 @@ _NOT_KNOWN: Final = "authorizer.requestResource"
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Kind:
+class PolicyGVK:
     """GroupVersionKind."""
 
     group: str
@@ -33,10 +33,10 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class MatchedKind:
     """Kind that a policy matches, with the declarations of its schema."""
 
-    kind: Kind
+    kind: PolicyGVK
     declared: Declarations
 
 
@@ -47,8 +47,8 @@ class _Named(Protocol):
     def expression(self) -> str: ...
 
 
-def warnings_about(
-    spec: ValidatingAdmissionPolicySpec, subjects: Sequence[Subject], params: Declarations | None
+def type_check_policy(
+    spec: ValidatingAdmissionPolicySpec, subjects: Sequence[MatchedKind], params: Declarations | None
 ) -> tuple[ExpressionWarning, ...]:
     """Return a warning for each expression that fails to compile for some kinds; params may be unknown."""
     has_params = spec.param_kind is not None
@@ -80,28 +80,28 @@ def _world(
         known["params"] = _root(params)
         objects |= params.objects
     known[VARIABLES] = object_named(_VARIABLES_TYPE)
-    fields: dict[str, Field] = {}
+    fields: dict[str, FieldType] = {}
     objects[_VARIABLES_TYPE] = ObjectType(_VARIABLES_TYPE, fields)
     world = Environment(base.functions, known, objects, base.type_names, base.checks)
     for one in variables:  # each may use those before it
-        fields[one.name] = Field(_type_of(one.expression, world), one.name)
+        fields[one.name] = FieldType(_type_of(one.expression, world), one.name)
     return world
 
 
 def _root(declared: Declarations) -> Type:
-    return declared.root.type if declared.root is not None else ANY
+    return declared.root.type if declared.root is not None else DYN
 
 
 def _type_of(text: str, world: Environment) -> Type:
     try:
-        return declarable(compiled(text, world).type)
+        return declared_type(compile_expression(text, world).type)
     except (CompileError, CelError):
-        return ANY
+        return DYN
 
 
 def _problem(text: str, world: Environment) -> str:
     try:
-        compiled(text, world)
+        compile_expression(text, world)
     except CompileError as error:
         return str(error)
     except CelError:  # its types are valid, whatever its literals are

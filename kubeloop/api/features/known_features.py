@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 
-class Stage(msgspec.Struct, frozen=True):
+class FeatureStage(msgspec.Struct, frozen=True):
     """Maturity of a group of gates; locked gates can't be changed."""
 
     name: str
@@ -16,7 +16,7 @@ class Stage(msgspec.Struct, frozen=True):
 
 
 GATES: Final = {
-    Stage("Alpha", False, False): """
+    FeatureStage("Alpha", False, False): """
         APIServerWebhookAuthenticationToken APIServingWithRoutine AtomicWriteVolumeUserFields CBORServingAndStorage
         CPUManagerPolicyAlphaOptions CRIListStreaming CSIVolumeHealth ClientsAllowCBOR ClientsPreferCBOR
         CloudControllerManagerWatchBasedRoutesReconciliation CloudControllerManagerWebhook CompositePodGroup
@@ -34,12 +34,12 @@ GATES: Final = {
         TaintTolerationComparisonOperators TopologyAwareWorkloadScheduling TopologyManagerPolicyAlphaOptions
         UserNamespacesHostNetworkSupport VolumeBindMountOptions WindowsCPUAndMemoryAffinity WorkloadWithJob
     """,
-    Stage("Beta", False, False): """
+    FeatureStage("Beta", False, False): """
         CoordinatedLeaderElection DRAWorkloadResourceClaims GenericWorkload
         LocalStorageCapacityIsolationFSQuotaMonitoring PodAndContainerStatsFromCRI PodLevelResourceManagers
         SchedulerAsyncAPICalls
     """,
-    Stage("Beta", True, False): """
+    FeatureStage("Beta", True, False): """
         APIResponseCompression APIServerIdentity AllowParsingUserUIDFromCertAuth AllowUnsafeMalformedObjectDeletion
         AtomicFIFO AuthorizePodWebsocketUpgradeCreatePermission CPUManagerPolicyBetaOptions
         CRDObservedGenerationTracking ClearingNominatedNodeNameAfterBinding ClientsAllowCARotation
@@ -70,12 +70,12 @@ GATES: Final = {
         UnknownVersionInteroperabilityProxy UnlockWhileProcessingFIFO VolumeLimitScaling WatchList WatchListClient
         WatchListCompression WebhookRoundTripLoadBalancing WindowsGracefulNodeShutdown
     """,
-    Stage("GA", True, False): """
+    FeatureStage("GA", True, False): """
         AllowServiceExternalIPs ClusterTrustBundle ClusterTrustBundleProjection CustomCPUCFSQuotaPeriod
         DRADeviceTaintRules DRADeviceTaints InformerResourceVersion MutatingAdmissionPolicy PodCertificateRequest
         SELinuxMount StorageVersionMigrator
     """,
-    Stage("GA", True, True): """
+    FeatureStage("GA", True, True): """
         CPUManagerPolicyOptions CRDValidationRatcheting CSIServiceAccountTokenSecrets CustomResourceFieldSelectors
         DRAAdminAccess DRAExtendedResource DRAPrioritizedList DRAResourceClaimDeviceStatus DeclarativeValidation
         DisableAllocatorDualWrite DynamicResourceAllocation ExecProbeTimeout ExternalServiceAccountTokenSigner
@@ -92,20 +92,20 @@ GATES: Final = {
         SupplementalGroupsPolicy SystemdWatchdog TopologyManagerPolicyOptions UserNamespacesSupport
         VolumeAttributesClass WatchCacheInitializationPostStartHook WinDSR WinOverlay
     """,
-    Stage("Deprecated", False, False): """
+    FeatureStage("Deprecated", False, False): """
         AllowDNSOnlyNodeCSR AllowInsecureKubeletCertificateSigningRequests ChangeContainerStatusOnKubeletRestart
         KMSv1 KubeletRegistrationGetOnExistsOnly WindowsHostNetwork
     """,
-    Stage("Deprecated", True, False): """
+    FeatureStage("Deprecated", True, False): """
         KubeProxyIPVS KubeletPodResourcesListUseActivePods ServiceCIDRStatusFieldWiping StorageNamespaceIndex
     """,
-    Stage("Deprecated", True, True): """
+    FeatureStage("Deprecated", True, True): """
         AggregatedDiscoveryRemoveBetaType AllowOverwriteTerminationGracePeriodSeconds DeclarativeValidationTakeover
         DisableCPUQuotaWithExclusiveCPUs DisableNodeKubeProxyVersion GitRepoVolumeDriver SeparateCacheWatchRPC
     """,
 }
 # Dependencies: an enabled gate requires these.
-NEEDS: Final = {
+DEPENDENCIES: Final = {
     "ClusterTrustBundleProjection": "ClusterTrustBundle",
     "CompositePodGroup": "GenericWorkload TopologyAwareWorkloadScheduling",
     "DRAAdminAccess": "DynamicResourceAllocation",

@@ -17,7 +17,7 @@ _MIGRATION = "storagemigration.k8s.io"
 _SCHEDULING = "scheduling.k8s.io"
 
 
-def _offered(group: str, version: str, plural: str, kind: str, **facts: Any) -> Resource:
+def _optional(group: str, version: str, plural: str, kind: str, **facts: Any) -> Resource:
     """Return an optional resource; `old` has the minor versions of deprecation and removal.
 
     `stored` is the storage version.
@@ -35,36 +35,36 @@ def _offered(group: str, version: str, plural: str, kind: str, **facts: Any) -> 
 def _policies(version: str, **facts: Any) -> tuple[Resource, ...]:
     facts = {"namespaced": False, "categories": ("api-extensions",), "stored": "v1", **facts}
     return (
-        _offered(_ADMISSION, version, "mutatingadmissionpolicies", "MutatingAdmissionPolicy", **facts),
-        _offered(_ADMISSION, version, "mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding", **facts),
+        _optional(_ADMISSION, version, "mutatingadmissionpolicies", "MutatingAdmissionPolicy", **facts),
+        _optional(_ADMISSION, version, "mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding", **facts),
     )
 
 
 def _devices(version: str, old: tuple[int, int]) -> tuple[Resource, ...]:
     facts: dict[str, Any] = {"stored": "v1", "old": old}
     return (
-        _offered(_DEVICES, version, "deviceclasses", "DeviceClass", namespaced=False, **facts),
-        _offered(_DEVICES, version, "resourceclaims", "ResourceClaim", subresources=(STATUS,), **facts),
-        _offered(_DEVICES, version, "resourceclaimtemplates", "ResourceClaimTemplate", **facts),
-        _offered(_DEVICES, version, "resourceslices", "ResourceSlice", namespaced=False, **facts),
+        _optional(_DEVICES, version, "deviceclasses", "DeviceClass", namespaced=False, **facts),
+        _optional(_DEVICES, version, "resourceclaims", "ResourceClaim", subresources=(STATUS,), **facts),
+        _optional(_DEVICES, version, "resourceclaimtemplates", "ResourceClaimTemplate", **facts),
+        _optional(_DEVICES, version, "resourceslices", "ResourceSlice", namespaced=False, **facts),
     )
 
 
 def _taint_rules(version: str, **facts: Any) -> Resource:
     facts = {"namespaced": False, "subresources": (STATUS,), "stored": "v1", **facts}
-    return _offered(_DEVICES, version, "devicetaintrules", "DeviceTaintRule", **facts)
+    return _optional(_DEVICES, version, "devicetaintrules", "DeviceTaintRule", **facts)
 
 
 def _workloads(version: str) -> tuple[Resource, ...]:
     facts: dict[str, Any] = {"gate": "GenericWorkload", "stored": "v1beta1"}
     return (
-        _offered(_SCHEDULING, version, "podgroups", "PodGroup", subresources=(STATUS,), **facts),
-        _offered(_SCHEDULING, version, "workloads", "Workload", **facts),
+        _optional(_SCHEDULING, version, "podgroups", "PodGroup", subresources=(STATUS,), **facts),
+        _optional(_SCHEDULING, version, "workloads", "Workload", **facts),
     )
 
 
-OFFERED: Final[tuple[Resource, ...]] = (
-    _offered(
+OPTIONAL_RESOURCES: Final[tuple[Resource, ...]] = (
+    _optional(
         _CERTIFICATES,
         "v1beta1",
         "clustertrustbundles",
@@ -79,7 +79,7 @@ OFFERED: Final[tuple[Resource, ...]] = (
     *_policies("v1alpha1", old=(35, 38)),
     *_workloads("v1beta1"),
     *_workloads("v1alpha3"),
-    _offered(
+    _optional(
         _SCHEDULING,
         "v1alpha3",
         "compositepodgroups",
@@ -87,13 +87,13 @@ OFFERED: Final[tuple[Resource, ...]] = (
         subresources=(STATUS,),
         gate="CompositePodGroup",
     ),
-    _offered(_COORDINATION, "v1beta1", "leasecandidates", "LeaseCandidate", old=(36, 39)),
-    _offered(_COORDINATION, "v1alpha2", "leasecandidates", "LeaseCandidate", stored="v1beta1", old=(35, 38)),
+    _optional(_COORDINATION, "v1beta1", "leasecandidates", "LeaseCandidate", old=(36, 39)),
+    _optional(_COORDINATION, "v1alpha2", "leasecandidates", "LeaseCandidate", stored="v1beta1", old=(35, 38)),
     *_devices("v1beta2", (36, 39)),
     _taint_rules("v1beta2"),
     *_devices("v1beta1", (35, 38)),
     _taint_rules("v1alpha3", old=(36, 39)),
-    _offered(
+    _optional(
         _DEVICES,
         "v1alpha3",
         "resourcepoolstatusrequests",
@@ -101,7 +101,7 @@ OFFERED: Final[tuple[Resource, ...]] = (
         namespaced=False,
         subresources=(STATUS,),
     ),
-    _offered(
+    _optional(
         "internal.apiserver.k8s.io",
         "v1alpha1",
         "storageversions",
@@ -109,7 +109,7 @@ OFFERED: Final[tuple[Resource, ...]] = (
         namespaced=False,
         subresources=(STATUS,),
     ),
-    _offered(
+    _optional(
         _MIGRATION,
         "v1beta1",
         "storageversionmigrations",
@@ -124,4 +124,4 @@ OFFERED: Final[tuple[Resource, ...]] = (
 )
 
 # All generated types, before the types that they refer to.
-DEFINITIONS: Final[tuple[str, ...]] = tuple(dict.fromkeys(definitions_of(OFFERED)))
+DEFINITIONS: Final[tuple[str, ...]] = tuple(dict.fromkeys(definitions_of(OPTIONAL_RESOURCES)))

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from kubeloop.api.features.gates import DEFAULT_FEATURES, Features, read_features
+from kubeloop.api.features.gates import DEFAULT_FEATURES, Features, parse_feature_gates
 from kubeloop.api.kinds import RESOURCES, Resource
 
 _LEVELS: Final = {
@@ -46,11 +46,11 @@ _TRUE: Final = frozenset(("", "1", "t", "T", "true", "TRUE", "True"))
 _FALSE: Final = frozenset(("0", "f", "F", "false", "FALSE", "False"))
 
 
-class UnusableChoice(ValueError):
+class InvalidRuntimeConfig(ValueError):
     """Raised for a `--runtime-config` that can't be served; the message is upstream's."""
 
 
-class Serving(msgspec.Struct, frozen=True):
+class APIResourceConfig(msgspec.Struct, frozen=True):
     """Resources and features of an API server."""
 
     resources: tuple[Resource, ...] = RESOURCES
@@ -61,13 +61,13 @@ class Serving(msgspec.Struct, frozen=True):
         return RESOURCES if self.resources is RESOURCES else tuple(dict.fromkeys((*self.resources, *RESOURCES)))
 
 
-def read_serving(choice: Iterable[str], gates: Iterable[str]) -> Serving:
+def parse_resource_config(choice: Iterable[str], gates: Iterable[str]) -> APIResourceConfig:
     """Parse `--runtime-config` and `--feature-gates`; raises UnusableChoice and UnusableGate."""
-    features = read_features(gates)
-    return Serving(served_resources(read_choice(choice), features), features)
+    features = parse_feature_gates(gates)
+    return APIResourceConfig(served_resources(parse_runtime_config(choice), features), features)
 
 
-def read_choice(said: Iterable[str]) -> dict[str, str]:
+def parse_runtime_config(said: Iterable[str]) -> dict[str, str]:
     """Parse `a=b,c=d` into a mapping; the last value of a key wins."""
     words = (one for text in said for one in text.split(",") if one)
     pairs = (word.partition("=")[::2] for word in words)
@@ -103,12 +103,12 @@ def served_resources(
 
 def _with_offered() -> tuple[Resource, ...]:
     """Return all resources: in each group, optional ones follow those that are served by default."""
-    from kubeloop.api.features.optional_resources import OFFERED  # few servers need these
+    from kubeloop.api.features.optional_resources import OPTIONAL_RESOURCES  # few servers need these
 
     found: list[Resource] = []
     for group in dict.fromkeys(one.group for one in RESOURCES):
         groups = (*(new for new, after in _FOLLOWED_BY.items() if after == group), group)
-        found += (one for each in groups for one in (*RESOURCES, *OFFERED) if one.group == each)
+        found += (one for each in groups for one in (*RESOURCES, *OPTIONAL_RESOURCES) if one.group == each)
     return tuple(found)
 
 
@@ -119,41 +119,41 @@ def _levels_chosen(choice: Mapping[str, str], known: Iterable[Resource]) -> dict
         if level not in choice:
             continue
         if choice[level] not in ("true", "false"):
-            raise UnusableChoice(f"invalid value {level}={choice[level]}")
+            raise InvalidRuntimeConfig(f"invalid value {level}={choice[level]}")
         versions |= {key: choice[level] == "true" for key in versions if re.fullmatch(pattern, key[1])}
     return versions
 
 
 def _check(choice: Mapping[str, str], known: Iterable[Resource]) -> None:
     if dict(choice) == {"api/all": "false"}:
-        raise UnusableChoice("invalid runtime-config with only api/all=false")
+        raise InvalidRuntimeConfig("invalid runtime-config with only api/all=false")
     versions = {(one.group, one.version) for one in known}
     versions |= {(group, version) for group, names in _EMPTY.items() for version in names}
     groups = {group for group, _ in versions}
     asked = [_split(key) for key in choice if key not in _LEVELS]
     unknown = sorted({_shown(group, version) for group, version, _ in asked if group not in groups})
     if unknown:
-        raise UnusableChoice(f"unknown api groups {','.join(unknown)}")
+        raise InvalidRuntimeConfig(f"unknown api groups {','.join(unknown)}")
     for group, version, _ in asked:
         if (group, version) not in versions:
-            raise UnusableChoice(f"group version {_shown(group, version)} that has not been registered")
+            raise InvalidRuntimeConfig(f"group version {_shown(group, version)} that has not been registered")
 
 
 def _split(key: str) -> tuple[str, str, str]:
     parts = key.split("/")
     if len(parts) not in (2, 3):
-        raise UnusableChoice(f"runtime-config invalid key {key}")
+        raise InvalidRuntimeConfig(f"runtime-config invalid key {key}")
     plural = parts[2] if len(parts) == 3 else ""
     if plural != plural.lower():
         why = f'group/version/resource and resource is always lowercase plural, not "{plural}"'
-        raise UnusableChoice(f"invalid key {key}: {why}")
+        raise InvalidRuntimeConfig(f"invalid key {key}: {why}")
     return parts[0], parts[1], plural
 
 
 def _truth(key: str, value: str) -> bool:
     if value not in _TRUE | _FALSE:
         why = f'strconv.ParseBool: parsing "{value}": invalid syntax'
-        raise UnusableChoice(f"invalid value of {key}: {value}, err: {why}")
+        raise InvalidRuntimeConfig(f"invalid value of {key}: {value}, err: {why}")
     return value in _TRUE
 
 

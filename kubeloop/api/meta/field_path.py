@@ -9,34 +9,34 @@ from typing import Any, Final
 import msgspec
 
 
-class Path(msgspec.Struct, frozen=True, gc=False):
+class FieldPath(msgspec.Struct, frozen=True, gc=False):
     """Path to a field of an object, as a chain of steps back to its root.
 
     A step is one small allocation, and text is built only when a path is shown, so validators can pass paths freely.
     """
 
     step: str | int
-    parent: Path | None = None
+    parent: FieldPath | None = None
     subscript: bool = False
 
-    def child(self, *names: str) -> Path:
+    def child(self, *names: str) -> FieldPath:
         """Return the path of a field below, through each of the names in turn."""
         path = self
         for name in names:
-            path = Path(name, path)
+            path = FieldPath(name, path)
         return path
 
-    def index(self, index: int) -> Path:
+    def index(self, index: int) -> FieldPath:
         """Return the path of the list item at an index."""
-        return Path(index, self, True)
+        return FieldPath(index, self, True)
 
-    def key(self, key: str) -> Path:
+    def key(self, key: str) -> FieldPath:
         """Return the path of a map entry, or of the list item that a key names."""
-        return Path(key, self, True)
+        return FieldPath(key, self, True)
 
     def __str__(self) -> str:
         parts: list[str] = []
-        at: Path | None = self
+        at: FieldPath | None = self
         while at is not None:
             if at.subscript or at.step == "":
                 parts.append(f"[{at.step}]")
@@ -92,7 +92,7 @@ class FieldError(msgspec.Struct, frozen=True):
     """Validation error at one field of an object."""
 
     type: ErrorType
-    path: Path | None
+    path: FieldPath | None
     value: Any = OMITTED
     detail: str = ""
 
@@ -105,7 +105,7 @@ class FieldError(msgspec.Struct, frozen=True):
         """Return the message without the path, as in a Status cause."""
         text = _TITLES[self.type]
         if self.value is not OMITTED:
-            text = f"{text}: {shown(self.value)}"
+            text = f"{text}: {format_value(self.value)}"
         return f"{text}: {self.detail}" if self.detail else text
 
     def message(self) -> str:
@@ -117,74 +117,74 @@ class FieldError(msgspec.Struct, frozen=True):
 
 FieldErrors = list[FieldError]
 # Maximum number of errors that are collected and reported for one object.
-MOST_ERRORS: Final = 1000
+MAX_ERRORS: Final = 1000
 
 
-def required(path: Path | None, detail: str = "") -> FieldError:
+def required(path: FieldPath | None, detail: str = "") -> FieldError:
     """Build the error for a missing value."""
     return FieldError(ErrorType.REQUIRED, path, detail=detail)
 
 
-def invalid(path: Path | None, value: Any, detail: str) -> FieldError:
+def invalid(path: FieldPath | None, value: Any, detail: str) -> FieldError:
     """Build the error for a malformed value."""
     return FieldError(ErrorType.INVALID, path, value, detail)
 
 
-def type_invalid(path: Path | None, value: Any, detail: str) -> FieldError:
+def type_invalid(path: FieldPath | None, value: Any, detail: str) -> FieldError:
     """Build the error for a value of the wrong type."""
     return FieldError(ErrorType.TYPE_INVALID, path, value, detail)
 
 
-def duplicate(path: Path | None, value: Any) -> FieldError:
+def duplicate(path: FieldPath | None, value: Any) -> FieldError:
     """Build the error for a value that must be unique."""
     return FieldError(ErrorType.DUPLICATE, path, value)
 
 
-def not_found(path: Path | None, value: Any) -> FieldError:
+def not_found(path: FieldPath | None, value: Any) -> FieldError:
     """Build the error for a reference to a value that does not exist."""
     return FieldError(ErrorType.NOT_FOUND, path, value)
 
 
-def forbidden(path: Path | None, detail: str) -> FieldError:
+def forbidden(path: FieldPath | None, detail: str) -> FieldError:
     """Build the error for a field that must not be set or changed."""
     return FieldError(ErrorType.FORBIDDEN, path, detail=detail)
 
 
-def internal(path: Path | None, detail: str) -> FieldError:
+def internal(path: FieldPath | None, detail: str) -> FieldError:
     """Build the error for a failure of validation itself."""
     return FieldError(ErrorType.INTERNAL, path, detail=detail)
 
 
-def not_supported(path: Path | None, value: Any, supported: Iterable[str]) -> FieldError:
+def not_supported(path: FieldPath | None, value: Any, supported: Iterable[str]) -> FieldError:
     """Build the error for a value outside an enumeration; shows a set sorted, a sequence in its own order."""
     ordered = sorted(supported) if isinstance(supported, Set) else supported
     quoted = ", ".join(quote(one) for one in ordered)
     return FieldError(ErrorType.NOT_SUPPORTED, path, value, f"supported values: {quoted}" if quoted else "")
 
 
-def too_long(path: Path | None, max_bytes: int) -> FieldError:
+def too_long(path: FieldPath | None, max_bytes: int) -> FieldError:
     """Build the error for too many bytes; a negative limit is not shown. The value itself is never repeated."""
     detail = f"may not be more than {_counted(max_bytes, 'byte')}" if max_bytes >= 0 else "value is too long"
     return FieldError(ErrorType.TOO_LONG, path, detail=detail)
 
 
-def too_long_characters(path: Path | None, max_characters: int) -> FieldError:
+def too_long_characters(path: FieldPath | None, max_characters: int) -> FieldError:
     """Build the error for too many characters."""
     return FieldError(ErrorType.TOO_LONG, path, detail=f"may not be more than {_counted(max_characters, 'character')}")
 
 
-def too_short(path: Path | None, min_characters: int) -> FieldError:
+def too_short(path: FieldPath | None, min_characters: int) -> FieldError:
     """Build the error for too few characters."""
     return FieldError(ErrorType.TOO_SHORT, path, detail=f"must be at least {_counted(min_characters, 'character')}")
 
 
-def too_many(path: Path | None, actual: int, maximum: int) -> FieldError:
+def too_many(path: FieldPath | None, actual: int, maximum: int) -> FieldError:
     """Build the error for too many items; a negative `actual` or `maximum` is not shown."""
     detail = f"must have at most {_counted(maximum, 'item')}" if maximum >= 0 else "has too many items"
     return FieldError(ErrorType.TOO_MANY, path, actual if actual >= 0 else OMITTED, detail)
 
 
-def too_few(path: Path | None, actual: int, minimum: int) -> FieldError:
+def too_few(path: FieldPath | None, actual: int, minimum: int) -> FieldError:
     """Build the error for too few items."""
     return FieldError(ErrorType.TOO_FEW, path, actual, f"must have at least {_counted(minimum, 'item')}")
 
@@ -230,7 +230,7 @@ _HTML_SAFE: Final = str.maketrans(
 )
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Format a rejected value for an error message: text quoted, numbers plain, anything else as compact JSON."""
     if isinstance(value, str):
         return quote(value)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from kubeloop.api.meta.field_path import FieldErrors, Path, invalid, required
+from kubeloop.api.meta.field_path import FieldErrors, FieldPath, invalid, required
 
 Check = Callable[[str], list[str]]
 
@@ -172,7 +172,7 @@ def check_wildcard_dns1123_subdomain(value: str) -> list[str]:
     return _check(_WILDCARD, value, DNS_SUBDOMAIN_MAX)
 
 
-def for_prefix(check: Check, prefix: str) -> list[str]:
+def check_generate_name(check: Check, prefix: str) -> list[str]:
     """Validate a generateName: the appended suffix makes a dash at its end valid."""
     return check(f"{prefix[:-2]}a" if len(prefix) > 1 and prefix.endswith("-") else prefix)
 
@@ -294,7 +294,7 @@ def check_path_segment_prefix(value: str) -> list[str]:
     return [f"may not contain '{refused}'" for refused in ("/", "%") if refused in value]
 
 
-def validate_fully_qualified_name(path: Path, name: str) -> FieldErrors:
+def validate_fully_qualified_name(path: FieldPath, name: str) -> FieldErrors:
     """Validate a DNS subdomain of at least three parts, such as a signer's or webhook's name."""
     if not name:
         return [required(path)]
@@ -305,7 +305,7 @@ def validate_fully_qualified_name(path: Path, name: str) -> FieldErrors:
     return []
 
 
-def validate_fully_qualified_domain_name(path: Path, name: str) -> FieldErrors:
+def validate_fully_qualified_domain_name(path: FieldPath, name: str) -> FieldErrors:
     """Validate a domain of at least two labels; a trailing dot is allowed."""
     if not name:
         return [required(path)]
@@ -321,7 +321,7 @@ def validate_fully_qualified_domain_name(path: Path, name: str) -> FieldErrors:
     return []
 
 
-def validate_domain_prefixed_path(path: Path, value: str) -> FieldErrors:
+def validate_domain_prefixed_path(path: FieldPath, value: str) -> FieldErrors:
     """Validate a domain, a slash and a path, such as `acme.io/foo/bar`."""
     if not value:
         return [required(path)]
@@ -332,7 +332,7 @@ def validate_domain_prefixed_path(path: Path, value: str) -> FieldErrors:
     return errors if _PATH.fits(rest) else [*errors, invalid(path, rest, _PATH.message)]
 
 
-def validate_domain_prefixed_key(path: Path, value: str) -> FieldErrors:
+def validate_domain_prefixed_key(path: FieldPath, value: str) -> FieldErrors:
     """Validate a domain, a slash and a name, such as `acme.io/foo`."""
     if not value:
         return [required(path)]

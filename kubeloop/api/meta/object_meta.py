@@ -23,7 +23,7 @@ def time_of(moment: datetime) -> Time:
     return Time(format_time(moment))
 
 
-def fill_for_create(meta: Any, namespace: str, uid: str, now: datetime) -> None:
+def fill_system_fields(meta: Any, namespace: str, uid: str, now: datetime) -> None:
     """Set the metadata of a new object that clients can't choose."""
     force_setattr(meta, "namespace", namespace)
     force_setattr(meta, "uid", uid)
@@ -33,12 +33,12 @@ def fill_for_create(meta: Any, namespace: str, uid: str, now: datetime) -> None:
     force_setattr(meta, "self_link", "")
 
 
-def generated_name(base: str, suffix: str) -> str:
+def generate_name(base: str, suffix: str) -> str:
     """Return a name from `generateName`; the base is cut so that the result stays a valid label."""
     return base[: _MAX_NAME - _SUFFIX] + suffix
 
 
-def carry_over(new: Any, old: Any) -> None:
+def preserve_on_update(new: Any, old: Any) -> None:
     """Restore the metadata that an update can't change from the existing object."""
     force_setattr(new, "self_link", "")
     if not new.uid:
@@ -51,7 +51,7 @@ def carry_over(new: Any, old: Any) -> None:
         force_setattr(new, "deletion_grace_period_seconds", old.deletion_grace_period_seconds)
 
 
-def drop_duplicate_owners(meta: Any) -> bool:
+def deduplicate_owner_references(meta: Any) -> bool:
     """Keep the first of equal owner references; returns True if there were duplicates."""
     unique = tuple(dict.fromkeys(meta.owner_references))
     if len(unique) == len(meta.owner_references):
@@ -60,7 +60,7 @@ def drop_duplicate_owners(meta: Any) -> bool:
     return True
 
 
-def mark_deleting(meta: Any, now: datetime, grace_seconds: int) -> None:
+def set_deletion_timestamp(meta: Any, now: datetime, grace_seconds: int) -> None:
     """Set the deletion timestamp and grace period; increments the generation if it is set."""
     force_setattr(meta, "deletion_timestamp", time_of(now + timedelta(seconds=grace_seconds)))
     force_setattr(meta, "deletion_grace_period_seconds", grace_seconds)
@@ -68,7 +68,7 @@ def mark_deleting(meta: Any, now: datetime, grace_seconds: int) -> None:
         force_setattr(meta, "generation", meta.generation + 1)
 
 
-def shorten_grace(meta: Any, grace_seconds: int) -> None:
+def shorten_grace_period(meta: Any, grace_seconds: int) -> None:
     """Shorten the grace period of an object that is being deleted."""
     begun = parse_time(meta.deletion_timestamp) - timedelta(seconds=meta.deletion_grace_period_seconds)
     force_setattr(meta, "deletion_timestamp", time_of(begun + timedelta(seconds=grace_seconds)))
@@ -85,13 +85,13 @@ def finalizers_for_policy(finalizers: tuple[str, ...], orphan: bool, foreground:
     return finalizers if set(kept) == set(finalizers) else tuple(kept)
 
 
-def done_deleting(new: Any, old: Any) -> bool:
+def should_delete_during_update(new: Any, old: Any) -> bool:
     """Return True if an update removed the last finalizer from an object whose deletion waited for it."""
     if new.finalizers or old.deletion_timestamp is None:
         return False
     return not old.deletion_grace_period_seconds
 
 
-def held_by_spec(obj: Any) -> bool:
+def has_spec_finalizers(obj: Any) -> bool:
     """Return True if the spec has finalizers: those of a namespace, removed by the namespace controller."""
     return bool(getattr(getattr(obj, "spec", None), "finalizers", ()))

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from typing import Protocol, TypeVar
 
 
-class Reference(Protocol):
+class OwnerReferenceLike(Protocol):
     """Protocol of an OwnerReference."""
 
     @property
@@ -30,7 +30,7 @@ class Reference(Protocol):
         """True if the owner is the managing controller."""
 
 
-R = TypeVar("R", bound=Reference)
+R = TypeVar("R", bound=OwnerReferenceLike)
 
 
 def controller_of(references: Iterable[R]) -> R | None:
@@ -41,18 +41,18 @@ def controller_of(references: Iterable[R]) -> R | None:
     return None
 
 
-def is_controlled_by(references: Iterable[Reference], owner_uid: str) -> bool:
+def is_controlled_by(references: Iterable[OwnerReferenceLike], owner_uid: str) -> bool:
     """Return True if the controller reference has this UID; another owner of the same name does not count."""
     controller = controller_of(references)
     return controller is not None and controller.uid == owner_uid
 
 
-def is_owned_by(references: Iterable[Reference], owner_uid: str) -> bool:
+def is_owned_by(references: Iterable[OwnerReferenceLike], owner_uid: str) -> bool:
     """Return True if any reference has this UID."""
     return any(reference.uid == owner_uid for reference in references)
 
 
-def refer_to_same_object(one: Reference, other: Reference) -> bool:
+def is_same_referent(one: OwnerReferenceLike, other: OwnerReferenceLike) -> bool:
     """Return True if two references name the same object in any version of its API, regardless of UID."""
     return (
         one.kind == other.kind and one.name == other.name and _group_of(one.api_version) == _group_of(other.api_version)

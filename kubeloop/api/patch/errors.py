@@ -51,6 +51,6 @@ class PatchFailed(PatchError):
     reason = ""
 
 
-def nested_too_deeply() -> BadPatch:
+def nesting_error() -> BadPatch:
     """Build the error for a patch that is nested too deeply."""
     return BadPatch("invalid JSON patch: nested too deeply")

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kubeloop.api.patch.errors import BadPatch, PatchRejected, PatchTooLarge, nested_too_deeply
+from kubeloop.api.patch.errors import BadPatch, PatchRejected, PatchTooLarge, nesting_error
 from kubeloop.api.patch.gotext import json_kind
 
 MAX_OPERATIONS: Final = 10_000
@@ -44,7 +44,7 @@ def apply_json_patch(document: Any, operations: Any) -> Any:
                 raise PatchRejected(f"Unexpected kind: {'unknown' if name is None else name}")
             apply(draft, operation)
     except RecursionError:
-        raise nested_too_deeply() from None
+        raise nesting_error() from None
     return draft.root
 
 

@@ -16,7 +16,7 @@ DIRECTIVE = "$patch"
 ELEMENT_ORDER = "$setElementOrder"
 
 
-def expected(wanted: Any, found: Any) -> PatchFailed:
+def type_mismatch_error(wanted: Any, found: Any) -> PatchFailed:
     """Build the error for a value of an unexpected type."""
     return PatchFailed(f"expected a {go_type(wanted)}, but received a {go_type(found)}")
 
@@ -55,11 +55,11 @@ def _identity(value: Any) -> Hashable:
 def _no_merge_key(items: Sequence[Any], merge_key: str) -> PatchFailed:
     item = next(item for item in items if type(item) is not dict or merge_key not in item)
     if type(item) is not dict:
-        return expected({}, item)
+        return type_mismatch_error({}, item)
     return PatchFailed(f"map: {go_text(item)} does not contain declared merge key: {merge_key}")
 
 
-def positions(keys: Sequence[Hashable]) -> dict[Hashable, int]:
+def first_positions(keys: Sequence[Hashable]) -> dict[Hashable, int]:
     """Return the first index of each key."""
     return dict(zip(reversed(keys), range(len(keys) - 1, -1, -1), strict=True))
 
@@ -77,13 +77,13 @@ def check_element_order(patch: list[Any], order: list[Any], merge_key: str) -> N
         )
 
 
-def in_order(merged: list[Any], wanted: list[Any], live: list[Any], merge_key: str) -> list[Any]:
+def sort_merged(merged: list[Any], wanted: list[Any], live: list[Any], merge_key: str) -> list[Any]:
     """Sort merged items: the wanted ones in the wanted order, the others as in the live list."""
     keys, live_keys, wanted_keys = keys_of(merged, merge_key), keys_of(live, merge_key), keys_of(wanted, merge_key)
-    live_at = positions(live_keys)
+    live_at = first_positions(live_keys)
     if keys == live_keys and len(live_at) == len(keys) and _rising([live_at[k] for k in wanted_keys if k in live_at]):
         return merged
-    wanted_at = positions(wanted_keys)
+    wanted_at = first_positions(wanted_keys)
     places = range(len(keys))
     named = sorted((place for place in places if keys[place] in wanted_at), key=lambda place: wanted_at[keys[place]])
     server_only = [place for place in places if keys[place] not in wanted_at]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kubeloop.api.patch.errors import BadPatch, nested_too_deeply
+from kubeloop.api.patch.errors import BadPatch, nesting_error
 from kubeloop.api.patch.gotext import json_kind
 
 _ABSENT: Final = object()
@@ -22,7 +22,7 @@ def apply_merge_patch(document: Any, patch: Any) -> Any:
     try:
         return _merged(document if isinstance(document, dict) else {}, patch)
     except RecursionError:
-        raise nested_too_deeply() from None
+        raise nesting_error() from None
 
 
 def _merged(original: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:

@@ -10,19 +10,19 @@ import operator
 from typing import Any, Final
 
 from kubeloop.api import codec
-from kubeloop.api.patch.errors import BadPatch, PatchFailed, nested_too_deeply
+from kubeloop.api.patch.errors import BadPatch, PatchFailed, nesting_error
 from kubeloop.api.patch.gotext import go_string, go_text, json_kind
 from kubeloop.api.patch.list_order import (
     DIRECTIVE,
     ELEMENT_ORDER,
     check_element_order,
     element_type,
-    expected,
-    in_order,
+    first_positions,
     keys_of,
-    positions,
+    sort_merged,
+    type_mismatch_error,
 )
-from kubeloop.api.schema import Node
+from kubeloop.api.schema import SchemaNode
 
 _RETAIN_KEYS: Final = "$retainKeys"
 _DELETE_FROM: Final = "$deleteFromPrimitiveList"
@@ -33,7 +33,7 @@ _is_directive: Final = operator.methodcaller("startswith", "$")
 _Map = dict[str, Any]
 
 
-def apply_strategic_merge_patch(document: _Map, patch: Any, node: Node) -> _Map:
+def apply_strategic_merge_patch(document: _Map, patch: Any, node: SchemaNode) -> _Map:
     """Return the document merged with the patch; `node` is the document's schema."""
     if patch is None:
         return document
@@ -42,10 +42,10 @@ def apply_strategic_merge_patch(document: _Map, patch: Any, node: Node) -> _Map:
     try:
         return _merge_map(document, patch, node)
     except RecursionError:
-        raise nested_too_deeply() from None
+        raise nesting_error() from None
 
 
-def _merge_map(original: _Map, patch: _Map, node: Node | None) -> _Map:
+def _merge_map(original: _Map, patch: _Map, node: SchemaNode | None) -> _Map:
     if DIRECTIVE in patch:
         return _replaced_map(patch)
     steered = any(map(_is_directive, patch))
@@ -68,7 +68,7 @@ def _merge_map(original: _Map, patch: _Map, node: Node | None) -> _Map:
     return merged
 
 
-def _merge_value(current: Any, patched: Any, node: Node | None, key: str, deleting: bool) -> Any:
+def _merge_value(current: Any, patched: Any, node: SchemaNode | None, key: str, deleting: bool) -> Any:
     """Return the merged value of a map's key; `_ABSENT` deletes the key."""
     if patched is None:
         return _ABSENT
@@ -84,7 +84,7 @@ def _merge_value(current: Any, patched: Any, node: Node | None, key: str, deleti
     return patched if replaced else _merge_map(current, patched, child)
 
 
-def _child(node: Node | None, key: str) -> Node | None:
+def _child(node: SchemaNode | None, key: str) -> SchemaNode | None:
     """Return the schema below a key; None if there is none."""
     if node is None:
         return None
@@ -138,7 +138,7 @@ def _without_directives(value: Any, *, drop_nulls: bool) -> Any:
     return value
 
 
-def _follow_map_directives(original: _Map, patch: _Map, node: Node | None) -> tuple[_Map, _Map]:
+def _follow_map_directives(original: _Map, patch: _Map, node: SchemaNode | None) -> tuple[_Map, _Map]:
     """Apply `$retainKeys` and `$setElementOrder` and return both maps; the patch loses the directives."""
     patch = dict(patch)
     if _RETAIN_KEYS in patch:
@@ -146,7 +146,7 @@ def _follow_map_directives(original: _Map, patch: _Map, node: Node | None) -> tu
     for directive in [key for key in patch if key.startswith(ELEMENT_ORDER)]:
         order = patch.pop(directive)
         if type(order) is not list:
-            raise expected([], order)
+            raise type_mismatch_error([], order)
         name = _list_named_by(directive, ELEMENT_ORDER, "setElementOrder list")
         current, patched = original.get(name, _ABSENT), patch.pop(name, _ABSENT)
         ordered = _ordered_list(current, patched, order, _list_node(node, name))
@@ -166,7 +166,7 @@ def _retained(original: _Map, patch: _Map, retained: Any) -> _Map:
     return original if original.keys() <= keys else {key: original[key] for key in original if key in keys}
 
 
-def _list_node(node: Node | None, name: str) -> Node:
+def _list_node(node: SchemaNode | None, name: str) -> SchemaNode:
     """Return the schema of an ordered list; only a known list can have an order."""
     if node is not None and node.is_map:
         raise PatchFailed("merging an object in json but data type is not struct, instead is: map")
@@ -178,11 +178,11 @@ def _list_node(node: Node | None, name: str) -> Node:
     return child
 
 
-def _ordered_list(current: Any, patched: Any, order: list[Any], node: Node) -> Any:
+def _ordered_list(current: Any, patched: Any, order: list[Any], node: SchemaNode) -> Any:
     """Return the merged list in the order of `$setElementOrder`; absent if there is no list at all."""
     for found in (current, patched):
         if found is not _ABSENT and type(found) is not list:
-            raise expected([], found)
+            raise type_mismatch_error([], found)
     live: list[Any] = [] if current is _ABSENT else current
     items: list[Any] = [] if patched is _ABSENT else patched
     check_element_order(items, order, node.patch_merge_key)
@@ -195,14 +195,14 @@ def _ordered_list(current: Any, patched: Any, order: list[Any], node: Node) -> A
     if merged is _ABSENT:
         return _ABSENT
     element_type(live, items)
-    return _same_or(current, in_order(merged, order, live, node.patch_merge_key))
+    return _same_or(current, sort_merged(merged, order, live, node.patch_merge_key))
 
 
-def _merges(node: Node | None) -> bool:
+def _merges(node: SchemaNode | None) -> bool:
     return node is not None and "merge" in node.patch_strategies
 
 
-def _merge_list(original: list[Any], patch: list[Any], node: Node | None, deleting: bool) -> list[Any]:
+def _merge_list(original: list[Any], patch: list[Any], node: SchemaNode | None, deleting: bool) -> list[Any]:
     if not deleting and not _merges(node):
         return patch
     if not original and not patch:
@@ -212,14 +212,14 @@ def _merge_list(original: list[Any], patch: list[Any], node: Node | None, deleti
         pairs = zip(keys_of(original, ""), original, strict=True)
         return _same_or(original, [element for key, element in pairs if key not in unwanted])
     merged, wanted, live = _united(original, patch, node)
-    return _same_or(original, in_order(merged, wanted, live, _merge_key(node)))
+    return _same_or(original, sort_merged(merged, wanted, live, _merge_key(node)))
 
 
-def _merge_key(node: Node | None) -> str:
+def _merge_key(node: SchemaNode | None) -> str:
     return "" if node is None else node.patch_merge_key
 
 
-def _united(original: list[Any], patch: list[Any], node: Node | None) -> tuple[list[Any], list[Any], list[Any]]:
+def _united(original: list[Any], patch: list[Any], node: SchemaNode | None) -> tuple[list[Any], list[Any], list[Any]]:
     """Return the merged, unordered elements and the lists that give their order: the new ones, then the old."""
     if not original and not patch:
         return original, patch, original
@@ -259,10 +259,10 @@ def _follow_item_directives(original: list[Any], patch: list[Any], merge_key: st
     return [item for key, item in pairs if key not in keys], items
 
 
-def _merge_items(original: list[Any], patch: list[Any], merge_key: str, node: Node | None) -> list[Any]:
+def _merge_items(original: list[Any], patch: list[Any], merge_key: str, node: SchemaNode | None) -> list[Any]:
     """Return the list with each patch item merged into the item of the same key, or appended."""
     merged = list(original)
-    places = positions(keys_of(original, merge_key))
+    places = first_positions(keys_of(original, merge_key))
     for key, item in zip(keys_of(patch, merge_key), patch, strict=True):
         place = places.setdefault(key, len(merged))
         if place == len(merged):

@@ -16,7 +16,7 @@ from kubeloop.api.generated.core_v1 import (
     Taint,
     Toleration,
 )
-from kubeloop.api.selectors import NOTHING, LabelSelector, Operator, SelectorError, requirement
+from kubeloop.api.selectors import NOTHING, LabelSelector, Operator, SelectorError, new_requirement
 
 _OPERATORS: Final = {
     "In": Operator.IN,
@@ -103,6 +103,8 @@ def _field_matches(one: NodeSelectorRequirement, node: Node) -> bool:
 @lru_cache(maxsize=1024)
 def _label_selector(expressions: tuple[NodeSelectorRequirement, ...]) -> LabelSelector:
     try:
-        return LabelSelector(requirement(one.key, _OPERATORS[one.operator], one.values or ()) for one in expressions)
+        return LabelSelector(
+            new_requirement(one.key, _OPERATORS[one.operator], one.values or ()) for one in expressions
+        )
     except (SelectorError, KeyError):
         return NOTHING

@@ -21,7 +21,7 @@ _SECRET_REFERENCES = (
 _CSI_NODE_SECRETS = ("node_publish_secret_ref", "node_stage_secret_ref", "node_expand_secret_ref")
 
 
-class Reference(NamedTuple):
+class ReferencedObject(NamedTuple):
     """Reference to an object by its plural."""
 
     plural: str
@@ -29,7 +29,7 @@ class Reference(NamedTuple):
     name: str
 
 
-def references_of(pod: Any) -> frozenset[Reference]:
+def references_of(pod: Any) -> frozenset[ReferencedObject]:
     """Return all objects that a pod's node may read for it.
 
     A mirror pod grants no rights, because its node writes it.
@@ -37,11 +37,11 @@ def references_of(pod: Any) -> frozenset[Reference]:
     if MIRROR_ANNOTATION in pod.metadata.annotations:
         return frozenset()
     namespace = pod.metadata.namespace
-    found = {Reference(plural, namespace, name) for plural, name in names_in(pod) if name}
+    found = {ReferencedObject(plural, namespace, name) for plural, name in iter_reference_names(pod) if name}
     return frozenset(found)
 
 
-def names_in(pod: Any) -> Iterator[tuple[str, str]]:
+def iter_reference_names(pod: Any) -> Iterator[tuple[str, str]]:
     """Yield the plural and name of every object in its namespace that a pod refers to; names may be empty."""
     spec = pod.spec
     yield "serviceaccounts", spec.service_account_name
@@ -98,18 +98,18 @@ def _in_volume(volume: Any, pod_name: str) -> Iterator[tuple[str, str]]:
         yield "persistentvolumeclaims", f"{pod_name}-{volume.name}"
 
 
-def secrets_of_volume(volume: Any) -> Iterator[Reference]:
+def secrets_of_volume(volume: Any) -> Iterator[ReferencedObject]:
     """Yield the secrets that a node needs to mount a persistent volume."""
     spec = volume.spec
     home = spec.claim_ref.namespace if spec.claim_ref is not None else ""
     if spec.azure_file is not None:
-        yield Reference("secrets", spec.azure_file.secret_namespace or home, spec.azure_file.secret_name)
+        yield ReferencedObject("secrets", spec.azure_file.secret_namespace or home, spec.azure_file.secret_name)
     for source_name, attribute in _SECRET_REFERENCES:
         source = getattr(spec, source_name)
         reference = getattr(source, attribute) if source is not None else None
         if reference is not None:
-            yield Reference("secrets", reference.namespace or home, reference.name)
+            yield ReferencedObject("secrets", reference.namespace or home, reference.name)
     for attribute in _CSI_NODE_SECRETS:
         reference = getattr(spec.csi, attribute) if spec.csi is not None else None
         if reference is not None:
-            yield Reference("secrets", reference.namespace, reference.name)
+            yield ReferencedObject("secrets", reference.namespace, reference.name)

@@ -15,7 +15,7 @@ NODES = Resource(GROUP, VERSION, "nodes", "NodeMetrics", namespaced=False, verbs
 PODS = Resource(GROUP, VERSION, "pods", "PodMetrics", verbs=_VERBS)
 
 
-class Amounts(Protocol):
+class UsageAmounts(Protocol):
     """Protocol of a measured resource usage."""
 
     @property
@@ -27,21 +27,21 @@ class Amounts(Protocol):
         """Memory usage in bytes."""
 
 
-class Used(NamedTuple):
+class ResourceUsage(NamedTuple):
     """Resource usage as plain numbers."""
 
     cpu_nanocores: int
     memory_bytes: int
 
 
-class Measured(NamedTuple):
+class MetricsWindow(NamedTuple):
     """Time and window of a measurement."""
 
     at: datetime
     window: str = "15s"
 
 
-def measured(obj: Any, when: Measured, what: dict[str, Any]) -> dict[str, Any]:
+def metrics_object(obj: Any, when: MetricsWindow, what: dict[str, Any]) -> dict[str, Any]:
     """Build the NodeMetrics or PodMetrics object of a node or pod."""
     moment = format_time(when.at)
     about: dict[str, Any] = {"name": obj.metadata.name, "creationTimestamp": moment}
@@ -52,7 +52,7 @@ def measured(obj: Any, when: Measured, what: dict[str, Any]) -> dict[str, Any]:
     return {"metadata": about, "timestamp": moment, "window": when.window, **what}
 
 
-def amounts(usages: Iterable[Amounts]) -> dict[str, str]:
+def total_usage(usages: Iterable[UsageAmounts]) -> dict[str, str]:
     """Return the sum of usages as quantities."""
     cpu = memory = 0
     for one in usages:

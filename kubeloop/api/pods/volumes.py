@@ -24,16 +24,16 @@ PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
 MIGRATED_TO: Final = "pv.kubernetes.io/migrated-to"
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 STORAGE_PROVISIONER: Final = "volume.kubernetes.io/storage-provisioner"
-OLD_STORAGE_PROVISIONER: Final = "volume.beta.kubernetes.io/storage-provisioner"
-OLD_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
+BETA_STORAGE_PROVISIONER: Final = "volume.beta.kubernetes.io/storage-provisioner"
+BETA_STORAGE_CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
 STORAGE: Final = "storage"
 FILESYSTEM: Final = "Filesystem"
 CLAIM_PROTECTION: Final = "kubernetes.io/pvc-protection"
 VOLUME_PROTECTION: Final = "kubernetes.io/pv-protection"
 # Annotation of a node whose volumes the attach-detach controller manages, as all do nowadays.
-CONTROLLER_ATTACHES: Final = "volumes.kubernetes.io/controller-managed-attach-detach"
+CONTROLLER_MANAGED_ATTACH_ANNOTATION: Final = "volumes.kubernetes.io/controller-managed-attach-detach"
 # Prefix of the unique names of CSI volumes.
-ATTACHED_BY_DRIVER: Final = "kubernetes.io/csi/"
+CSI_VOLUME_PREFIX: Final = "kubernetes.io/csi/"
 # An index of pods: by `namespace/name` of the claims that they use.
 PODS_BY_CLAIM: Final = "claim"
 # An index of volumes: by CSI driver.
@@ -53,20 +53,20 @@ CSI_DRIVERS: Final = {
 }
 
 
-class ClaimUse(NamedTuple):
+class PodClaimUse(NamedTuple):
     """Claim that a pod names, or that is created for one of its ephemeral volumes."""
 
     name: str
     volume: Volume
 
 
-def claim_uses(pod: Pod) -> Iterator[ClaimUse]:
+def claim_uses(pod: Pod) -> Iterator[PodClaimUse]:
     """Yield the claims that a pod's volumes use."""
     for volume in pod.spec.volumes:
         if volume.persistent_volume_claim is not None:
-            yield ClaimUse(volume.persistent_volume_claim.claim_name, volume)
+            yield PodClaimUse(volume.persistent_volume_claim.claim_name, volume)
         elif volume.ephemeral is not None:
-            yield ClaimUse(ephemeral_claim_name(pod, volume), volume)
+            yield PodClaimUse(ephemeral_claim_name(pod, volume), volume)
 
 
 def ephemeral_claim_name(pod: Pod, volume: Volume) -> str:
@@ -106,12 +106,12 @@ def node_of_attachment(attachment: VolumeAttachment) -> tuple[str, ...]:
     return (attachment.spec.node_name,)
 
 
-def unique_name(source: CSIPersistentVolumeSource) -> str:
+def unique_volume_name(source: CSIPersistentVolumeSource) -> str:
     """Return a volume's unique name, as in a node's status."""
-    return f"{ATTACHED_BY_DRIVER}{source.driver}^{source.volume_handle}"
+    return f"{CSI_VOLUME_PREFIX}{source.driver}^{source.volume_handle}"
 
 
-def needs_attaching(driver: CSIDriver | None) -> bool:
+def is_attachable(driver: CSIDriver | None) -> bool:
     """Return True unless the CSI driver states that its volumes need no attach operation."""
     return driver is None or driver.spec.attach_required is not False
 
@@ -121,7 +121,7 @@ def bound_volume(claim: PersistentVolumeClaim) -> str:
     return claim.spec.volume_name if claim.status.phase == "Bound" else ""
 
 
-def is_made_for(claim: PersistentVolumeClaim, pod: Pod) -> bool:
+def is_claim_for_pod(claim: PersistentVolumeClaim, pod: Pod) -> bool:
     """Return True if an ephemeral claim belongs to exactly this pod."""
     owner = controller_of(claim.metadata.owner_references)
     same_place = claim.metadata.namespace == pod.metadata.namespace
@@ -133,12 +133,12 @@ def uses_claim(pod: Pod, claim: PersistentVolumeClaim, *, ephemeral: bool = True
     for use in claim_uses(pod):
         if use.name != claim.metadata.name:
             continue
-        if use.volume.ephemeral is None or (ephemeral and is_made_for(claim, pod)):
+        if use.volume.ephemeral is None or (ephemeral and is_claim_for_pod(claim, pod)):
             return True
     return False
 
 
-def is_done_with_volumes(pod: Pod) -> bool:
+def has_released_volumes(pod: Pod) -> bool:
     """Return True if no container of the pod runs or will run again."""
     status = pod.status
     if status.phase in ("Failed", "Succeeded"):
@@ -154,20 +154,20 @@ def _none_runs(statuses: Iterable[ContainerStatus]) -> bool:
     )
 
 
-def has_class(claim: PersistentVolumeClaim) -> bool:
+def has_storage_class(claim: PersistentVolumeClaim) -> bool:
     """Return True if the claim requests a storage class, even the empty one."""
-    return OLD_CLASS in claim.metadata.annotations or claim.spec.storage_class_name is not None
+    return BETA_STORAGE_CLASS_ANNOTATION in claim.metadata.annotations or claim.spec.storage_class_name is not None
 
 
 def class_of_claim(claim: PersistentVolumeClaim) -> str:
     """Return the storage class of a claim; the legacy annotation has precedence over the field."""
-    annotated = claim.metadata.annotations.get(OLD_CLASS)
+    annotated = claim.metadata.annotations.get(BETA_STORAGE_CLASS_ANNOTATION)
     return annotated if annotated is not None else claim.spec.storage_class_name or ""
 
 
 def class_of_volume(volume: PersistentVolume) -> str:
     """Return the storage class of a volume; the legacy annotation has precedence over the field."""
-    annotated = volume.metadata.annotations.get(OLD_CLASS)
+    annotated = volume.metadata.annotations.get(BETA_STORAGE_CLASS_ANNOTATION)
     return annotated if annotated is not None else volume.spec.storage_class_name
 
 
@@ -177,12 +177,12 @@ def requested_size(claim: PersistentVolumeClaim) -> Quantity:
     return parse_quantity(resources.requests.get(STORAGE, "0") if resources is not None else "0")
 
 
-def size_of_volume(volume: PersistentVolume) -> Quantity:
+def capacity_of_volume(volume: PersistentVolume) -> Quantity:
     """Return the storage capacity of a volume."""
     return parse_quantity(volume.spec.capacity.get(STORAGE, "0"))
 
 
-def is_meant_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+def is_volume_bound_to_claim(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     """Return True if the volume is reserved for the claim by name, or is bound to exactly this claim."""
     reference, meta = volume.spec.claim_ref, claim.metadata
     if reference is None or (reference.namespace, reference.name) != (meta.namespace, meta.name):
@@ -190,12 +190,12 @@ def is_meant_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool
     return not reference.uid or reference.uid == meta.uid
 
 
-def same_volume_mode(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+def has_same_volume_mode(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     """Return True if volume and claim have the same volume mode."""
     return (volume.spec.volume_mode or FILESYSTEM) == (claim.spec.volume_mode or FILESYSTEM)
 
 
-def same_attributes_class(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+def has_same_attributes_class(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     """Return True if volume and claim have the same VolumeAttributesClass."""
     wanted = claim.spec.volume_attributes_class_name or ""
     return (volume.spec.volume_attributes_class_name or "") == wanted

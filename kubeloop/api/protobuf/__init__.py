@@ -10,20 +10,20 @@ from __future__ import annotations
 
 from kubeloop.api.protobuf.envelope import (
     Envelope,
+    decode_object,
+    encode_object,
+    encode_watch_frame,
     is_known,
     open_envelope,
-    read_object,
-    watch_frame,
-    write_object,
 )
 from kubeloop.api.protobuf.wire import ProtobufError
 
 __all__ = [
     "Envelope",
     "ProtobufError",
+    "decode_object",
+    "encode_object",
+    "encode_watch_frame",
     "is_known",
     "open_envelope",
-    "read_object",
-    "watch_frame",
-    "write_object",
 ]

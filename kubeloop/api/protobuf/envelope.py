@@ -6,42 +6,42 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from kubeloop.api.kinds import definition_of
-from kubeloop.api.protobuf.messages import Field, Message
+from kubeloop.api.protobuf.messages import Message, MessageField
 from kubeloop.api.protobuf.table import message_of, table
-from kubeloop.api.protobuf.values import TEXT, Value
-from kubeloop.api.protobuf.wire import DELIMITED, ProtobufError, delimited, tag
+from kubeloop.api.protobuf.values import TEXT, ValueCodec
+from kubeloop.api.protobuf.wire import DELIMITED, ProtobufError, encode_tag, length_delimited
 
 _PREFIX: Final = b"k8s\x00"
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta."
 _FRAME_LENGTH: Final = 4
 
 
-class _Opaque(Value):
+class _Opaque(ValueCodec):
     """Uninterpreted bytes."""
 
     def read(self, content: bytes) -> bytes:
         return content
 
     def write(self, plain: bytes) -> bytes:
-        return delimited(plain)
+        return length_delimited(plain)
 
 
-class _TypeMeta(Value):
+class _TypeMeta(ValueCodec):
     """Kind and version of an envelope's content."""
 
-    _message = Message("TypeMeta", [Field("apiVersion", 1, TEXT), Field("kind", 2, TEXT)])
+    _message = Message("TypeMeta", [MessageField("apiVersion", 1, TEXT), MessageField("kind", 2, TEXT)])
 
     def read(self, content: bytes) -> dict[str, str]:
         return self._message.read(content, {})
 
     def write(self, plain: Mapping[str, str]) -> bytes:
-        return delimited(self._message.write(plain))
+        return length_delimited(self._message.write(plain))
 
 
-_UNKNOWN: Final = Message("Unknown", [Field("typeMeta", 1, _TypeMeta()), Field("raw", 2, _Opaque())])
+_UNKNOWN: Final = Message("Unknown", [MessageField("typeMeta", 1, _TypeMeta()), MessageField("raw", 2, _Opaque())])
 # Upstream's envelopes end with contentEncoding and contentType, always empty.
-_NO_CONTENT_ENCODING: Final = tag(3, DELIMITED) + delimited(b"")
-_NO_CONTENT_TYPE: Final = tag(4, DELIMITED) + delimited(b"")
+_NO_CONTENT_ENCODING: Final = encode_tag(3, DELIMITED) + length_delimited(b"")
+_NO_CONTENT_TYPE: Final = encode_tag(4, DELIMITED) + length_delimited(b"")
 
 
 class Envelope(NamedTuple):
@@ -72,7 +72,7 @@ def is_known(api_version: str, kind: str) -> bool:
     return _definition(api_version, kind) in table()
 
 
-def read_object(api_version: str, kind: str, raw: bytes) -> dict[str, Any]:
+def decode_object(api_version: str, kind: str, raw: bytes) -> dict[str, Any]:
     """Decode an object to plain JSON; raises ProtobufError."""
     plain: dict[str, Any] = {"kind": kind, "apiVersion": api_version}
     try:
@@ -81,7 +81,7 @@ def read_object(api_version: str, kind: str, raw: bytes) -> dict[str, Any]:
         raise ProtobufError("exceeded max depth") from None
 
 
-def write_object(document: Mapping[str, Any]) -> bytes:
+def encode_object(document: Mapping[str, Any]) -> bytes:
     """Encode a plain JSON object of a known kind, in its envelope."""
     api_version, kind = document["apiVersion"], document["kind"]
     raw = message_of(_definition(api_version, kind)).write(document)
@@ -89,10 +89,10 @@ def write_object(document: Mapping[str, Any]) -> bytes:
     return _PREFIX + held + _NO_CONTENT_ENCODING + _NO_CONTENT_TYPE
 
 
-def watch_frame(event: str, document: Mapping[str, Any]) -> bytes:
+def encode_watch_frame(event: str, document: Mapping[str, Any]) -> bytes:
     """Encode a watch event with its length as prefix. Only the object in it has an envelope."""
-    raw = tag(1, DELIMITED) + delimited(write_object(document))
-    message = tag(1, DELIMITED) + TEXT.write(event) + tag(2, DELIMITED) + delimited(raw)
+    raw = encode_tag(1, DELIMITED) + length_delimited(encode_object(document))
+    message = encode_tag(1, DELIMITED) + TEXT.write(event) + encode_tag(2, DELIMITED) + length_delimited(raw)
     return len(message).to_bytes(_FRAME_LENGTH, "big") + message
 
 

@@ -5,16 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kubeloop.api.protobuf.values import TEXT, Value
-from kubeloop.api.protobuf.wire import DELIMITED, VARINT, Content, ProtobufError, delimited, fields_of, read_varint, tag
+from kubeloop.api.protobuf.values import TEXT, ValueCodec
+from kubeloop.api.protobuf.wire import (
+    DELIMITED,
+    VARINT,
+    Content,
+    ProtobufError,
+    decode_varint,
+    encode_tag,
+    iter_fields,
+    length_delimited,
+)
 
 Plain = dict[str, Any]
 
 
-class Field:
+class MessageField:
     """Field of a message that holds one value; subclasses hold several."""
 
-    def __init__(self, name: str, number: int, value: Value) -> None:
+    def __init__(self, name: str, number: int, value: ValueCodec) -> None:
         self.name = name
         self.number = number
         self._value = value
@@ -32,10 +41,10 @@ class Field:
         return b"" if held is None else self._tagged(held)
 
     def _tagged(self, one: Any) -> bytes:
-        return tag(self.number, self._value.wire_type) + self._value.write(one)
+        return encode_tag(self.number, self._value.wire_type) + self._value.write(one)
 
 
-class Repeated(Field):
+class RepeatedField(MessageField):
     """List field, which occurs once for each item."""
 
     def read(self, wire_type: int, content: Any, into: Plain) -> None:
@@ -52,14 +61,14 @@ class Repeated(Field):
         return b"".join(map(self._tagged, plain.get(self.name) or ()))
 
 
-class MapOf(Field):
+class MapField(MessageField):
     """Map field, which occurs once for each entry: a message of key and value."""
 
     def read(self, wire_type: int, content: Any, into: Plain) -> None:
         """Decode one entry."""
         check_wire_type(wire_type, DELIMITED, self.name)
         key, held = "", None
-        for number, inner_type, part in fields_of(content, self.name):
+        for number, inner_type, part in iter_fields(content, self.name):
             if number == 1:
                 check_wire_type(inner_type, DELIMITED, "mapkey")
                 key = TEXT.read(part)  # type: ignore[arg-type]  # delimited, so bytes
@@ -74,11 +83,11 @@ class MapOf(Field):
         return b"".join(self._entry(key, held[key]) for key in sorted(held))
 
     def _entry(self, key: str, one: Any) -> bytes:
-        value = tag(2, self._value.wire_type) + self._value.write(one)
-        return tag(self.number, DELIMITED) + delimited(tag(1, DELIMITED) + TEXT.write(key) + value)
+        value = encode_tag(2, self._value.wire_type) + self._value.write(one)
+        return encode_tag(self.number, DELIMITED) + length_delimited(encode_tag(1, DELIMITED) + TEXT.write(key) + value)
 
 
-class Inline(Field):
+class InlineField(MessageField):
     """Message whose fields JSON shows among those of the enclosing message."""
 
     def __init__(self, name: str, number: int, message: Message) -> None:
@@ -94,13 +103,13 @@ class Inline(Field):
     def write(self, plain: Mapping[str, Any]) -> bytes:
         """Encode the message's fields from the enclosing object."""
         content = self._message.write(plain)
-        return tag(self.number, DELIMITED) + delimited(content) if content else b""
+        return encode_tag(self.number, DELIMITED) + length_delimited(content) if content else b""
 
 
 class Message:
     """Fields of a type, in the order of their numbers."""
 
-    def __init__(self, name: str, fields: Iterable[Field]) -> None:
+    def __init__(self, name: str, fields: Iterable[MessageField]) -> None:
         self._name = name
         self._fields = sorted(fields, key=lambda field: field.number)
         self._by_number = {field.number: field for field in self._fields}
@@ -109,7 +118,7 @@ class Message:
         """Decode a message into a plain object; unknown fields are skipped."""
         if not data:
             return into
-        for number, wire_type, content in fields_of(data, self._name):
+        for number, wire_type, content in iter_fields(data, self._name):
             field = self._by_number.get(number)
             if field is not None:
                 field.read(wire_type, content, into)
@@ -120,11 +129,11 @@ class Message:
         return b"".join(field.write(plain) for field in self._fields)
 
 
-class ListValue(Value):
+class ListCodec(ValueCodec):
     """List that is a message itself, with its items in field 1."""
 
-    def __init__(self, item: Value) -> None:
-        self._message = Message("Items", [Repeated("items", 1, item)])
+    def __init__(self, item: ValueCodec) -> None:
+        self._message = Message("Items", [RepeatedField("items", 1, item)])
 
     def read(self, content: bytes) -> list[Any]:
         """Decode the items."""
@@ -133,7 +142,7 @@ class ListValue(Value):
 
     def write(self, plain: list[Any]) -> bytes:
         """Encode the items."""
-        return delimited(self._message.write({"items": plain}))
+        return length_delimited(self._message.write({"items": plain}))
 
 
 def check_wire_type(found: int, expected: int, name: str) -> None:
@@ -146,5 +155,5 @@ def _unpacked(content: bytes) -> Iterable[Content]:
     """Yield the numbers of a packed list."""
     at = 0
     while at < len(content):
-        number, at = read_varint(content, at)
+        number, at = decode_varint(content, at)
         yield number

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubeloop.api.protobuf.messages import Field, Message, Plain, Repeated
-from kubeloop.api.protobuf.values import TEXT, VALUES, Value
-from kubeloop.api.protobuf.wire import delimited
+from kubeloop.api.protobuf.messages import Message, MessageField, Plain, RepeatedField
+from kubeloop.api.protobuf.values import TEXT, VALUES, ValueCodec
+from kubeloop.api.protobuf.wire import length_delimited
 
 
-class SchemaOrArray(Value):
+class SchemaOrArrayCodec(ValueCodec):
     """JSONSchemaPropsOrArray: `items` is one schema, or one for each index."""
 
-    def __init__(self, schema: Value) -> None:
-        self._message = Message("JSONSchemaPropsOrArray", [Field("schema", 1, schema), Repeated("many", 2, schema)])
+    def __init__(self, schema: ValueCodec) -> None:
+        self._message = Message(
+            "JSONSchemaPropsOrArray", [MessageField("schema", 1, schema), RepeatedField("many", 2, schema)]
+        )
 
     def read(self, content: bytes) -> Any:
         """Decode the schema or the list of schemas."""
@@ -22,15 +24,15 @@ class SchemaOrArray(Value):
 
     def write(self, plain: Any) -> bytes:
         """Encode the schema or the list of schemas."""
-        return delimited(self._message.write({"many": plain} if isinstance(plain, list) else {"schema": plain}))
+        return length_delimited(self._message.write({"many": plain} if isinstance(plain, list) else {"schema": plain}))
 
 
-class SchemaOrBool(Value):
+class SchemaOrBoolCodec(ValueCodec):
     """JSONSchemaPropsOrBool: `additionalProperties` is a schema, or True if any are allowed."""
 
-    def __init__(self, schema: Value) -> None:
+    def __init__(self, schema: ValueCodec) -> None:
         self._message = Message(
-            "JSONSchemaPropsOrBool", [Field("allows", 1, VALUES["boolean"]), Field("schema", 2, schema)]
+            "JSONSchemaPropsOrBool", [MessageField("allows", 1, VALUES["boolean"]), MessageField("schema", 2, schema)]
         )
 
     def read(self, content: bytes) -> Any:
@@ -41,15 +43,15 @@ class SchemaOrBool(Value):
     def write(self, plain: Plain | bool) -> bytes:
         """Encode the schema or the flag."""
         both = {"allows": plain} if isinstance(plain, bool) else {"allows": True, "schema": plain}
-        return delimited(self._message.write(both))
+        return length_delimited(self._message.write(both))
 
 
-class SchemaOrStrings(Value):
+class SchemaOrStringsCodec(ValueCodec):
     """JSONSchemaPropsOrStringArray: `dependencies` is a schema, or names of properties."""
 
-    def __init__(self, schema: Value) -> None:
+    def __init__(self, schema: ValueCodec) -> None:
         self._message = Message(
-            "JSONSchemaPropsOrStringArray", [Field("schema", 1, schema), Repeated("names", 2, TEXT)]
+            "JSONSchemaPropsOrStringArray", [MessageField("schema", 1, schema), RepeatedField("names", 2, TEXT)]
         )
 
     def read(self, content: bytes) -> Any:
@@ -59,4 +61,4 @@ class SchemaOrStrings(Value):
 
     def write(self, plain: Any) -> bytes:
         """Encode the schema or the names."""
-        return delimited(self._message.write({"names": plain} if isinstance(plain, list) else {"schema": plain}))
+        return length_delimited(self._message.write({"names": plain} if isinstance(plain, list) else {"schema": plain}))

@@ -8,13 +8,13 @@ from functools import cache
 from importlib import resources
 from typing import Any, Final
 
-from kubeloop.api.protobuf.messages import Field, Inline, ListValue, MapOf, Message, Plain, Repeated
-from kubeloop.api.protobuf.schemas import SchemaOrArray, SchemaOrBool, SchemaOrStrings
-from kubeloop.api.protobuf.values import VALUES, Value
-from kubeloop.api.protobuf.wire import delimited
+from kubeloop.api.protobuf.messages import InlineField, ListCodec, MapField, Message, MessageField, Plain, RepeatedField
+from kubeloop.api.protobuf.schemas import SchemaOrArrayCodec, SchemaOrBoolCodec, SchemaOrStringsCodec
+from kubeloop.api.protobuf.values import VALUES, ValueCodec
+from kubeloop.api.protobuf.wire import length_delimited
 
 
-class MessageValue(Value):
+class MessageCodec(ValueCodec):
     """Value that is a message; resolved lazily, because types may contain themselves."""
 
     def __init__(self, definition: str) -> None:
@@ -30,15 +30,15 @@ class MessageValue(Value):
 
     def write(self, plain: Mapping[str, Any]) -> bytes:
         """Encode the message."""
-        return delimited(message_of(self._definition).write(plain))
+        return length_delimited(message_of(self._definition).write(plain))
 
 
-_SCHEMA: Final = MessageValue("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps")
-_VALUES: Final[Mapping[str, Value]] = {
+_SCHEMA: Final = MessageCodec("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps")
+_VALUES: Final[Mapping[str, ValueCodec]] = {
     **VALUES,
-    "schema-or-array": SchemaOrArray(_SCHEMA),
-    "schema-or-bool": SchemaOrBool(_SCHEMA),
-    "schema-or-strings": SchemaOrStrings(_SCHEMA),
+    "schema-or-array": SchemaOrArrayCodec(_SCHEMA),
+    "schema-or-bool": SchemaOrBoolCodec(_SCHEMA),
+    "schema-or-strings": SchemaOrStringsCodec(_SCHEMA),
 }
 
 
@@ -75,18 +75,18 @@ def _message(name: str, facts: Mapping[str, list[Any]]) -> Message:
     return Message(name, (_field(field, *fact) for field, fact in facts.items()))
 
 
-def _field(name: str, number: int, words: str, inlined: Mapping[str, list[Any]] | None = None) -> Field:
+def _field(name: str, number: int, words: str, inlined: Mapping[str, list[Any]] | None = None) -> MessageField:
     shape, _, rest = words.partition(" ")
     if shape == "inline":
-        return Inline(name, number, _message(name, inlined or {}))
+        return InlineField(name, number, _message(name, inlined or {}))
     if shape == "repeated":
-        return Repeated(name, number, _value(rest))
+        return RepeatedField(name, number, _value(rest))
     if shape == "map":
-        return MapOf(name, number, _value(rest))
-    return Field(name, number, _value(words))
+        return MapField(name, number, _value(rest))
+    return MessageField(name, number, _value(words))
 
 
-def _value(words: str) -> Value:
+def _value(words: str) -> ValueCodec:
     if words.startswith("list "):
-        return ListValue(_value(words.removeprefix("list ")))
-    return _VALUES.get(words) or MessageValue(words)
+        return ListCodec(_value(words.removeprefix("list ")))
+    return _VALUES.get(words) or MessageCodec(words)

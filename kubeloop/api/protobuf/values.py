@@ -16,11 +16,11 @@ from kubeloop.api.protobuf.wire import (
     VARINT,
     Content,
     ProtobufError,
-    delimited,
-    fields_of,
-    signed,
-    tag,
-    varint,
+    encode_tag,
+    encode_varint,
+    iter_fields,
+    length_delimited,
+    to_signed,
 )
 from kubeloop.api.scalars.times import format_micro_time, format_time, parse_time
 
@@ -30,7 +30,7 @@ _NO_TIME: Final = datetime(1, 1, 1, tzinfo=UTC)
 _NOTHING: Final[dict[int, Content]] = {VARINT: 0, FIXED64: bytes(8), DELIMITED: b""}
 
 
-class Value:
+class ValueCodec:
     """Codec of one value between wire content and plain JSON; None is JSON's null."""
 
     wire_type = DELIMITED
@@ -52,7 +52,7 @@ class Value:
         return self.read(_NOTHING[self.wire_type])
 
 
-class Text(Value):
+class TextCodec(ValueCodec):
     """UTF-8 string."""
 
     def read(self, content: bytes) -> str:
@@ -62,10 +62,10 @@ class Text(Value):
 
     def write(self, plain: str) -> bytes:
         """Encode a string."""
-        return delimited(plain.encode(errors="replace"))
+        return length_delimited(plain.encode(errors="replace"))
 
 
-class Bytes(Value):
+class BytesCodec(ValueCodec):
     """Bytes, in JSON as base64."""
 
     def read(self, content: bytes) -> str:
@@ -74,24 +74,24 @@ class Bytes(Value):
 
     def write(self, plain: str) -> bytes:
         """Encode bytes from base64."""
-        return delimited(base64.b64decode(plain))
+        return length_delimited(base64.b64decode(plain))
 
 
-class Integer(Value):
+class IntegerCodec(ValueCodec):
     """Signed integer."""
 
     wire_type = VARINT
 
     def read(self, content: int) -> int:
         """Decode an integer."""
-        return signed(content)
+        return to_signed(content)
 
     def write(self, plain: int) -> bytes:
         """Encode an integer."""
-        return varint(plain)
+        return encode_varint(plain)
 
 
-class Boolean(Value):
+class BooleanCodec(ValueCodec):
     """Boolean."""
 
     wire_type = VARINT
@@ -105,7 +105,7 @@ class Boolean(Value):
         return b"\x01" if plain else b"\x00"
 
 
-class Double(Value):
+class DoubleCodec(ValueCodec):
     """64 bit floating point number."""
 
     wire_type = FIXED64
@@ -120,7 +120,7 @@ class Double(Value):
         return struct.pack("<d", plain)
 
 
-class Quantity(Value):
+class QuantityCodec(ValueCodec):
     """Quantity: a message whose only field is the amount's text."""
 
     def read(self, content: bytes) -> str:
@@ -130,26 +130,33 @@ class Quantity(Value):
 
     def write(self, plain: Any) -> bytes:
         """Encode a quantity."""
-        return delimited(tag(1, DELIMITED) + TEXT.write(str(plain)))
+        return length_delimited(encode_tag(1, DELIMITED) + TEXT.write(str(plain)))
 
 
-class IntOrString(Value):
+class IntOrStringCodec(ValueCodec):
     """IntOrString: a message of the type, the number, and the text."""
 
     def read(self, content: bytes) -> int | str:
         """Decode the number or the text."""
         found = _parts(content, "IntOrString", {1: VARINT, 2: VARINT, 3: DELIMITED})
-        return TEXT.read(found.get(3, b"")) if found.get(1) else signed(found.get(2, 0))
+        return TEXT.read(found.get(3, b"")) if found.get(1) else to_signed(found.get(2, 0))
 
     def write(self, plain: int | str) -> bytes:
         """Encode the number or the text."""
         is_text = isinstance(plain, str)
-        number = varint(0 if is_text else int(plain))
+        number = encode_varint(0 if is_text else int(plain))
         text = TEXT.write(plain if isinstance(plain, str) else "")
-        return delimited(tag(1, VARINT) + varint(is_text) + tag(2, VARINT) + number + tag(3, DELIMITED) + text)
+        return length_delimited(
+            encode_tag(1, VARINT)
+            + encode_varint(is_text)
+            + encode_tag(2, VARINT)
+            + number
+            + encode_tag(3, DELIMITED)
+            + text
+        )
 
 
-class Time(Value):
+class TimeCodec(ValueCodec):
     """Timestamp: seconds since 1970 and nanoseconds, with the precision of the JSON form."""
 
     def __init__(self, unit: timedelta, show: Callable[[datetime], str]) -> None:
@@ -162,7 +169,9 @@ class Time(Value):
             return None
         found = _parts(content, "Timestamp", {1: VARINT, 2: VARINT})
         try:
-            moment = _EPOCH + timedelta(seconds=signed(found.get(1, 0)), microseconds=signed(found.get(2, 0)) // 1000)
+            moment = _EPOCH + timedelta(
+                seconds=to_signed(found.get(1, 0)), microseconds=to_signed(found.get(2, 0)) // 1000
+            )
         except OverflowError:
             raise ProtobufError("Time.MarshalJSON: year outside of range [0,9999]") from None
         moment -= (moment - _EPOCH) % self._unit
@@ -172,13 +181,15 @@ class Time(Value):
         """Encode a timestamp."""
         moment = parse_time(plain)
         if moment == _NO_TIME:
-            return delimited(b"")
+            return length_delimited(b"")
         seconds, rest = divmod(moment - _EPOCH, timedelta(seconds=1))
         nanoseconds = rest // self._unit * (self._unit // timedelta(microseconds=1)) * 1000
-        return delimited(tag(1, VARINT) + varint(seconds) + tag(2, VARINT) + varint(nanoseconds))
+        return length_delimited(
+            encode_tag(1, VARINT) + encode_varint(seconds) + encode_tag(2, VARINT) + encode_varint(nanoseconds)
+        )
 
 
-class FreeForm(Value):
+class FreeFormCodec(ValueCodec):
     """Free-form JSON: a message whose only field is JSON text."""
 
     def read(self, content: bytes) -> Any:
@@ -193,13 +204,15 @@ class FreeForm(Value):
 
     def write(self, plain: Any) -> bytes:
         """Encode JSON text."""
-        return delimited(b"" if plain is None else tag(1, DELIMITED) + delimited(msgspec.json.encode(plain)))
+        return length_delimited(
+            b"" if plain is None else encode_tag(1, DELIMITED) + length_delimited(msgspec.json.encode(plain))
+        )
 
 
 def _parts(content: bytes, message: str, expected: dict[int, int]) -> dict[int, Any]:
     """Return the last content of each expected field, by number."""
     found: dict[int, Content] = {}
-    for number, wire_type, part in fields_of(content, message):
+    for number, wire_type, part in iter_fields(content, message):
         if number in expected:
             if wire_type != expected[number]:
                 raise ProtobufError(f"proto: wrong wireType = {wire_type} for field {number}")
@@ -207,16 +220,16 @@ def _parts(content: bytes, message: str, expected: dict[int, int]) -> dict[int, 
     return found
 
 
-TEXT: Final = Text()
-VALUES: Final[dict[str, Value]] = {
+TEXT: Final = TextCodec()
+VALUES: Final[dict[str, ValueCodec]] = {
     "string": TEXT,
-    "bytes": Bytes(),
-    "integer": Integer(),
-    "boolean": Boolean(),
-    "double": Double(),
-    "quantity": Quantity(),
-    "int-or-string": IntOrString(),
-    "time": Time(timedelta(seconds=1), format_time),
-    "micro-time": Time(timedelta(microseconds=1), format_micro_time),
-    "json": FreeForm(),
+    "bytes": BytesCodec(),
+    "integer": IntegerCodec(),
+    "boolean": BooleanCodec(),
+    "double": DoubleCodec(),
+    "quantity": QuantityCodec(),
+    "int-or-string": IntOrStringCodec(),
+    "time": TimeCodec(timedelta(seconds=1), format_time),
+    "micro-time": TimeCodec(timedelta(microseconds=1), format_micro_time),
+    "json": FreeFormCodec(),
 }

@@ -23,7 +23,7 @@ class ProtobufError(ValueError):
     """Raised for bytes that are not the expected message."""
 
 
-def fields_of(data: bytes, message: str) -> Iterator[tuple[int, int, Content]]:
+def iter_fields(data: bytes, message: str) -> Iterator[tuple[int, int, Content]]:
     """Yield (number, wire type, content) of each field in order. A group has no content."""
     at, end = 0, len(data)
     while at < end:
@@ -36,7 +36,7 @@ def fields_of(data: bytes, message: str) -> Iterator[tuple[int, int, Content]]:
                 raise ProtobufError(_TRUNCATED)
             yield tag >> 3, DELIMITED, data[start:at]
             continue
-        tag, at = read_varint(data, at)
+        tag, at = decode_varint(data, at)
         number, wire_type = _signed(tag >> 3, 32), tag & 7
         if wire_type == _END_GROUP:
             raise ProtobufError(f"proto: {message}: wiretype end group for non-group")
@@ -52,9 +52,9 @@ def fields_of(data: bytes, message: str) -> Iterator[tuple[int, int, Content]]:
 
 def _content(data: bytes, at: int, wire_type: int) -> tuple[Content, int]:
     if wire_type == VARINT:
-        return read_varint(data, at)
+        return decode_varint(data, at)
     if wire_type == DELIMITED:
-        length, at = read_varint(data, at)
+        length, at = decode_varint(data, at)
         if length >> 63:
             raise ProtobufError("proto: negative length found during unmarshaling")
     elif wire_type == FIXED64:
@@ -73,7 +73,7 @@ def _behind_group(data: bytes, at: int) -> int:
     """Skip a group, which Kubernetes never uses, at any depth."""
     depth = 1
     while depth:
-        tag, at = read_varint(data, at)
+        tag, at = decode_varint(data, at)
         wire_type = tag & 7
         if wire_type == _GROUP:
             depth += 1
@@ -84,7 +84,7 @@ def _behind_group(data: bytes, at: int) -> int:
     return at
 
 
-def read_varint(data: bytes, at: int) -> tuple[int, int]:
+def decode_varint(data: bytes, at: int) -> tuple[int, int]:
     """Decode a number of at most 64 bits, seven per byte; returns it and its end."""
     number = 0
     for shift in range(0, _VARINT_BITS, 7):
@@ -98,7 +98,7 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
     raise ProtobufError("proto: integer overflow")
 
 
-def signed(number: int) -> int:
+def to_signed(number: int) -> int:
     """Convert a varint to a signed 64 bit integer."""
     return _signed(number, 64)
 
@@ -108,7 +108,7 @@ def _signed(number: int, bits: int) -> int:
     return number - (1 << bits) if number >> (bits - 1) else number
 
 
-def varint(number: int) -> bytes:
+def encode_varint(number: int) -> bytes:
     """Encode a 64 bit integer; a negative one takes ten bytes."""
     number &= 0xFFFF_FFFF_FFFF_FFFF
     written = bytearray()
@@ -119,11 +119,11 @@ def varint(number: int) -> bytes:
     return bytes(written)
 
 
-def tag(number: int, wire_type: int) -> bytes:
+def encode_tag(number: int, wire_type: int) -> bytes:
     """Encode the tag that precedes a field's content."""
-    return varint(number << 3 | wire_type)
+    return encode_varint(number << 3 | wire_type)
 
 
-def delimited(content: bytes) -> bytes:
+def length_delimited(content: bytes) -> bytes:
     """Prefix content with its length."""
-    return varint(len(content)) + content
+    return encode_varint(len(content)) + content

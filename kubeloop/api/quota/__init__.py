@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kubeloop.api.quota.decision import Charge, QuotaRefusal, charges_of
-from kubeloop.api.quota.meter import Meter
-from kubeloop.api.quota.pods import PodMeter
-from kubeloop.api.quota.services import ServiceMeter
-from kubeloop.api.quota.volume_claims import VolumeClaimMeter
+from kubeloop.api.quota.decision import QuotaExceeded, QuotaUsage, check_request
+from kubeloop.api.quota.meter import QuotaEvaluator
+from kubeloop.api.quota.pods import PodEvaluator
+from kubeloop.api.quota.services import ServiceEvaluator
+from kubeloop.api.quota.volume_claims import VolumeClaimEvaluator
 
-__all__ = ["Charge", "Meter", "QuotaRefusal", "charges_of", "is_metered", "meter_of"]
+__all__ = ["QuotaEvaluator", "QuotaExceeded", "QuotaUsage", "check_request", "evaluator_of", "has_evaluator"]
 
 # Reviews and bindings are not stored, and events were never counted.
 _UNMETERED = frozenset(
@@ -26,21 +26,21 @@ _UNMETERED = frozenset(
 )
 # Kinds that were counted by plain name before `count/` existed.
 _LEGACY_NAMES = frozenset(("configmaps", "replicationcontrollers", "resourcequotas", "secrets"))
-_SPECIAL: dict[str, Callable[[], Meter]] = {
-    "persistentvolumeclaims": VolumeClaimMeter,
-    "pods": PodMeter,
-    "services": ServiceMeter,
+_SPECIAL: dict[str, Callable[[], QuotaEvaluator]] = {
+    "persistentvolumeclaims": VolumeClaimEvaluator,
+    "pods": PodEvaluator,
+    "services": ServiceEvaluator,
 }
 
 
-def is_metered(qualified: str) -> bool:
+def has_evaluator(qualified: str) -> bool:
     """Return True if a namespaced kind, named with its group, can be counted by quotas."""
     return qualified not in _UNMETERED
 
 
-def meter_of(qualified: str) -> Meter:
+def evaluator_of(qualified: str) -> QuotaEvaluator:
     """Return the meter of a kind; the one of ResourceClaims is in `devices`, because it needs other objects."""
     special = _SPECIAL.get(qualified)
     if special is not None:
         return special()
-    return Meter(qualified, *((qualified,) if qualified in _LEGACY_NAMES else ()))
+    return QuotaEvaluator(qualified, *((qualified,) if qualified in _LEGACY_NAMES else ()))

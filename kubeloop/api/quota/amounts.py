@@ -17,7 +17,7 @@ def amounts_of(texts: Mapping[str, str]) -> Amounts:
     return {name: parse_quantity(text) for name, text in texts.items()}
 
 
-def plus(amounts: Amounts, more: Amounts) -> Amounts:
+def add(amounts: Amounts, more: Amounts) -> Amounts:
     """Return the sum of two resource lists."""
     total = dict(amounts)
     for name, amount in more.items():
@@ -25,17 +25,17 @@ def plus(amounts: Amounts, more: Amounts) -> Amounts:
     return total
 
 
-def growth(after: Amounts, before: Amounts) -> Amounts:
+def subtract_non_negative(after: Amounts, before: Amounts) -> Amounts:
     """Return the increase of each amount; zero if it decreased."""
     return {name: max(amount - before.get(name, ZERO), ZERO) for name, amount in after.items()}
 
 
-def only(amounts: Amounts, names: Collection[str]) -> Amounts:
+def mask(amounts: Amounts, names: Collection[str]) -> Amounts:
     """Return the resource list reduced to some names."""
     return {name: amount for name, amount in amounts.items() if name in names}
 
 
-def largest(*lists: Amounts) -> Amounts:
+def maximum(*lists: Amounts) -> Amounts:
     """Return the largest amount of each name in any of the lists."""
     most: Amounts = {}
     for amounts in lists:
@@ -45,6 +45,6 @@ def largest(*lists: Amounts) -> Amounts:
     return most
 
 
-def spelled(amounts: Amounts) -> str:
+def format_amounts(amounts: Amounts) -> str:
     """Format a resource list for messages, sorted by name."""
     return ",".join(f"{name}={amounts[name]}" for name in sorted(amounts))

@@ -15,10 +15,10 @@ from kubeloop.api.generated.resource_v1 import (
     ResourceClaim,
 )
 from kubeloop.api.meta.owner_references import controller_of
-from kubeloop.api.quota.amounts import ONE, ZERO, Amounts, largest, plus
-from kubeloop.api.quota.meter import Meter
-from kubeloop.api.quota.pods import PodMeter
-from kubeloop.api.quota.resource_names import DEVICE_CLASS, REQUESTS, is_extended_in_quota
+from kubeloop.api.quota.amounts import ONE, ZERO, Amounts, add, maximum
+from kubeloop.api.quota.meter import QuotaEvaluator
+from kubeloop.api.quota.pods import PodEvaluator
+from kubeloop.api.quota.resource_names import DEVICE_CLASS, REQUESTS, is_extended_quota_resource
 from kubeloop.api.scalars.quantity import Quantity
 
 DEVICE_CLAIMS: Final = "resourceclaims.resource.k8s.io"
@@ -28,7 +28,7 @@ _BY_CLASS = ".deviceclass.resource.k8s.io/devices"
 _MOST_DEVICES = 32
 
 
-class ClaimSurroundings(Protocol):
+class ClaimQuotaLister(Protocol):
     """Lister of the objects that the usage of a ResourceClaim depends on."""
 
     def device_classes(self) -> Iterable[DeviceClass]:
@@ -41,13 +41,13 @@ class ClaimSurroundings(Protocol):
         """Return the ResourceClaims of a namespace."""
 
 
-class DeviceClaimMeter(Meter):
+class ResourceClaimEvaluator(QuotaEvaluator):
     """Meter of ResourceClaims; needs the DeviceClasses, and the owning pod, which may be charged already."""
 
-    def __init__(self, around: ClaimSurroundings) -> None:
+    def __init__(self, around: ClaimQuotaLister) -> None:
         super().__init__(DEVICE_CLAIMS)
         self._around = around
-        self._pods = PodMeter()
+        self._pods = PodEvaluator()
 
     def concerns(self, operation: str, subresource: str, new: object, old: object) -> bool:
         """Return True for creates and updates of the claim itself."""
@@ -58,7 +58,7 @@ class DeviceClaimMeter(Meter):
         return sorted(n for n in names if n in self.names or n.endswith(_BY_CLASS) or self._is_extended_by_class(n))
 
     def _is_extended_by_class(self, name: str) -> bool:
-        if not is_extended_in_quota(name):
+        if not is_extended_quota_resource(name):
             return False
         resource = name.removeprefix(REQUESTS)
         classes = self._class_names()
@@ -68,7 +68,7 @@ class DeviceClaimMeter(Meter):
         """Return the claim's usage: one claim, and its devices by class and extended resource."""
         by_class: Amounts = {}
         for request in obj.spec.devices.requests or ():
-            by_class = plus(by_class, _devices(request))
+            by_class = add(by_class, _devices(request))
         used = {self.names[0]: ONE}
         used.update((name + _BY_CLASS, amount) for name, amount in by_class.items())
         paid = self._paid_by_pod(obj, now)
@@ -122,7 +122,7 @@ def _age(claim: ResourceClaim) -> tuple[str, str]:
 def _devices(request: DeviceRequest) -> Amounts:
     """Return devices by class; of several alternatives, the maximum for each class."""
     if request.first_available:
-        return largest(*({each.device_class_name: _count(each)} for each in request.first_available))
+        return maximum(*({each.device_class_name: _count(each)} for each in request.first_available))
     return {} if request.exactly is None else {request.exactly.device_class_name: _count(request.exactly)}
 
 

@@ -10,7 +10,7 @@ from kubeloop.api.generated.core_v1 import ResourceQuota, ScopedResourceSelector
 from kubeloop.api.quota.amounts import ONE, Amounts
 
 
-class Meter:
+class QuotaEvaluator:
     """Measures the usage of one kind, given with its group: `deployments.apps` (upstream's Evaluator)."""
 
     def __init__(self, qualified: str, *other_names: str) -> None:
@@ -48,7 +48,7 @@ def scopes_of(quota: ResourceQuota) -> list[ScopedResourceSelectorRequirement]:
     return scopes + list(spec.scope_selector.match_expressions if spec.scope_selector is not None else ())
 
 
-def value_in_scope(scope: ScopedResourceSelectorRequirement, values: Iterable[str]) -> bool:
+def matches_scope_selector(scope: ScopedResourceSelectorRequirement, values: Iterable[str]) -> bool:
     """Return True if any of an object's values for a scope satisfies the scope's operator."""
     values = list(values)
     if scope.operator == "Exists":

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from kubeloop.api.generated.core_v1 import Container, ContainerStatus, Pod, PodSpec
-from kubeloop.api.quota.amounts import Amounts, amounts_of, largest, plus
+from kubeloop.api.quota.amounts import Amounts, add, amounts_of, maximum
 
 _Texts = Mapping[str, str]
 # Reads a container's resources: desired, allocated or in effect.
 _Reading = Callable[[Container, ContainerStatus | None], _Texts]
 
 
-def is_sized_as_a_whole(spec: PodSpec) -> bool:
+def has_pod_level_resources(spec: PodSpec) -> bool:
     """Return True if the pod has pod-level resources, so that containers may omit theirs."""
     whole = spec.resources
     return whole is not None and any(_is_of_pods(name) for name in (*whole.requests, *whole.limits))
@@ -35,10 +35,10 @@ def requests_of(pod: Pod) -> Amounts:
     readings: list[_Reading] = [] if refused else [lambda container, _: container.resources.requests]
     if pod.status.container_statuses or pod.status.init_container_statuses or refused:
         readings += [in_effect, allocated]
-    requests = largest(*(_together(pod, reading) for reading in readings))
+    requests = maximum(*(_together(pod, reading) for reading in readings))
     if pod.spec.resources is not None:
         requests.update(_whole(pod.spec.resources.requests))
-    return plus(requests, amounts_of(pod.spec.overhead))
+    return add(requests, amounts_of(pod.spec.overhead))
 
 
 def limits_of(pod: Pod) -> Amounts:
@@ -51,7 +51,7 @@ def limits_of(pod: Pod) -> Amounts:
         return {} if refused else container.resources.limits
 
     readings: list[_Reading] = [in_effect] if refused else [lambda container, _: container.resources.limits, in_effect]
-    limits = largest(*(_together(pod, reading) for reading in readings))
+    limits = maximum(*(_together(pod, reading) for reading in readings))
     if pod.spec.resources is not None:
         limits.update(_whole(pod.spec.resources.limits))
     for name, amount in amounts_of(pod.spec.overhead).items():
@@ -69,16 +69,16 @@ def _together(pod: Pod, reading: _Reading) -> Amounts:
 
     running: Amounts = {}
     for container in pod.spec.containers or ():
-        running = plus(running, amounts(container))
+        running = add(running, amounts(container))
     sidecars: Amounts = {}
     peak: Amounts = {}
     for container in pod.spec.init_containers:
-        needed = plus(amounts(container), sidecars)
+        needed = add(amounts(container), sidecars)
         if container.restart_policy == "Always":
-            running = plus(running, amounts(container))
+            running = add(running, amounts(container))
             sidecars = needed
-        peak = largest(peak, needed)
-    return largest(running, peak)
+        peak = maximum(peak, needed)
+    return maximum(running, peak)
 
 
 def _whole(texts: _Texts) -> Amounts:

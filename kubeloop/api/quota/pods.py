@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 
 from kubeloop.api.generated.core_v1 import Container, Pod, PodAffinityTerm, ScopedResourceSelectorRequirement
 from kubeloop.api.quota.amounts import ONE, Amounts, amounts_of
-from kubeloop.api.quota.meter import Meter, value_in_scope
-from kubeloop.api.quota.pod_amounts import is_sized_as_a_whole, limits_of, requests_of
-from kubeloop.api.quota.resource_names import is_extended, is_extended_in_quota
+from kubeloop.api.quota.meter import QuotaEvaluator, matches_scope_selector
+from kubeloop.api.quota.pod_amounts import has_pod_level_resources, limits_of, requests_of
+from kubeloop.api.quota.resource_names import is_extended_quota_resource, is_extended_resource
 from kubeloop.api.scalars.times import parse_time
 from kubeloop.api.strategy.pods.qos import BEST_EFFORT, qos_class_of
 
@@ -20,7 +20,7 @@ _PREFIXES = ("hugepages-", "requests.hugepages-")
 _TO_BE_STATED = frozenset(("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"))
 
 
-class PodMeter(Meter):
+class PodEvaluator(QuotaEvaluator):
     """Meter of pods."""
 
     def __init__(self) -> None:
@@ -37,12 +37,14 @@ class PodMeter(Meter):
     def measured(self, names: Iterable[str]) -> list[str]:
         """Return the quota names that pods count towards, sorted."""
         return sorted(
-            name for name in names if name in self.names or name.startswith(_PREFIXES) or is_extended_in_quota(name)
+            name
+            for name in names
+            if name in self.names or name.startswith(_PREFIXES) or is_extended_quota_resource(name)
         )
 
     def unstated(self, names: list[str], obj: Pod) -> str:
         """Return the requests and limits that quotas require but some containers lack."""
-        if is_sized_as_a_whole(obj.spec):
+        if has_pod_level_resources(obj.spec):
             return ""
         demanded = _TO_BE_STATED.intersection(names)
         missing: dict[str, set[str]] = {}
@@ -65,7 +67,7 @@ class PodMeter(Meter):
             case "NotBestEffort":
                 return qos_class_of(obj.spec) != BEST_EFFORT
             case "PriorityClass":
-                return value_in_scope(scope, filter(None, [obj.spec.priority_class_name]))
+                return matches_scope_selector(scope, filter(None, [obj.spec.priority_class_name]))
             case "CrossNamespacePodAffinity":
                 return any(term.namespaces or term.namespace_selector is not None for term in _affinity_terms(obj))
         return False
@@ -87,7 +89,7 @@ def _named_for_quota(requests: Amounts, limits: Amounts) -> Amounts:
     for name, amount in requests.items():
         if name in _COMPUTE or name.startswith("hugepages-"):
             used[name] = used[f"requests.{name}"] = amount
-        elif is_extended(name):
+        elif is_extended_resource(name):
             used[f"requests.{name}"] = amount
     for name in _COMPUTE:
         if name in limits:

@@ -6,14 +6,14 @@ from datetime import datetime
 
 from kubeloop.api.generated.core_v1 import Service
 from kubeloop.api.quota.amounts import ONE, ZERO, Amounts
-from kubeloop.api.quota.meter import Meter
+from kubeloop.api.quota.meter import QuotaEvaluator
 from kubeloop.api.scalars.quantity import Quantity
 
 _LOAD_BALANCERS = "services.loadbalancers"
 _NODE_PORTS = "services.nodeports"
 
 
-class ServiceMeter(Meter):
+class ServiceEvaluator(QuotaEvaluator):
     """Meter of services."""
 
     def __init__(self) -> None:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from kubeloop.api.generated.core_v1 import PersistentVolumeClaim, ScopedResourceSelectorRequirement
 from kubeloop.api.quota.amounts import ONE, Amounts
-from kubeloop.api.quota.meter import Meter, value_in_scope
+from kubeloop.api.quota.meter import QuotaEvaluator, matches_scope_selector
 from kubeloop.api.scalars.quantity import Quantity, parse_quantity
 
 _STORAGE = "requests.storage"
@@ -16,7 +16,7 @@ _BY_CLASS = ".storageclass.storage.k8s.io/"
 _CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 
 
-class VolumeClaimMeter(Meter):
+class VolumeClaimEvaluator(QuotaEvaluator):
     """Meter of PersistentVolumeClaims."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class VolumeClaimMeter(Meter):
 
     def in_scope(self, scope: ScopedResourceSelectorRequirement, obj: PersistentVolumeClaim) -> bool:
         """Return True if a claim matches a VolumeAttributesClass scope."""
-        return scope.scope_name == "VolumeAttributesClass" and value_in_scope(scope, _attributes_classes(obj))
+        return scope.scope_name == "VolumeAttributesClass" and matches_scope_selector(scope, _attributes_classes(obj))
 
     def usage(self, obj: PersistentVolumeClaim, now: datetime) -> Amounts:
         """Return a claim's usage: count and storage, in total and by storage class."""

@@ -18,7 +18,7 @@ class IntOrStringError(ValueError):
     """Raised for a value that can't be scaled; the message is upstream's."""
 
 
-def parse(text: str) -> IntOrString:
+def parse_int_or_string(text: str) -> IntOrString:
     """Return the number if the text is one that fits 32 bits, else the text itself."""
     number = int(text) if _INTEGER.fullmatch(text) and len(text) <= 20 else None
     return number if number is not None and number in _INT32 else text

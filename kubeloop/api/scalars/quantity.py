@@ -20,7 +20,7 @@ _MAX_BINARY: Final = (2**63 - 1) * _ONE
 _MAX_DIGITS: Final = 1000
 
 
-class Format(Enum):
+class QuantityFormat(Enum):
     """Format of a quantity: decimal or binary suffixes, or a decimal exponent."""
 
     DECIMAL_EXPONENT = "DecimalExponent"
@@ -50,18 +50,18 @@ class Quantity:
 
     __slots__ = ("_text", "format", "nanos")
 
-    def __init__(self, nanos: int, format: Format = Format.DECIMAL_SI, text: str = "") -> None:
+    def __init__(self, nanos: int, format: QuantityFormat = QuantityFormat.DECIMAL_SI, text: str = "") -> None:
         self.nanos = nanos
         self.format = format
         self._text = text
 
     @classmethod
-    def of(cls, value: int, format: Format = Format.DECIMAL_SI) -> Quantity:
+    def of(cls, value: int, format: QuantityFormat = QuantityFormat.DECIMAL_SI) -> Quantity:
         """Return a quantity of whole units."""
         return cls(value * _ONE, format)
 
     @classmethod
-    def of_milli(cls, value: int, format: Format = Format.DECIMAL_SI) -> Quantity:
+    def of_milli(cls, value: int, format: QuantityFormat = QuantityFormat.DECIMAL_SI) -> Quantity:
         """Return a quantity of thousandths."""
         return cls(value * 10**6, format)
 
@@ -124,18 +124,18 @@ def _divide_up(number: int, divisor: int) -> int:
     return -(-number // divisor) if number > 0 else number // divisor
 
 
-def _canonical(nanos: int, format: Format) -> str:
+def _canonical(nanos: int, format: QuantityFormat) -> str:
     """Format an amount with the largest suffix that leaves a whole number."""
     if nanos == 0:
         return "0"
-    if format is Format.BINARY_SI and abs(nanos) >= 1024 * _ONE and nanos % _ONE == 0:
+    if format is QuantityFormat.BINARY_SI and abs(nanos) >= 1024 * _ONE and nanos % _ONE == 0:
         return _canonical_binary(nanos // _ONE)
     exponent = NANO
-    largest = max(_DECIMAL_SUFFIX) if format is not Format.DECIMAL_EXPONENT else None
+    largest = max(_DECIMAL_SUFFIX) if format is not QuantityFormat.DECIMAL_EXPONENT else None
     while nanos % 1000 == 0 and exponent != largest:
         nanos //= 1000
         exponent += 3
-    if format is Format.DECIMAL_EXPONENT:
+    if format is QuantityFormat.DECIMAL_EXPONENT:
         return f"{nanos}e{exponent}" if exponent else str(nanos)
     return f"{nanos}{_DECIMAL_SUFFIX[exponent]}"
 
@@ -179,15 +179,15 @@ def _read_decimal(text: str, whole: str, fraction: str, suffix: str, has_digits:
     return Quantity(nanos, format)
 
 
-def _decimal_exponent(suffix: str) -> tuple[Format, int]:
+def _decimal_exponent(suffix: str) -> tuple[QuantityFormat, int]:
     if suffix in _DECIMAL:
-        return Format.DECIMAL_SI, _DECIMAL[suffix]
+        return QuantityFormat.DECIMAL_SI, _DECIMAL[suffix]
     exponent = _EXPONENT.fullmatch(suffix)
     if exponent is None:
         raise QuantityError(_BAD_SUFFIX)
     if int(exponent[1]) > _MAX_DIGITS:
         raise QuantityError(_BAD_NUMBER)
-    return Format.DECIMAL_EXPONENT, max(int(exponent[1]), -_MAX_DIGITS)
+    return QuantityFormat.DECIMAL_EXPONENT, max(int(exponent[1]), -_MAX_DIGITS)
 
 
 def _read_binary(text: str, whole: str, fraction: str, exponent: int) -> Quantity:
@@ -195,9 +195,11 @@ def _read_binary(text: str, whole: str, fraction: str, exponent: int) -> Quantit
     nanos = _to_nanos(number << exponent, -len(fraction))
     if not fraction and len(whole) + exponent * 3 // 10 <= 14:
         if number & 0x07:
-            return Quantity(-nanos if text[0] == "-" else nanos, Format.BINARY_SI, text)
-        return Quantity(nanos, Format.BINARY_SI)
-    return Quantity(min(nanos, _MAX_BINARY), Format.DECIMAL_SI if 0 < nanos < _ONE else Format.BINARY_SI)
+            return Quantity(-nanos if text[0] == "-" else nanos, QuantityFormat.BINARY_SI, text)
+        return Quantity(nanos, QuantityFormat.BINARY_SI)
+    return Quantity(
+        min(nanos, _MAX_BINARY), QuantityFormat.DECIMAL_SI if 0 < nanos < _ONE else QuantityFormat.BINARY_SI
+    )
 
 
 def _to_nanos(number: int, scale: int) -> int:

@@ -9,13 +9,13 @@ from kubeloop.api.selectors.labels import (
     NOTHING,
     LabelSelector,
     Requirement,
-    from_labels,
-    requirement,
+    new_requirement,
+    selector_from_set,
     validate_requirement,
 )
-from kubeloop.api.selectors.objects import from_label_selector, validate_label_selector, validate_labels
+from kubeloop.api.selectors.objects import label_selector_as_selector, validate_label_selector, validate_labels
 from kubeloop.api.selectors.operators import Operator, SelectorError
-from kubeloop.api.selectors.parser import parse_labels
+from kubeloop.api.selectors.parser import parse_label_selector
 
 __all__ = [
     "EVERYTHING",
@@ -24,10 +24,10 @@ __all__ = [
     "Operator",
     "Requirement",
     "SelectorError",
-    "from_label_selector",
-    "from_labels",
-    "parse_labels",
-    "requirement",
+    "label_selector_as_selector",
+    "new_requirement",
+    "parse_label_selector",
+    "selector_from_set",
     "validate_label_selector",
     "validate_labels",
     "validate_requirement",

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from kubeloop.api.meta.field_path import FieldError, FieldErrors, Path, aggregate, invalid
+from kubeloop.api.meta.field_path import FieldError, FieldErrors, FieldPath, aggregate, invalid
 from kubeloop.api.meta.name_rules import check_label_value, check_qualified_name
 from kubeloop.api.selectors.operators import Operator, SelectorError
 
@@ -153,12 +153,14 @@ EVERYTHING: Final = LabelSelector()
 NOTHING: Final[LabelSelector] = _MatchesNothing()
 
 
-def validate_requirement(key: str, operator: Operator, values: Sequence[str], path: Path | None = None) -> FieldErrors:
+def validate_requirement(
+    key: str, operator: Operator, values: Sequence[str], path: FieldPath | None = None
+) -> FieldErrors:
     """Validate a requirement; a selector in text form has no path."""
-    values_path = Path("values", path)
+    values_path = FieldPath("values", path)
     errors: FieldErrors = []
     if messages := check_qualified_name(key):
-        errors.append(invalid(Path("key", path), key, "; ".join(messages)))
+        errors.append(invalid(FieldPath("key", path), key, "; ".join(messages)))
     if operator in SET_OPERATORS and not values:
         errors.append(invalid(values_path, None, "for 'in', 'notin' operators, values set can't be empty"))
     elif operator in _EXACT and len(values) != 1:
@@ -173,7 +175,7 @@ def validate_requirement(key: str, operator: Operator, values: Sequence[str], pa
     return errors
 
 
-def _validate_comparison(values: Sequence[str], path: Path) -> FieldErrors:
+def _validate_comparison(values: Sequence[str], path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     if len(values) != 1:
         errors.append(invalid(path, values or None, "for 'Gt', 'Lt' operators, exactly one value is required"))
@@ -183,7 +185,7 @@ def _validate_comparison(values: Sequence[str], path: Path) -> FieldErrors:
     return errors
 
 
-def requirement(key: str, operator: Operator, values: Iterable[str] = ()) -> Requirement:
+def new_requirement(key: str, operator: Operator, values: Iterable[str] = ()) -> Requirement:
     """Return a validated requirement; raises SelectorError with every problem."""
     listed = tuple(values)
     if errors := validate_requirement(key, operator, listed):
@@ -191,6 +193,6 @@ def requirement(key: str, operator: Operator, values: Iterable[str] = ()) -> Req
     return Requirement(key, operator, listed)
 
 
-def from_labels(labels: Mapping[str, str] | None) -> LabelSelector:
+def selector_from_set(labels: Mapping[str, str] | None) -> LabelSelector:
     """Return the selector that requires each of the labels, unvalidated: for maps that are known to be valid."""
     return LabelSelector(Requirement(key, Operator.EQUALS, (value,)) for key, value in (labels or {}).items())

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
-from kubeloop.api.meta.field_path import FieldErrors, Path, forbidden, invalid, quote, required
+from kubeloop.api.meta.field_path import FieldErrors, FieldPath, forbidden, invalid, quote, required
 from kubeloop.api.meta.name_rules import check_label_value, check_qualified_name
-from kubeloop.api.selectors.labels import EVERYTHING, NOTHING, LabelSelector, requirement
+from kubeloop.api.selectors.labels import EVERYTHING, NOTHING, LabelSelector, new_requirement
 from kubeloop.api.selectors.operators import Operator, SelectorError
 
 
-class Expression(Protocol):
+class MatchExpression(Protocol):
     """Protocol of a LabelSelectorRequirement."""
 
     @property
@@ -27,7 +27,7 @@ class Expression(Protocol):
         """Label values."""
 
 
-class SelectorObject(Protocol):
+class LabelSelectorLike(Protocol):
     """Protocol of an API object's LabelSelector."""
 
     @property
@@ -35,7 +35,7 @@ class SelectorObject(Protocol):
         """Labels that must be equal."""
 
     @property
-    def match_expressions(self) -> Sequence[Expression] | None:
+    def match_expressions(self) -> Sequence[MatchExpression] | None:
         """Requirements that must hold."""
 
 
@@ -47,20 +47,22 @@ _OBJECT_OPERATORS: Final = {
 }
 
 
-def from_label_selector(selector: SelectorObject | None) -> LabelSelector:
+def label_selector_as_selector(selector: LabelSelectorLike | None) -> LabelSelector:
     """Convert a LabelSelector object: absent matches nothing, empty matches everything."""
     if not selector:
         return NOTHING
-    requirements = [requirement(key, Operator.EQUALS, (value,)) for key, value in (selector.match_labels or {}).items()]
+    requirements = [
+        new_requirement(key, Operator.EQUALS, (value,)) for key, value in (selector.match_labels or {}).items()
+    ]
     for expression in selector.match_expressions or ():
         operator = _OBJECT_OPERATORS.get(expression.operator or "")
         if operator is None:
             raise SelectorError(f"{quote(expression.operator or '')} is not a valid label selector operator")
-        requirements.append(requirement(expression.key or "", operator, expression.values or ()))
+        requirements.append(new_requirement(expression.key or "", operator, expression.values or ()))
     return LabelSelector(requirements) if requirements else EVERYTHING
 
 
-def debug_text(selector: SelectorObject | None) -> str:
+def go_debug_string(selector: LabelSelectorLike | None) -> str:
     """Format a selector as Go's debug output, which some upstream messages contain."""
     if selector is None:
         return "nil"
@@ -75,7 +77,7 @@ def debug_text(selector: SelectorObject | None) -> str:
     )
 
 
-def validate_labels(labels: Mapping[str, str] | None, path: Path) -> FieldErrors:
+def validate_labels(labels: Mapping[str, str] | None, path: FieldPath) -> FieldErrors:
     """Validate a map of labels."""
     errors: FieldErrors = []
     for key, value in (labels or {}).items():
@@ -85,7 +87,7 @@ def validate_labels(labels: Mapping[str, str] | None, path: Path) -> FieldErrors
 
 
 def validate_label_selector(
-    selector: SelectorObject | None, path: Path, allow_invalid_values: bool = False
+    selector: LabelSelectorLike | None, path: FieldPath, allow_invalid_values: bool = False
 ) -> FieldErrors:
     """Validate a LabelSelector object; old objects may keep values that were not validated before."""
     if not selector:
@@ -96,7 +98,7 @@ def validate_label_selector(
     return errors
 
 
-def _validate_expression(expression: Expression, path: Path, allow_invalid_values: bool) -> FieldErrors:
+def _validate_expression(expression: MatchExpression, path: FieldPath, allow_invalid_values: bool) -> FieldErrors:
     key, operator, values = expression.key or "", expression.operator or "", expression.values or ()
     errors: FieldErrors = []
     if operator in ("In", "NotIn"):

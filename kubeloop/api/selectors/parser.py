@@ -8,7 +8,7 @@ from typing import Final
 
 from kubeloop.api.meta.field_path import invalid
 from kubeloop.api.meta.name_rules import check_qualified_name
-from kubeloop.api.selectors.labels import EVERYTHING, SET_OPERATORS, LabelSelector, Requirement, requirement
+from kubeloop.api.selectors.labels import EVERYTHING, SET_OPERATORS, LabelSelector, Requirement, new_requirement
 from kubeloop.api.selectors.operators import Operator, SelectorError
 
 _TOKEN: Final = re.compile("[ \t\r\n]*(?:(==|!=|[=!(),<>])|([^ \t\r\n=!(),<>\0]+))\0?")
@@ -73,15 +73,15 @@ class _Parser:
         if messages := check_qualified_name(text):
             raise SelectorError(invalid(None, text, "; ".join(messages)).message())
         if negated:
-            return requirement(text, Operator.DOES_NOT_EXIST)
+            return new_requirement(text, Operator.DOES_NOT_EXIST)
         if self._peek()[0] in ("", ","):
-            return requirement(text, Operator.EXISTS)
+            return new_requirement(text, Operator.EXISTS)
         found, _ = self._next()
         operator = _OPERATORS.get(found)
         if operator is None:
             raise SelectorError(f"found '{found}', expected: {_EXPECTED_OPERATORS}")
         values = self._set() if operator in SET_OPERATORS else {self._value()}
-        return requirement(text, operator, sorted(values))
+        return new_requirement(text, operator, sorted(values))
 
     def _value(self) -> str:
         if self._peek()[0] in ("", ","):
@@ -117,7 +117,7 @@ class _Parser:
 
 
 @lru_cache(maxsize=1024)
-def parse_labels(text: str) -> LabelSelector:
+def parse_label_selector(text: str) -> LabelSelector:
     """Parse a label selector from its text form; raises SelectorError."""
     requirements = _Parser(text).parse()
     return LabelSelector(requirements) if requirements else EVERYTHING

@@ -8,7 +8,7 @@ from kubeloop.api.codec import force_setattr
 from kubeloop.api.generated.apps_v1 import DaemonSet
 from kubeloop.api.generated.core_v1 import ReplicationController
 from kubeloop.api.strategy.base import RESETS_SPEC, Strategy
-from kubeloop.api.strategy.equality import means_the_same
+from kubeloop.api.strategy.equality import is_semantically_equal
 from kubeloop.api.strategy.pods.gates import drop_disabled_template_fields
 
 _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
@@ -35,7 +35,7 @@ def _refine_daemon_set(new: DaemonSet, old: DaemonSet | None) -> None:
     if old is None:
         _count_template(new, max(1, _template_generation_of(new)))
     else:
-        changed = not means_the_same(new.spec.template, old.spec.template)
+        changed = not is_semantically_equal(new.spec.template, old.spec.template)
         _count_template(new, _template_generation_of(old) + changed)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from kubeloop.api.codec import force_setattr
-from kubeloop.api.conversions.autoscaling import without_carriers
+from kubeloop.api.conversions.autoscaling import without_v1_annotations
 from kubeloop.api.generated.autoscaling_v2 import HorizontalPodAutoscaler
 from kubeloop.api.strategy.base import RESETS_SPEC, Strategy
 
 
 def _refine(new: HorizontalPodAutoscaler, old: HorizontalPodAutoscaler | None) -> None:
-    kept = without_carriers(new.metadata)
+    kept = without_v1_annotations(new.metadata)
     if kept is not new.metadata:
         force_setattr(new.metadata, "annotations", kept.annotations)
 

@@ -8,10 +8,10 @@ from operator import attrgetter
 from typing import Any
 
 from kubeloop.api.codec import force_setattr
-from kubeloop.api.strategy.equality import means_the_same
+from kubeloop.api.strategy.equality import is_semantically_equal
 
-FieldPath = tuple[str, ...]
-ResetFields = Mapping[str, tuple[FieldPath, ...]]
+FieldNames = tuple[str, ...]
+ResetFields = Mapping[str, tuple[FieldNames, ...]]
 
 # Fields that a write to the main resource ("") or a subresource can't set; server-side apply doesn't own them.
 RESETS_STATUS_ONLY: ResetFields = {"": (("status",),)}
@@ -90,5 +90,5 @@ class Strategy:
 
 def count_generation(new: Any, old: Any, attributes: tuple[str, ...]) -> None:
     """Set the generation: one more than before if any of the attributes differs."""
-    changed = any(not means_the_same(attrgetter(name)(new), attrgetter(name)(old)) for name in attributes)
+    changed = any(not is_semantically_equal(attrgetter(name)(new), attrgetter(name)(old)) for name in attributes)
     force_setattr(new.metadata, "generation", old.metadata.generation + changed)

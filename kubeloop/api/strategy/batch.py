@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from kubeloop.api.codec import force_setattr
-from kubeloop.api.features.gates import is_on
+from kubeloop.api.features.gates import is_enabled
 from kubeloop.api.generated.batch_v1 import CronJob, Job, JobSpec
 from kubeloop.api.generated.meta_v1 import LabelSelector
 from kubeloop.api.strategy.base import RESETS_SPEC, Strategy
@@ -36,7 +36,7 @@ def _refine_cron_job(new: CronJob, old: CronJob | None) -> None:
 
 
 def _drop_disabled(new: JobSpec, old: JobSpec | None) -> None:
-    if new.scheduling is not None and (old is None or old.scheduling is None) and not is_on("WorkloadWithJob"):
+    if new.scheduling is not None and (old is None or old.scheduling is None) and not is_enabled("WorkloadWithJob"):
         force_setattr(new, "scheduling", None)
     drop_disabled_template_fields(new.template, None if old is None else old.template)
 

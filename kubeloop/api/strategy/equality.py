@@ -11,20 +11,20 @@ from kubeloop.api.scalars import wire
 from kubeloop.api.scalars.quantity import parse_quantity
 
 
-def means_the_same(one: Any, other: Any) -> bool:
+def is_semantically_equal(one: Any, other: Any) -> bool:
     """Return True if values are deeply and semantically equal; only differing values are compared closely."""
     if one == other or (_is_empty(one) and _is_empty(other)):
         return True
     if isinstance(one, msgspec.Struct):
         return type(one) is type(other) and all(
-            means_the_same(getattr(one, name), getattr(other, name)) for name in one.__struct_fields__
+            is_semantically_equal(getattr(one, name), getattr(other, name)) for name in one.__struct_fields__
         )
     if isinstance(one, wire.Quantity) and isinstance(other, wire.Quantity):
         return parse_quantity(one) == parse_quantity(other)
     if isinstance(one, tuple) and isinstance(other, tuple):
-        return len(one) == len(other) and all(map(means_the_same, one, other))
+        return len(one) == len(other) and all(map(is_semantically_equal, one, other))
     if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(means_the_same(one[key], other[key]) for key in one)
+        return one.keys() == other.keys() and all(is_semantically_equal(one[key], other[key]) for key in one)
     if isinstance(one, msgspec.Raw) and isinstance(other, msgspec.Raw):
         return bool(bytes(one)) and bool(bytes(other)) and msgspec.json.decode(one) == msgspec.json.decode(other)
     return False

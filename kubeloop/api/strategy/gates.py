@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kubeloop.api.codec import force_setattr
-from kubeloop.api.features.gates import is_on
+from kubeloop.api.features.gates import is_enabled
 
 # A use of a feature: its name, the struct that holds the field, the field.
 Use = tuple[str, Any, str]
@@ -19,7 +19,7 @@ def drop_disabled(uses_in: Callable[[Any], Iterator[Use]], new: Any, old: Any) -
         return
     already_used = set() if old is None else {feature for feature, _, _ in uses_in(old)}
     for feature, owner, field in uses:
-        if feature not in already_used and not is_on(feature):
+        if feature not in already_used and not is_enabled(feature):
             force_setattr(owner, field, _cleared(getattr(owner, field)))
 
 

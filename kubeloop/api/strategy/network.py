@@ -7,7 +7,7 @@ from kubeloop.api.generated.discovery_v1 import EndpointSlice
 from kubeloop.api.generated.meta_v1 import LabelSelector
 from kubeloop.api.generated.policy_v1 import PodDisruptionBudget
 from kubeloop.api.strategy.base import RESETS_SPEC, Strategy
-from kubeloop.api.strategy.equality import means_the_same
+from kubeloop.api.strategy.equality import is_semantically_equal
 
 _HOSTNAME = "kubernetes.io/hostname"
 # Distinguishes the empty selector of v1beta1 (nothing) from that of v1 (everything) in storage.
@@ -16,7 +16,7 @@ _OLD_BUDGET_LABEL = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match"
 
 def _refine_endpoint_slice(new: EndpointSlice, old: EndpointSlice | None) -> None:
     """Convert the hostname of v1beta1's topology into the node name, if it was one before."""
-    if old is not None and means_the_same(new.endpoints, old.endpoints):
+    if old is not None and is_semantically_equal(new.endpoints, old.endpoints):
         return
     before = old.endpoints or () if old is not None else ()
     known = {each.deprecated_topology[_HOSTNAME] for each in before if each.deprecated_topology.get(_HOSTNAME)}
@@ -30,7 +30,7 @@ def _refine_endpoint_slice(new: EndpointSlice, old: EndpointSlice | None) -> Non
 
 def _refine_budget(new: PodDisruptionBudget, old: PodDisruptionBudget | None) -> None:
     selector = new.spec.selector
-    if selector is None or (old is not None and means_the_same(selector, old.spec.selector)):
+    if selector is None or (old is not None and is_semantically_equal(selector, old.spec.selector)):
         return
     if any(each.key == _OLD_BUDGET_LABEL for each in selector.match_expressions) and not _is_translated(selector):
         kept = tuple(each for each in selector.match_expressions if each.key != _OLD_BUDGET_LABEL)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kubeloop.api.codec import force_setattr
-from kubeloop.api.features.gates import is_on
+from kubeloop.api.features.gates import is_enabled
 from kubeloop.api.generated.resource_v1alpha3 import ResourcePoolStatusRequest
 from kubeloop.api.strategy.base import RESETS_METADATA, STATUS_METADATA, Strategy
 
@@ -13,7 +13,7 @@ _GATE = "DRAPartitionableDevicesType"
 def _refine(new: ResourcePoolStatusRequest, old: ResourcePoolStatusRequest | None) -> None:
     force_setattr(new, "status", None if old is None else old.status)
     used = old is not None and old.spec.default_partition_type_attribute is not None
-    if not used and not is_on(_GATE):
+    if not used and not is_enabled(_GATE):
         force_setattr(new.spec, "default_partition_type_attribute", None)
 
 

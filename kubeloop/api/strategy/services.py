@@ -12,7 +12,7 @@ from kubeloop.api.generated.core_v1 import LoadBalancerStatus, Service, ServiceS
 from kubeloop.api.strategy.base import RESETS_SPEC, Strategy
 
 
-def link_cluster_ips(new: Service, old: Service | None) -> None:
+def normalize_cluster_ips(new: Service, old: Service | None) -> None:
     """Derive clusterIPs for clients that set only clusterIP."""
     spec = new.spec
     if old is None:
@@ -27,7 +27,7 @@ def link_cluster_ips(new: Service, old: Service | None) -> None:
         force_setattr(spec, "cluster_ips", (spec.cluster_ip,) if spec.cluster_ip else ())
 
 
-def keep_allocated(new: Service, old: Service) -> None:
+def patch_allocated_values(new: Service, old: Service) -> None:
     """Keep allocated IPs and ports for a client that sends its manifest again without them."""
     spec, before = new.spec, old.spec
     if needs_cluster_ip(before) and needs_cluster_ip(spec):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from kubeloop.api.structural.formats import FORMATS
-from kubeloop.api.structural.go_regex import RegexError, compile_pattern, is_in
+from kubeloop.api.structural.go_regex import RegexError, compile_pattern, has_match
 from kubeloop.api.structural.model import Schema
 
 Accepts = Callable[[Any], bool]
@@ -59,7 +59,7 @@ def _text(schema: Schema) -> Accepts:
     def accepts(value: Any) -> bool:
         if type(value) is not str or len(value) < least or (most is not None and len(value) > most):
             return False
-        return pattern is None or is_in(pattern, value)
+        return pattern is None or has_match(pattern, value)
 
     return accepts
 

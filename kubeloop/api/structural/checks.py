@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from kubeloop.api.meta.field_path import FieldErrors, Path, forbidden, invalid
-from kubeloop.api.structural.default_checks import default_problems
-from kubeloop.api.structural.depth import MAX_SCHEMA_DEPTH, is_deeper
-from kubeloop.api.structural.keyword_checks import UNSUPPORTED, keyword_problems
+from kubeloop.api.meta.field_path import FieldErrors, FieldPath, forbidden, invalid
+from kubeloop.api.structural.default_checks import validate_defaults
+from kubeloop.api.structural.depth import MAX_SCHEMA_DEPTH, exceeds_depth
+from kubeloop.api.structural.keyword_checks import UNSUPPORTED, validate_keywords
 from kubeloop.api.structural.model import Schema, Structural
-from kubeloop.api.structural.shape_checks import shape_problems
+from kubeloop.api.structural.shape_checks import validate_structural
 
 # Keywords that the root may have if there is a status subresource.
 _AT_ROOT: Final = (
@@ -43,42 +43,42 @@ _ALLOWED: Final = (
 )
 
 
-def schema_problems(schema: Schema, path: Path, has_status: bool) -> FieldErrors:
+def validate_schema(schema: Schema, path: FieldPath, has_status: bool) -> FieldErrors:
     """Validate the schema of one version."""
-    if is_deeper(schema, MAX_SCHEMA_DEPTH):
+    if exceeds_depth(schema, MAX_SCHEMA_DEPTH):
         return [invalid(path, "", f"must not be nested more than {MAX_SCHEMA_DEPTH} times")]
     errors: FieldErrors = []
     if has_status:
         errors += _root_problems(schema, path)
     if schema.get("nullable"):
-        errors.append(forbidden(Path(f"{path}.nullable"), "nullable cannot be true at the root"))
+        errors.append(forbidden(FieldPath(f"{path}.nullable"), "nullable cannot be true at the root"))
     is_structural = False
     if not any(_has_unsupported(node) for node in _nodes(schema)):
         found = _structural_problems(schema, path)
         errors += found
         is_structural = not found
-    found = keyword_problems(schema, path)
+    found = validate_keywords(schema, path)
     return errors + found + (_expression_problems(schema, path, found) if is_structural else [])
 
 
-def _expression_problems(schema: Schema, path: Path, known: FieldErrors) -> FieldErrors:
+def _expression_problems(schema: Schema, path: FieldPath, known: FieldErrors) -> FieldErrors:
     if not any(node.get("x-kubernetes-validations") for node in _nodes(schema)):
         return []
-    from kubeloop.api.structural.expression_checks import expression_problems  # slow to load
+    from kubeloop.api.structural.expression_checks import validate_rule_expressions  # slow to load
 
-    return expression_problems(schema, path, known)
-
-
-def _structural_problems(schema: Schema, path: Path) -> FieldErrors:
-    found = shape_problems(schema, path)
-    return found or default_problems(Structural(schema, root=True), path)
+    return validate_rule_expressions(schema, path, known)
 
 
-def _root_problems(schema: Schema, path: Path) -> FieldErrors:
+def _structural_problems(schema: Schema, path: FieldPath) -> FieldErrors:
+    found = validate_structural(schema, path)
+    return found or validate_defaults(Structural(schema, root=True), path)
+
+
+def _root_problems(schema: Schema, path: FieldPath) -> FieldErrors:
     allowed = {*_AT_ROOT, "x-kubernetes-preserve-unknown-fields", "x-kubernetes-validations"} - {"enum"}
     if schema.get("type", "object") != "object":
         detail = 'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
-        return [invalid(Path(f"{path}.type"), schema["type"], detail)]
+        return [invalid(FieldPath(f"{path}.type"), schema["type"], detail)]
     if schema.keys() - allowed:
         detail = f"only {_ALLOWED} fields are allowed at the root of the schema if the status subresource is enabled"
         return [invalid(path, schema, detail)]

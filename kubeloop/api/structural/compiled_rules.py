@@ -10,13 +10,13 @@ from typing import Any, Final
 import msgspec
 
 from kubeloop.api.cel.check.types import BOOL, STRING, Type, optional_of
-from kubeloop.api.cel.cost.actual_costs import estimated_cost
+from kubeloop.api.cel.cost.actual_costs import estimate_cost
 from kubeloop.api.cel.environment import Environment
 from kubeloop.api.cel.library.kubernetes import kubernetes_environment
-from kubeloop.api.cel.parse.syntax import CompileError, Ident, descendants
-from kubeloop.api.cel.program import Program, compiled
+from kubeloop.api.cel.parse.syntax import CompileError, IdentExpr, descendants
+from kubeloop.api.cel.program import Program, compile_expression
 from kubeloop.api.cel.values import CelError
-from kubeloop.api.structural.declared import MAX_REQUEST, Declarations, Declared
+from kubeloop.api.structural.declared import MAX_REQUEST, CelDeclaration, Declarations
 from kubeloop.api.structural.field_paths import FieldPathError, relative_path
 from kubeloop.api.structural.model import Schema
 
@@ -24,7 +24,7 @@ RULES: Final = "x-kubernetes-validations"
 
 
 @dataclass(slots=True)
-class Rule:
+class ValidationRule:
     """Validation rule: its programs, or the reason why it does not compile."""
 
     text: str
@@ -51,8 +51,8 @@ class Rule:
 class RuleNode:
     """Place of a schema with rules, or with rules below."""
 
-    declared: Declared
-    rules: list[Rule] = field(default_factory=list)
+    declared: CelDeclaration
+    rules: list[ValidationRule] = field(default_factory=list)
     is_resource: bool = False
     items: RuleNode | None = None
     values: RuleNode | None = None
@@ -79,7 +79,7 @@ def has_rules(schema: Any) -> bool:
     return any(node.get(RULES) for node in _places(schema))
 
 
-def text_of_rules(schema: Schema) -> int:
+def total_rule_length(schema: Schema) -> int:
     """Return the number of characters of all rules of a schema, with a minimum for each."""
     rules = [rule for node in _places(schema) for rule in node.get(RULES) or ()]
     return sum(20 + len(rule.get("rule") or "") + len(rule.get("messageExpression") or "") for rule in rules)
@@ -113,7 +113,7 @@ class _Compiler:
     def __init__(self, declarations: Declarations) -> None:
         self._environment = kubernetes_environment().extended({}, declarations.objects.values())
 
-    def node(self, declared: Declared | None, is_resource: bool = False) -> RuleNode | None:
+    def node(self, declared: CelDeclaration | None, is_resource: bool = False) -> RuleNode | None:
         if declared is None or not has_rules(declared.schema):
             return None
         found = RuleNode(declared, is_resource=is_resource)
@@ -127,13 +127,13 @@ class _Compiler:
                 found.properties[name] = below
         return found if found.is_needed else None
 
-    def _inner(self, declared: Declared | None) -> RuleNode | None:
+    def _inner(self, declared: CelDeclaration | None) -> RuleNode | None:
         if declared is None:
             return None
         return self.node(declared, bool(declared.schema.get("x-kubernetes-embedded-resource")))
 
-    def _rule(self, given: Mapping[str, Any], declared: Declared) -> Rule:
-        rule = Rule(
+    def _rule(self, given: Mapping[str, Any], declared: CelDeclaration) -> ValidationRule:
+        rule = ValidationRule(
             given.get("rule") or "",
             given.get("message") or "",
             given.get("messageExpression") or "",
@@ -157,9 +157,9 @@ class _Compiler:
         old = optional_of(self_type) if optional_old else self_type
         return self._environment.extended({"self": self_type, "oldSelf": old})
 
-    def _compile(self, rule: Rule, environment: Environment, declared: Declared) -> None:
+    def _compile(self, rule: ValidationRule, environment: Environment, declared: CelDeclaration) -> None:
         try:
-            program = compiled(rule.text, environment)
+            program = compile_expression(rule.text, environment)
         except CompileError as error:
             rule.problem = f"compilation failed: {error}"
             return
@@ -170,12 +170,14 @@ class _Compiler:
             rule.problem = "cel expression must evaluate to a bool"
             return
         rule.program = program
-        rule.uses_old = any(isinstance(node, Ident) and node.name == "oldSelf" for node in descendants(program.tree))
-        rule.cost = estimated_cost(program.tree, declared.size_at).most
+        rule.uses_old = any(
+            isinstance(node, IdentExpr) and node.name == "oldSelf" for node in descendants(program.tree)
+        )
+        rule.cost = estimate_cost(program.tree, declared.size_at).most
 
-    def _compile_message(self, rule: Rule, environment: Environment, declared: Declared) -> None:
+    def _compile_message(self, rule: ValidationRule, environment: Environment, declared: CelDeclaration) -> None:
         try:
-            program = compiled(rule.message_text, environment)
+            program = compile_expression(rule.message_text, environment)
         except CompileError as error:
             rule.message_problem = f"messageExpression compilation failed: {error}"
             return
@@ -186,7 +188,7 @@ class _Compiler:
             rule.message_problem = "messageExpression must evaluate to a string"
             return
         rule.message_program = program
-        rule.message_cost = estimated_cost(program.tree, declared.size_at).most
+        rule.message_cost = estimate_cost(program.tree, declared.size_at).most
 
 
 def nodes_of(root: RuleNode) -> Iterator[RuleNode]:

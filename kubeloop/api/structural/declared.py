@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from kubeloop.api.cel.check import types
 from kubeloop.api.cel.check.types import Type
-from kubeloop.api.cel.cost.estimates import Range
-from kubeloop.api.cel.environment import Field, ObjectType
+from kubeloop.api.cel.cost.estimates import EstimateRange
+from kubeloop.api.cel.environment import FieldType, ObjectType
 from kubeloop.api.structural.model import Schema
 
 MAX_REQUEST: Final = 3 * 1024 * 1024
@@ -37,7 +37,7 @@ _TEXT: Final[Schema] = {"type": "string"}
 _NAMES: Final[Mapping[str, Schema]] = {"name": _TEXT, "generateName": _TEXT}
 
 
-def escaped(name: str) -> str | None:
+def escape_name(name: str) -> str | None:
     """Return a property's name as rules write it; None if it can't be written."""
     if not _ESCAPABLE.fullmatch(name):
         return None
@@ -47,31 +47,31 @@ def escaped(name: str) -> str | None:
 
 
 @dataclass(slots=True, eq=False)
-class Declared:
+class CelDeclaration:
     """CEL declaration of one place of a schema."""
 
     schema: Schema
     type: Type
     largest: int = 0  # in elements or characters
     shortest: int = 0  # in bytes of JSON
-    fields: dict[str, Declared] = field(default_factory=dict)  # by escaped name
-    properties: dict[str, Declared] = field(default_factory=dict)  # by name, also those that can't be escaped
-    element: Declared | None = None  # of a list's or map's values
+    fields: dict[str, CelDeclaration] = field(default_factory=dict)  # by escaped name
+    properties: dict[str, CelDeclaration] = field(default_factory=dict)  # by name, also those that can't be escaped
+    element: CelDeclaration | None = None  # of a list's or map's values
     is_converted: bool = False  # True if values differ from their JSON form
 
-    def size_at(self, path: tuple[str, ...], _: Type) -> Range | None:
+    def size_at(self, path: tuple[str, ...], _: Type) -> EstimateRange | None:
         """Return the size range of a value at a path whose first step is the variable of this place."""
         if not path:
             return None
-        found: Declared = self
+        found: CelDeclaration = self
         for step in path[1:]:
             below = found._below(step)
             if below is None:
                 return None
             found = below
-        return Range(0, found.largest)
+        return EstimateRange(0, found.largest)
 
-    def _below(self, step: str) -> Declared | None:
+    def _below(self, step: str) -> CelDeclaration | None:
         if step in ("@items", "@values"):
             return self.element
         if step == "@keys":
@@ -79,7 +79,7 @@ class Declared:
         return self.fields.get(step)
 
 
-_KEY: Final = Declared({}, types.STRING)
+_KEY: Final = CelDeclaration({}, types.STRING)
 
 
 class Declarations:
@@ -89,10 +89,10 @@ class Declarations:
         self.objects: dict[str, ObjectType] = {}
         self.root = self._declare(schema, name, is_resource=True)
 
-    def _declare(self, schema: Schema, name: str, is_resource: bool = False) -> Declared | None:
+    def _declare(self, schema: Schema, name: str, is_resource: bool = False) -> CelDeclaration | None:
         """Return the declaration of a schema; None if rules can't use it."""
         if schema.get("x-kubernetes-int-or-string"):
-            return Declared(schema, types.ANY, _length(schema), 1)
+            return CelDeclaration(schema, types.DYN, _length(schema), 1)
         kind = schema.get("type") or ""
         if kind == "array":
             return self._list(schema, name)
@@ -105,35 +105,35 @@ class Declarations:
         if kind not in _PLAIN:
             return None
         plain, shortest = _PLAIN[kind]
-        return Declared(schema, plain, 0, shortest, is_converted=kind != "boolean")
+        return CelDeclaration(schema, plain, 0, shortest, is_converted=kind != "boolean")
 
-    def _list(self, schema: Schema, name: str) -> Declared | None:
+    def _list(self, schema: Schema, name: str) -> CelDeclaration | None:
         element = self._inner(schema.get("items"), f"{name}.@idx")
         if element is None:
             return None
         most = _limit(schema, "maxItems", (MAX_REQUEST - 2) // (element.shortest + 1))
         keyed = schema.get("x-kubernetes-list-type") in ("map", "set")
-        return Declared(
+        return CelDeclaration(
             schema, types.list_of(element.type), most, 2, element=element, is_converted=keyed or element.is_converted
         )
 
-    def _map(self, schema: Schema, name: str) -> Declared | None:
+    def _map(self, schema: Schema, name: str) -> CelDeclaration | None:
         element = self._inner(schema["additionalProperties"], f"{name}.@elem")
         if element is None:
             return None
         most = _limit(schema, "maxProperties", (MAX_REQUEST - 2) // (element.shortest + 6))
         of_map = types.map_of(types.STRING, element.type)
-        return Declared(schema, of_map, most, 2, element=element, is_converted=element.is_converted)
+        return CelDeclaration(schema, of_map, most, 2, element=element, is_converted=element.is_converted)
 
-    def _object(self, schema: Schema, name: str, is_resource: bool) -> Declared:
-        declared = Declared(schema, types.object_named(name), 0, 2)
+    def _object(self, schema: Schema, name: str, is_resource: bool) -> CelDeclaration:
+        declared = CelDeclaration(schema, types.object_named(name), 0, 2)
         properties: Mapping[str, Schema] = schema.get("properties") or {}
         required = frozenset(schema.get("required") or ())
         if is_resource:
             properties = _with_meta(properties)
-        fields: dict[str, Field] = {}
+        fields: dict[str, FieldType] = {}
         for property_name, inner in properties.items():
-            field_name = escaped(property_name)
+            field_name = escape_name(property_name)
             found = self._inner(inner, f"{name}.{field_name or property_name}")
             if found is None:
                 continue
@@ -141,15 +141,15 @@ class Declarations:
             declared.is_converted |= found.is_converted
             if field_name is not None:
                 declared.fields[field_name] = found
-                fields[field_name] = Field(found.type, property_name)
+                fields[field_name] = FieldType(found.type, property_name)
             if property_name in _RESERVED:
-                fields[property_name] = Field(found.type, property_name)  # valid after a dot
+                fields[property_name] = FieldType(found.type, property_name)  # valid after a dot
             if property_name in required and inner.get("default") is None:
                 declared.shortest += len(property_name.encode()) + found.shortest + 4
         self.objects[name] = ObjectType(name, fields)
         return declared
 
-    def _inner(self, schema: Any, name: str) -> Declared | None:
+    def _inner(self, schema: Any, name: str) -> CelDeclaration | None:
         if not isinstance(schema, Mapping):
             return None
         return self._declare(schema, name, bool(schema.get("x-kubernetes-embedded-resource")))
@@ -170,14 +170,14 @@ def _with_meta(properties: Mapping[str, Schema]) -> Mapping[str, Schema]:
     }
 
 
-def _text(schema: Schema) -> Declared:
+def _text(schema: Schema) -> CelDeclaration:
     format = schema.get("format") or ""
     if format in _FORMATS:
         kind, shortest, longest = _FORMATS[format]
-        return Declared(schema, kind, longest, shortest, is_converted=True)
+        return CelDeclaration(schema, kind, longest, shortest, is_converted=True)
     if format == "byte":
-        return Declared(schema, types.BYTES, _limit(schema, "maxLength", _LONGEST_TEXT), 2, is_converted=True)
-    return Declared(schema, types.STRING, _length(schema), 2)
+        return CelDeclaration(schema, types.BYTES, _limit(schema, "maxLength", _LONGEST_TEXT), 2, is_converted=True)
+    return CelDeclaration(schema, types.STRING, _length(schema), 2)
 
 
 def _length(schema: Schema) -> int:

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
-from kubeloop.api.cel.library.times import duration_of, moment, span, timestamp_of
+from kubeloop.api.cel.library.times import duration_of, timestamp_of, to_duration, to_timestamp
 from kubeloop.api.cel.values import INT_MAX, CelError, MapList, SetList
-from kubeloop.api.structural.declared import Declared
+from kubeloop.api.structural.declared import CelDeclaration
 
 _ZONE: Final = re.compile(r"(?:Z|[+-]\d\d:?\d\d)$")
 _WORDED: Final = re.compile(r"(?i:(\d{1,9})\s*(micro|milli|us|µs|ms|s|m|h|d|w)[a-z]*)")
@@ -26,7 +26,7 @@ _UNITS: Final = {
 }
 
 
-def converted(value: Any, declared: Declared) -> Any:
+def convert_value(value: Any, declared: CelDeclaration) -> Any:
     """Convert the value of a place; an unaffected value is returned unchanged. Raises CelError."""
     if value is None or not declared.is_converted:
         return value
@@ -39,19 +39,19 @@ def converted(value: Any, declared: Declared) -> Any:
     return _number(value, declared)
 
 
-def _object(value: dict[str, Any], declared: Declared) -> dict[str, Any]:
+def _object(value: dict[str, Any], declared: CelDeclaration) -> dict[str, Any]:
     if declared.element is not None:
-        return {key: converted(held, declared.element) for key, held in value.items()}
+        return {key: convert_value(held, declared.element) for key, held in value.items()}
     changed = dict(value)
     for key, inner in declared.properties.items():
         if inner.is_converted and key in value:
-            changed[key] = converted(value[key], inner)
+            changed[key] = convert_value(value[key], inner)
     return changed
 
 
-def _list(value: list[Any], declared: Declared) -> Any:
+def _list(value: list[Any], declared: CelDeclaration) -> Any:
     element = declared.element
-    values = [converted(one, element) for one in value] if element is not None and element.is_converted else value
+    values = [convert_value(one, element) for one in value] if element is not None and element.is_converted else value
     match declared.schema.get("x-kubernetes-list-type"):
         case "set":
             return SetList(values)
@@ -62,7 +62,7 @@ def _list(value: list[Any], declared: Declared) -> Any:
     return values
 
 
-def _number(value: Any, declared: Declared) -> Any:
+def _number(value: Any, declared: CelDeclaration) -> Any:
     if isinstance(value, bool):
         return value
     if declared.type.kind == "double":
@@ -94,7 +94,7 @@ def _day(text: str) -> Any:
         day = date.fromisoformat(text)
     except ValueError as error:
         raise CelError(f"Invalid date formatted string {text}: {error}") from None
-    return moment(datetime(day.year, day.month, day.day, tzinfo=UTC))
+    return to_timestamp(datetime(day.year, day.month, day.day, tzinfo=UTC))
 
 
 def _duration(text: str) -> Any:
@@ -103,7 +103,7 @@ def _duration(text: str) -> Any:
         return duration_of(text)
     except CelError as error:
         if found := _WORDED.fullmatch(text):
-            return span(int(found[1]) * _UNITS[found[2].lower()])
+            return to_duration(int(found[1]) * _UNITS[found[2].lower()])
         raise CelError(f"Invalid duration {text}: {error}") from None
 
 

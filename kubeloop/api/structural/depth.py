@@ -9,7 +9,7 @@ MAX_OBJECT_DEPTH: Final = 150
 MAX_SCHEMA_DEPTH: Final = 200
 
 
-def is_deeper(document: Any, limit: int) -> bool:
+def exceeds_depth(document: Any, limit: int) -> bool:
     """Return True if objects and lists are nested deeper than a limit; not recursive itself."""
     level = [document]
     for _ in range(limit):

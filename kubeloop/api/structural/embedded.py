@@ -8,7 +8,7 @@ import msgspec
 
 from kubeloop.api.codec import decode_hook
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.api.meta.field_path import FieldErrors, Path, invalid, required
+from kubeloop.api.meta.field_path import FieldErrors, FieldPath, invalid, required
 from kubeloop.api.meta.name_rules import check_dns1035_label
 from kubeloop.api.structural.model import Structural
 from kubeloop.api.validation.shared.objectmeta import (
@@ -20,7 +20,7 @@ from kubeloop.api.validation.shared.objectmeta import (
 _META_FIELDS: Final = frozenset(ObjectMeta.__struct_encode_fields__)
 
 
-def embedded_problems(value: Any, schema: Structural | None, path: Path | None = None) -> FieldErrors:
+def validate_embedded(value: Any, schema: Structural | None, path: FieldPath | None = None) -> FieldErrors:
     """Validate the embedded resources of a value; the root object does not count."""
     if schema is None or not (schema.has_embedded or path is not None):
         return []
@@ -35,10 +35,10 @@ def embedded_problems(value: Any, schema: Structural | None, path: Path | None =
             if declared is not None:
                 at = name in schema.properties
                 below = _below(path, name) if at else _entry(path, name)
-                errors += embedded_problems(value[name], declared, below)
+                errors += validate_embedded(value[name], declared, below)
     elif isinstance(value, list) and schema.has_embedded and path is not None:
         for index, item in enumerate(value):
-            errors += embedded_problems(item, schema.items, path.index(index))
+            errors += validate_embedded(item, schema.items, path.index(index))
     return errors
 
 
@@ -62,15 +62,15 @@ def prune_embedded_metadata(value: Any, schema: Structural | None, path: str = "
     return unknown
 
 
-def _below(path: Path | None, name: str) -> Path:
-    return Path(name) if path is None else path.child(name)
+def _below(path: FieldPath | None, name: str) -> FieldPath:
+    return FieldPath(name) if path is None else path.child(name)
 
 
-def _entry(path: Path | None, name: str) -> Path:
-    return Path(name, None, True) if path is None else path.key(name)
+def _entry(path: FieldPath | None, name: str) -> FieldPath:
+    return FieldPath(name, None, True) if path is None else path.key(name)
 
 
-def _problems(value: dict[str, Any], path: Path) -> FieldErrors:
+def _problems(value: dict[str, Any], path: FieldPath) -> FieldErrors:
     errors = [required(path.child(name)) for name in ("apiVersion", "kind") if name not in value]
     if "apiVersion" in value:
         errors += _api_version_problems(value["apiVersion"], path.child("apiVersion"))
@@ -81,7 +81,7 @@ def _problems(value: dict[str, Any], path: Path) -> FieldErrors:
     return errors
 
 
-def _metadata_problems(value: Any, path: Path) -> FieldErrors:
+def _metadata_problems(value: Any, path: FieldPath) -> FieldErrors:
     try:
         meta = msgspec.convert(value, ObjectMeta, dec_hook=decode_hook)
     except msgspec.ValidationError as error:
@@ -91,7 +91,7 @@ def _metadata_problems(value: Any, path: Path) -> FieldErrors:
     return errors + validate_owner_references(meta.owner_references, path.child("ownerReferences"))
 
 
-def _api_version_problems(value: Any, path: Path) -> FieldErrors:
+def _api_version_problems(value: Any, path: FieldPath) -> FieldErrors:
     if not isinstance(value, str):
         return [invalid(path, value, "must be a string")]
     if not value:
@@ -99,7 +99,7 @@ def _api_version_problems(value: Any, path: Path) -> FieldErrors:
     return [invalid(path, value, f"unexpected GroupVersion string: {value}")] if value.count("/") > 1 else []
 
 
-def _kind_problems(value: Any, path: Path) -> FieldErrors:
+def _kind_problems(value: Any, path: FieldPath) -> FieldErrors:
     if not isinstance(value, str):
         return [invalid(path, value, "must be a string")]
     if not value:

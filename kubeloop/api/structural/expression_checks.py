@@ -8,14 +8,14 @@ from typing import Any, Final
 
 import msgspec
 
-from kubeloop.api.meta.field_path import FieldErrors, Path, forbidden, invalid
-from kubeloop.api.structural.compiled_rules import RULES, Rule, RuleNode, rules_of, text_of_rules
+from kubeloop.api.meta.field_path import FieldErrors, FieldPath, forbidden, invalid
+from kubeloop.api.structural.compiled_rules import RULES, RuleNode, ValidationRule, rules_of, total_rule_length
 from kubeloop.api.structural.model import Schema
 
 RULE_LIMIT: Final = 10_000_000
 SCHEMA_LIMIT: Final = 100_000_000
 # Ten times the largest definitions in use; upstream, which compiles faster, has no such limit.
-MOST_TEXT: Final = 200_000
+MAX_RULE_LENGTH: Final = 200_000
 _TOLD: Final = 4  # number of most expensive rules to report
 _MOST: Final = 2**64 - 1
 _HINT: Final = (
@@ -42,9 +42,9 @@ class _Checks:
     skipped: tuple[str, ...]
     errors: FieldErrors = field(default_factory=list)
     total: int = 0
-    expensive: list[tuple[int, Path]] = field(default_factory=list)
+    expensive: list[tuple[int, FieldPath]] = field(default_factory=list)
 
-    def observe(self, path: Path, cost: int) -> None:
+    def observe(self, path: FieldPath, cost: int) -> None:
         self.total = min(self.total + cost, _MOST)
         if cost >= SCHEMA_LIMIT // 100:
             self.expensive = sorted([*self.expensive, (cost, path)], key=lambda one: -one[0])[:_TOLD]
@@ -54,21 +54,21 @@ class _Checks:
 class _Where:
     """Place of a schema: the number of such values, and the ancestor below which old values can't be correlated."""
 
-    path: Path
+    path: FieldPath
     count: int | None = 1
-    uncorrelatable: Path | None = None
+    uncorrelatable: FieldPath | None = None
 
-    def below(self, path: Path, schema: Schema, forgets: bool = False) -> _Where:
+    def below(self, path: FieldPath, schema: Schema, forgets: bool = False) -> _Where:
         factor = _factor(schema)
         count = None if self.count is None or factor is None else min(self.count * factor, _MOST)
         since = self.uncorrelatable if self.uncorrelatable is not None or not forgets else self.path
         return _Where(path, count, since)
 
 
-def expression_problems(schema: Schema, path: Path, known: FieldErrors) -> FieldErrors:
+def validate_rule_expressions(schema: Schema, path: FieldPath, known: FieldErrors) -> FieldErrors:
     """Validate the rules of a schema, except at and below places with `known` errors."""
-    if text_of_rules(schema) > MOST_TEXT:
-        return [forbidden(path, f"must not have more than {MOST_TEXT} characters of {RULES} in all")]
+    if total_rule_length(schema) > MAX_RULE_LENGTH:
+        return [forbidden(path, f"must not have more than {MAX_RULE_LENGTH} characters of {RULES} in all")]
     rules = rules_of(msgspec.json.encode(schema))
     if rules is None:
         return []
@@ -99,7 +99,7 @@ def _check(node: RuleNode, where: _Where, checks: _Checks) -> None:
 
 
 def _check_rule(
-    rule: Rule, given: Mapping[str, Any], at: Path, place: tuple[RuleNode, _Where], checks: _Checks
+    rule: ValidationRule, given: Mapping[str, Any], at: FieldPath, place: tuple[RuleNode, _Where], checks: _Checks
 ) -> None:
     node, where = place
     count = node.most_often if where.count is None else where.count
@@ -118,7 +118,7 @@ def _check_rule(
         checks.errors.append(invalid(at.child("optionalOldSelf"), given["optionalOldSelf"], detail))
 
 
-def _check_cost(name: str, path: Path, cost: int, checks: _Checks) -> None:
+def _check_cost(name: str, path: FieldPath, cost: int, checks: _Checks) -> None:
     if cost > RULE_LIMIT:
         checks.errors.append(forbidden(path, _cost_message(name, cost, RULE_LIMIT)))
     checks.observe(path, cost)

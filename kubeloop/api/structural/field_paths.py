@@ -21,7 +21,7 @@ class FieldPathError(ValueError):
 def is_field_path(text: str, schema: Schema) -> bool:
     """Return True if a path exists in a schema."""
     try:
-        followed(text, schema)
+        resolve_field_path(text, schema)
     except FieldPathError:
         return False
     return True
@@ -39,7 +39,7 @@ def relative_path(text: str, schema: Schema) -> str:
     return written
 
 
-def followed(text: str, schema: Schema, *, lists: bool = True) -> tuple[list[str], Schema]:
+def resolve_field_path(text: str, schema: Schema, *, lists: bool = True) -> tuple[list[str], Schema]:
     """Return the steps of a path and the schema at its end; raises FieldPathError."""
     node, steps = schema, list[str]()
     for name in _names(text, quotes=lists):

@@ -50,7 +50,7 @@ def compile_pattern(pattern: str) -> Any:
         raise RegexError("error parsing regexp: invalid UTF-8") from None
 
 
-def is_in(pattern: Any, text: str) -> bool:
+def has_match(pattern: Any, text: str) -> bool:
     """Return True if a compiled pattern matches anywhere in a text; finding the position would take longer."""
     return pattern.search(text.encode()) is not None
 

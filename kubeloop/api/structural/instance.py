@@ -14,24 +14,24 @@ from kubeloop.api.structural.model import META_FIELDS
 _SORTED: Final = msgspec.json.Encoder(order="deterministic")
 
 
-class InstanceRules(Protocol):
+class CustomResourceObjectRules(Protocol):
     """Protocol of the rules that an instance's definition imposes."""
 
     stored_version: str
 
-    def problems(self, obj: Instance) -> FieldErrors:
+    def problems(self, obj: CustomResourceObject) -> FieldErrors:
         """Validate a new object."""
 
-    def problems_of_change(self, new: Instance, old: Instance, subresource: str) -> FieldErrors:
+    def problems_of_change(self, new: CustomResourceObject, old: CustomResourceObject, subresource: str) -> FieldErrors:
         """Validate an object that replaces an old one."""
 
 
-class Instance(dict[str, Any]):
+class CustomResourceObject(dict[str, Any]):
     """Decoded custom resource. Its keys begin with kind, apiVersion and metadata, as stored bytes do."""
 
     __slots__ = ("excused", "rules")
 
-    def __init__(self, kind: str, api_version: str, metadata: ObjectMeta, rules: InstanceRules) -> None:
+    def __init__(self, kind: str, api_version: str, metadata: ObjectMeta, rules: CustomResourceObjectRules) -> None:
         super().__init__(kind=kind, apiVersion=api_version, metadata=metadata)
         self.rules = rules
         # Rule violations that are excused because the value is unchanged; set during validation.

@@ -7,14 +7,14 @@ from typing import Any, Final
 
 from kubeloop.api.meta.field_path import (
     FieldErrors,
-    Path,
+    FieldPath,
     forbidden,
     invalid,
     not_supported,
     required,
 )
 from kubeloop.api.structural.model import META_FIELDS, Schema
-from kubeloop.api.structural.rule_checks import rule_problems
+from kubeloop.api.structural.rule_checks import validate_rule_syntax
 
 # Keywords that prevent upstream from building a structural schema.
 UNSUPPORTED: Final = ("id", "$schema", "$ref", "patternProperties", "dependencies", "additionalItems", "definitions")
@@ -31,12 +31,12 @@ class _Place:
     no_defaults: str = ""
 
 
-def keyword_problems(schema: Schema, path: Path) -> FieldErrors:
+def validate_keywords(schema: Schema, path: FieldPath) -> FieldErrors:
     """Validate the keywords of a schema at all its places."""
     return _problems(schema, path, _Place(root=True))
 
 
-def _problems(schema: Any, path: Path, place: _Place) -> FieldErrors:
+def _problems(schema: Any, path: FieldPath, place: _Place) -> FieldErrors:
     if not isinstance(schema, dict):
         return []
     errors = _forbidden_keywords(schema, path, place)
@@ -55,10 +55,10 @@ def _problems(schema: Any, path: Path, place: _Place) -> FieldErrors:
     if schema.get("x-kubernetes-preserve-unknown-fields") is False:
         errors.append(invalid(path.child("x-kubernetes-preserve-unknown-fields"), False, "must be true or undefined"))
     errors += _map_type_problems(schema, path) + _list_type_problems(schema, path) + _list_key_problems(schema, path)
-    return errors + _identity_problems(schema, path) + rule_problems(schema, path)
+    return errors + _identity_problems(schema, path) + validate_rule_syntax(schema, path)
 
 
-def _forbidden_keywords(schema: Schema, path: Path, place: _Place) -> FieldErrors:
+def _forbidden_keywords(schema: Schema, path: FieldPath, place: _Place) -> FieldErrors:
     errors: FieldErrors = []
     kind = schema.get("type") or ""
     if kind and kind not in _TYPES:
@@ -79,7 +79,7 @@ def _forbidden_keywords(schema: Schema, path: Path, place: _Place) -> FieldError
     return errors
 
 
-def _additional_problems(schema: Schema, path: Path, place: _Place) -> FieldErrors:
+def _additional_problems(schema: Schema, path: FieldPath, place: _Place) -> FieldErrors:
     additional = schema.get("additionalProperties")
     if additional is None:
         return []
@@ -93,7 +93,7 @@ def _additional_problems(schema: Schema, path: Path, place: _Place) -> FieldErro
     return errors + _problems(additional, path.child("additionalProperties"), inner)
 
 
-def _property_problems(schema: Schema, path: Path, place: _Place) -> FieldErrors:
+def _property_problems(schema: Schema, path: FieldPath, place: _Place) -> FieldErrors:
     errors: FieldErrors = []
     has_metadata = place.root or bool(schema.get("x-kubernetes-embedded-resource"))
     for name, inner in (schema.get("properties") or {}).items():
@@ -106,7 +106,7 @@ def _property_problems(schema: Schema, path: Path, place: _Place) -> FieldErrors
     return errors
 
 
-def _needs_type(schema: Schema, wanted: str, keyword: str, path: Path) -> FieldErrors:
+def _needs_type(schema: Schema, wanted: str, keyword: str, path: FieldPath) -> FieldErrors:
     kind = schema.get("type") or ""
     if kind == wanted:
         return []
@@ -114,7 +114,7 @@ def _needs_type(schema: Schema, wanted: str, keyword: str, path: Path) -> FieldE
     return [invalid(path.child("type"), kind, detail) if kind else required(path.child("type"), detail)]
 
 
-def _map_type_problems(schema: Schema, path: Path) -> FieldErrors:
+def _map_type_problems(schema: Schema, path: FieldPath) -> FieldErrors:
     map_type = schema.get("x-kubernetes-map-type")
     if map_type is None:
         return []
@@ -124,7 +124,7 @@ def _map_type_problems(schema: Schema, path: Path) -> FieldErrors:
     return errors
 
 
-def _list_type_problems(schema: Schema, path: Path) -> FieldErrors:
+def _list_type_problems(schema: Schema, path: FieldPath) -> FieldErrors:
     list_type, keys = schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-list-map-keys")
     at = path.child("x-kubernetes-list-type")
     errors: FieldErrors = []
@@ -142,7 +142,7 @@ def _list_type_problems(schema: Schema, path: Path) -> FieldErrors:
     return errors
 
 
-def _set_item_problems(items: Any, path: Path) -> FieldErrors:
+def _set_item_problems(items: Any, path: FieldPath) -> FieldErrors:
     """Validate that the items of a set are atomic."""
     if not isinstance(items, dict):
         return []
@@ -154,7 +154,7 @@ def _set_item_problems(items: Any, path: Path) -> FieldErrors:
     return []
 
 
-def _list_key_problems(schema: Schema, path: Path) -> FieldErrors:
+def _list_key_problems(schema: Schema, path: FieldPath) -> FieldErrors:
     if schema.get("x-kubernetes-list-type") != "map":
         return []
     keys, items = list(schema.get("x-kubernetes-list-map-keys") or ()), schema.get("items")
@@ -183,7 +183,7 @@ def _list_key_problems(schema: Schema, path: Path) -> FieldErrors:
     return errors
 
 
-def _identity_problems(schema: Schema, path: Path) -> FieldErrors:
+def _identity_problems(schema: Schema, path: FieldPath) -> FieldErrors:
     """Validate that items of a set or list-map are not nullable, and that keys are always present.
 
     A key of a list-map must be required or have a default, and must not be nullable.

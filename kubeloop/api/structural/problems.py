@@ -10,7 +10,7 @@ import msgspec
 from kubeloop.api.meta.field_path import (
     FieldError,
     FieldErrors,
-    Path,
+    FieldPath,
     invalid,
     not_supported,
     quote,
@@ -21,72 +21,72 @@ from kubeloop.api.meta.field_path import (
 )
 
 
-class Problem(NamedTuple):
+class SchemaViolation(NamedTuple):
     """Schema violation; `name` is the path below the checked value, None if upstream gives no path."""
 
     name: str | None
     error: FieldError
 
 
-Found = list[Problem]
+SchemaViolations = list[SchemaViolation]
 
 
-def missing(name: str) -> Problem:
+def missing_field(name: str) -> SchemaViolation:
     """Build the violation for a missing required field."""
-    return Problem(name, required(None))
+    return SchemaViolation(name, required(None))
 
 
-def wrong_type(name: str, wanted: str, got: str) -> Problem:
+def type_violation(name: str, wanted: str, got: str) -> SchemaViolation:
     """Build the violation for a value of the wrong type."""
-    return Problem(name, type_invalid(None, got, f'{name} in body must be of type {wanted}: "{got}"'))
+    return SchemaViolation(name, type_invalid(None, got, f'{name} in body must be of type {wanted}: "{got}"'))
 
 
-def ill_formed(name: str, format: str, value: str) -> Problem:
+def format_violation(name: str, format: str, value: str) -> SchemaViolation:
     """Build the violation for a string that does not match its format."""
     detail = f"{name} in body must be of type {format}: {quote(value)}"
-    return Problem(name, type_invalid(None, value, detail))
+    return SchemaViolation(name, type_invalid(None, value, detail))
 
 
-def not_allowed(name: str, field: str) -> Problem:
+def unknown_field(name: str, field: str) -> SchemaViolation:
     """Build the violation for an undeclared field of a closed object."""
-    return Problem(name, invalid(None, field, f"{name}.{field} in body is a forbidden property"))
+    return SchemaViolation(name, invalid(None, field, f"{name}.{field} in body is a forbidden property"))
 
 
-def wrong(name: str, value: Any, what: str) -> Problem:
+def invalid_value(name: str, value: Any, what: str) -> SchemaViolation:
     """Build the violation for an invalid value."""
-    return Problem(name, invalid(None, value, f"{name} in body {what}"))
+    return SchemaViolation(name, invalid(None, value, f"{name} in body {what}"))
 
 
-def placeless(message: str) -> Problem:
+def violation_without_path(message: str) -> SchemaViolation:
     """Build a violation without a path."""
-    return Problem(None, invalid(None, "", message))
+    return SchemaViolation(None, invalid(None, "", message))
 
 
-def outside(name: str, value: Any, allowed: Sequence[Any]) -> Problem:
+def enum_violation(name: str, value: Any, allowed: Sequence[Any]) -> SchemaViolation:
     """Build the violation for a value outside an enumeration."""
     shown = [one if isinstance(one, str) else msgspec.json.encode(one).decode() for one in allowed]
-    return Problem(name, not_supported(None, value, shown))
+    return SchemaViolation(name, not_supported(None, value, shown))
 
 
-def longer(name: str, limit: int) -> Problem:
+def length_violation(name: str, limit: int) -> SchemaViolation:
     """Build the violation for a string that is too long."""
-    return Problem(name, too_long(None, limit))
+    return SchemaViolation(name, too_long(None, limit))
 
 
-def more(name: str, count: int, limit: int) -> Problem:
+def count_violation(name: str, count: int, limit: int) -> SchemaViolation:
     """Build the violation for too many items."""
-    return Problem(name, too_many(None, count, limit))
+    return SchemaViolation(name, too_many(None, count, limit))
 
 
-def field_errors(found: Found, base: Path | None) -> FieldErrors:
+def field_errors(found: SchemaViolations, base: FieldPath | None) -> FieldErrors:
     """Convert violations to field errors below a base path, which is None for a whole object."""
     return [_placed(problem, base) for problem in found]
 
 
-def _placed(problem: Problem, base: Path | None) -> FieldError:
+def _placed(problem: SchemaViolation, base: FieldPath | None) -> FieldError:
     name = (problem.name or "").removeprefix(".")
     error = problem.error
     if not name:
         return FieldError(error.type, base, error.value, error.detail)
-    place = Path(name) if base is None else base.child(name)
+    place = FieldPath(name) if base is None else base.child(name)
     return FieldError(error.type, place, error.value, error.detail)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubeloop.api.meta.field_path import MOST_ERRORS
+from kubeloop.api.meta.field_path import MAX_ERRORS
 from kubeloop.api.structural.model import META_FIELDS, Structural
 
 
@@ -60,7 +60,7 @@ def _prune_fields(value: dict[str, Any], schema: Structural | None, path: str, d
         if isinstance(inner, (dict, list)):
             _prune(inner, declared, f"{path}.{name}" if path else name, dropped)
     for name in unknown:
-        if (path or name not in META_FIELDS) and len(dropped) < MOST_ERRORS:
+        if (path or name not in META_FIELDS) and len(dropped) < MAX_ERRORS:
             dropped.append(f"{path}.{name}" if path else name)
         del value[name]
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kubeloop.api.meta.field_path import FieldErrors, Path, invalid, not_supported, required
+from kubeloop.api.meta.field_path import FieldErrors, FieldPath, invalid, not_supported, required
 from kubeloop.api.structural.field_paths import is_field_path
 from kubeloop.api.structural.model import Schema
 
 _REASONS: Final = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
 
 
-def rule_problems(schema: Schema, path: Path) -> FieldErrors:
+def validate_rule_syntax(schema: Schema, path: FieldPath) -> FieldErrors:
     """Validate the rules of a schema without compiling them."""
     errors: FieldErrors = []
     for index, rule in enumerate(schema.get("x-kubernetes-validations") or ()):
@@ -27,7 +27,7 @@ def rule_problems(schema: Schema, path: Path) -> FieldErrors:
     return errors
 
 
-def _message_problems(rule: dict[str, Any], path: Path) -> FieldErrors:
+def _message_problems(rule: dict[str, Any], path: FieldPath) -> FieldErrors:
     text, message = rule.get("rule") or "", rule.get("message") or ""
     if not text.strip():
         return [required(path.child("rule"), "rule is not specified")]
@@ -40,7 +40,7 @@ def _message_problems(rule: dict[str, Any], path: Path) -> FieldErrors:
     return []
 
 
-def _field_path_problems(text: str, schema: Schema, path: Path) -> FieldErrors:
+def _field_path_problems(text: str, schema: Schema, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     if text and not text.strip():
         errors.append(invalid(path, text, "must be non-empty if specified"))

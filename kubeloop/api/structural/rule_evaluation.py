@@ -9,18 +9,18 @@ from typing import Any, Final
 
 from kubeloop.api.cel.values import NONE, CelError, Optional, equal
 from kubeloop.api.meta.field_path import (
-    MOST_ERRORS,
+    MAX_ERRORS,
     OMITTED,
     FieldError,
     FieldErrors,
-    Path,
+    FieldPath,
     duplicate,
     forbidden,
     invalid,
     required,
 )
-from kubeloop.api.structural.compiled_rules import Rule, RuleNode
-from kubeloop.api.structural.declared_values import converted
+from kubeloop.api.structural.compiled_rules import RuleNode, ValidationRule
+from kubeloop.api.structural.declared_values import convert_value
 
 BUDGET: Final = 10_000_000  # upstream's, for all rules on one object
 _LONGEST_MESSAGE: Final = 5 * 1024
@@ -63,16 +63,16 @@ _NEW: Final = Correlation(None, None, is_known=False)
 
 
 @dataclass(slots=True)
-class Verdict:
+class RuleResult:
     """Result of rules: errors, and violations that are excused because the value is unchanged (ratcheting)."""
 
     errors: FieldErrors = field(default_factory=list)
     excused: FieldErrors = field(default_factory=list)
 
 
-def judged(
+def evaluate_rules(
     rules: RuleNode, new: Mapping[str, Any], old: Mapping[str, Any] | None = None, budget: int = BUDGET
-) -> Verdict:
+) -> RuleResult:
     """Evaluate the rules on a whole object and the one that it replaces."""
     evaluation = _Evaluation(budget)
     correlation = _NEW if old is None else Correlation(new, old)
@@ -83,10 +83,10 @@ def judged(
 
 class _Evaluation:
     def __init__(self, budget: int) -> None:
-        self.verdict = Verdict()
+        self.verdict = RuleResult()
         self._budget = budget
 
-    def judge(self, node: RuleNode, path: Path | None, new: Any, old: Any, correlation: Correlation) -> None:
+    def judge(self, node: RuleNode, path: FieldPath | None, new: Any, old: Any, correlation: Correlation) -> None:
         if new is None:
             return
         if node.rules:
@@ -97,19 +97,19 @@ class _Evaluation:
         elif isinstance(new, dict):
             self._judge_fields(node, path, new, old, correlation)
 
-    def _judge_items(self, node: RuleNode, path: Path | None, new: list[Any], old: Any, near: Correlation) -> None:
+    def _judge_items(self, node: RuleNode, path: FieldPath | None, new: list[Any], old: Any, near: Correlation) -> None:
         assert node.items is not None
         assert path is not None  # an object's root is no list
         past = _PastItems(node.schema, old)
         excused = _PastItems(node.schema, near.old) if near.is_known else None
         for index, item in enumerate(new):
-            if len(self.verdict.errors) >= MOST_ERRORS:
+            if len(self.verdict.errors) >= MAX_ERRORS:
                 return
             found, was = excused.of(item) if excused is not None else (False, None)
             self.judge(node.items, path.index(index), item, past.of(item)[1], near.within(item, was, found))
 
     def _judge_fields(
-        self, node: RuleNode, path: Path | None, new: dict[str, Any], old: Any, near: Correlation
+        self, node: RuleNode, path: FieldPath | None, new: dict[str, Any], old: Any, near: Correlation
     ) -> None:
         past: Mapping[str, Any] = old if isinstance(old, dict) else {}
         excused: Mapping[str, Any] = near.old if near.is_known and isinstance(near.old, dict) else {}
@@ -157,7 +157,7 @@ class _Place:
 
     evaluation: _Evaluation
     node: RuleNode
-    path: Path | None
+    path: FieldPath | None
     new: Any
     old: Any
     correlation: Correlation
@@ -166,8 +166,8 @@ class _Place:
         if self.evaluation.is_spent:
             raise self._enough(_OUT_OF_BUDGET)
         try:
-            value = converted(self.new, self.node.declared)
-            was = converted(self.old, self.node.declared) if self.old is not None else None
+            value = convert_value(self.new, self.node.declared)
+            was = convert_value(self.old, self.node.declared) if self.old is not None else None
         except CelError as error:
             self._fail(str(error))
             return
@@ -177,7 +177,7 @@ class _Place:
             if rule.program is not None and not (rule.uses_old and self.old is None and not rule.optional_old):
                 self._judge_rule(rule, optional if rule.optional_old else plain)
 
-    def _judge_rule(self, rule: Rule, variables: dict[str, Any]) -> None:
+    def _judge_rule(self, rule: ValidationRule, variables: dict[str, Any]) -> None:
         assert rule.program is not None
         try:
             result, cost = rule.program.evaluate(variables)
@@ -193,7 +193,7 @@ class _Place:
         if not self.evaluation.pay(cost):
             raise self._enough(_OUT_OF_BUDGET)
 
-    def _failed_evaluation(self, rule: Rule, error: str) -> None:
+    def _failed_evaluation(self, rule: ValidationRule, error: str) -> None:
         if error.startswith("no such overload"):
             why = "call arguments did not match a supported operator, function or macro signature for rule"
             self._fail(f"'{error}': {why}: {rule.shown}")
@@ -212,7 +212,7 @@ class _Place:
 
     # A failed rule.
 
-    def _refuse(self, rule: Rule, variables: dict[str, Any]) -> None:
+    def _refuse(self, rule: ValidationRule, variables: dict[str, Any]) -> None:
         at = _field_path(self.path, rule.field_path) if rule.field_path else self.path
         try:
             detail = self._message(rule, variables)
@@ -224,12 +224,12 @@ class _Place:
         value = OMITTED if self.node.schema.get("type") in ("object", "array") else self.new
         self._add(rule, _error_of(rule.reason, at, value, detail))
 
-    def _add(self, rule: Rule, error: FieldError) -> None:
+    def _add(self, rule: ValidationRule, error: FieldError) -> None:
         is_excused = not rule.uses_old and self.correlation.is_unchanged
         verdict = self.evaluation.verdict
         (verdict.excused if is_excused else verdict.errors).append(error)
 
-    def _message(self, rule: Rule, variables: dict[str, Any]) -> str:
+    def _message(self, rule: ValidationRule, variables: dict[str, Any]) -> str:
         if rule.message_program is None:
             raise _NoMessage
         failure = ""
@@ -251,13 +251,13 @@ class _Place:
         return str(text)
 
 
-def _field_path(path: Path | None, name: str, is_key: bool = False) -> Path:
+def _field_path(path: FieldPath | None, name: str, is_key: bool = False) -> FieldPath:
     if is_key:
-        return Path(name, None, True) if path is None else path.key(name)
-    return Path(name) if path is None else path.child(name)
+        return FieldPath(name, None, True) if path is None else path.key(name)
+    return FieldPath(name) if path is None else path.child(name)
 
 
-def _error_of(reason: str | None, path: Path | None, value: Any, detail: str) -> FieldError:
+def _error_of(reason: str | None, path: FieldPath | None, value: Any, detail: str) -> FieldError:
     if reason == "FieldValueForbidden":
         return forbidden(path, detail)
     if reason == "FieldValueRequired":

@@ -8,21 +8,21 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kubeloop.api import codec
-from kubeloop.api.meta.field_path import ErrorType, FieldErrors, Path, invalid
-from kubeloop.api.schema import Node
+from kubeloop.api.meta.field_path import ErrorType, FieldErrors, FieldPath, invalid
+from kubeloop.api.schema import SchemaNode
 from kubeloop.api.structural.acceptance import Accepts, acceptor_of
 from kubeloop.api.structural.defaulting import apply_schema_defaults
-from kubeloop.api.structural.embedded import embedded_problems, prune_embedded_metadata
-from kubeloop.api.structural.instance import Instance
+from kubeloop.api.structural.embedded import prune_embedded_metadata, validate_embedded
+from kubeloop.api.structural.instance import CustomResourceObject
 from kubeloop.api.structural.model import Schema, Structural
 from kubeloop.api.structural.pruning import drop_nulls, prune
 from kubeloop.api.structural.typing import node_of_schema
-from kubeloop.api.structural.unique_lists import repeated_items
-from kubeloop.api.structural.validation import Checker, type_name
+from kubeloop.api.structural.unique_lists import validate_unique_lists
+from kubeloop.api.structural.validation import SchemaValidator, type_name
 from kubeloop.api.validation.shared.kind_names import NameRule
 from kubeloop.api.validation.shared.objectmeta import validate_meta, validate_meta_update
 
-_STATUS = Path("status")
+_STATUS = FieldPath("status")
 _MAX_REPLICAS = 2**31 - 1
 # Rules assume that a value has the form of its schema.
 _BLOCKING = frozenset(
@@ -66,7 +66,7 @@ class VersionRules:
         return Structural(self.schema, root=True)
 
     @cached_property
-    def node(self) -> Node:
+    def node(self) -> SchemaNode:
         """Schema node for patches and server-side apply."""
         return node_of_schema(self.schema)
 
@@ -87,13 +87,13 @@ class VersionRules:
         return bool((self.schema.get("properties") or {}).get("metadata", {}).get("properties"))
 
     @cached_property
-    def _checker(self) -> Checker:
+    def _checker(self) -> SchemaValidator:
         schema = dict(self.schema)
         if not self._checks_metadata:  # a struct is always an object
             schema["properties"] = {
                 name: one for name, one in (schema.get("properties") or {}).items() if name != "metadata"
             }
-        return Checker(schema)
+        return SchemaValidator(schema)
 
     @cached_property
     def _accepts(self) -> Accepts:
@@ -105,23 +105,23 @@ class VersionRules:
         return acceptor_of({**schema, "properties": properties})
 
     @cached_property
-    def _status_checker(self) -> Checker:
-        return Checker((self.schema.get("properties") or {}).get("status", {}))
+    def _status_checker(self) -> SchemaValidator:
+        return SchemaValidator((self.schema.get("properties") or {}).get("status", {}))
 
-    def _document(self, obj: Instance) -> dict[str, Any]:
+    def _document(self, obj: CustomResourceObject) -> dict[str, Any]:
         return {**obj, "metadata": codec.to_plain(obj.metadata)} if self._checks_metadata else obj
 
-    def problems(self, obj: Instance) -> FieldErrors:
+    def problems(self, obj: CustomResourceObject) -> FieldErrors:
         """Validate a new object."""
         errors = validate_meta(obj.metadata, self._names)
         document = self._document(obj)
         errors += [] if self._accepts(document) else self._checker.problems(document)
         errors += self._scale_problems(obj, ("spec", "status"))
-        errors += embedded_problems(obj, self.structural)
-        errors += repeated_items(obj, self.structural)
+        errors += validate_embedded(obj, self.structural)
+        errors += validate_unique_lists(obj, self.structural)
         return errors + self._broken_rules(obj, None, errors)
 
-    def problems_of_change(self, new: Instance, old: Instance, subresource: str) -> FieldErrors:
+    def problems_of_change(self, new: CustomResourceObject, old: CustomResourceObject, subresource: str) -> FieldErrors:
         """Validate an object that replaces an old one, directly or through a subresource."""
         errors = validate_meta_update(new.metadata, old.metadata, self._names)
         if subresource == "status":
@@ -133,9 +133,9 @@ class VersionRules:
             if not self._accepts(document):
                 errors += self._checker.problems_of_change(document, self._document(old))
             errors += self._scale_problems(new, ("spec", "status"))
-            errors += embedded_problems(new, self.structural)
-        repeated = repeated_items(new, self.structural)
-        if repeated and not repeated_items(old, self.structural):
+            errors += validate_embedded(new, self.structural)
+        repeated = validate_unique_lists(new, self.structural)
+        if repeated and not validate_unique_lists(old, self.structural):
             errors += repeated
         return errors + self._broken_rules(new, old, errors)
 
@@ -143,54 +143,56 @@ class VersionRules:
     def _has_rules(self) -> bool:
         return b'"x-kubernetes-validations"' in self.source
 
-    def _broken_rules(self, new: Instance, old: Instance | None, known: FieldErrors) -> FieldErrors:
+    def _broken_rules(
+        self, new: CustomResourceObject, old: CustomResourceObject | None, known: FieldErrors
+    ) -> FieldErrors:
         if not self._has_rules:
             return []
         from kubeloop.api.structural.compiled_rules import rules_of  # only for schemas with rules
-        from kubeloop.api.structural.rule_evaluation import judged
+        from kubeloop.api.structural.rule_evaluation import evaluate_rules
 
         rules = rules_of(self.source)
         if rules is None:
             return []
         if any(error.type in _BLOCKING for error in known):
             return [invalid(None, None, _UNCHECKED)]
-        verdict = judged(rules, _seen_by_rules(new), _seen_by_rules(old) if old is not None else None)
+        verdict = evaluate_rules(rules, _seen_by_rules(new), _seen_by_rules(old) if old is not None else None)
         new.excused = verdict.excused
         return verdict.errors
 
-    def _scale_problems(self, obj: Instance, parts: tuple[str, ...]) -> FieldErrors:
+    def _scale_problems(self, obj: CustomResourceObject, parts: tuple[str, ...]) -> FieldErrors:
         if self.scale is None:
             return []
         errors: FieldErrors = []
         if "spec" in parts:
             errors += _replicas_problems(obj, self.scale.spec_replicas)
         errors += _replicas_problems(obj, self.scale.status_replicas)
-        selector = found_at(obj, self.scale.selector) if self.scale.selector else None
+        selector = value_at(obj, self.scale.selector) if self.scale.selector else None
         if selector is not None and not isinstance(selector, str):
             errors.append(invalid(_dotted(self.scale.selector), "", _accessor_error(self.scale.selector, selector)))
         return errors
 
 
-def _seen_by_rules(obj: Instance) -> dict[str, Any]:
+def _seen_by_rules(obj: CustomResourceObject) -> dict[str, Any]:
     """Return an object as rules see it: with only the names in its metadata."""
     meta = obj.metadata
     names = {"name": meta.name, "generateName": meta.generate_name}
     return {**obj, "metadata": {name: value for name, value in names.items() if value}}
 
 
-def found_at(document: Any, names: tuple[str, ...]) -> Any:
+def value_at(document: Any, names: tuple[str, ...]) -> Any:
     """Return the value at a path of names; None if it is absent."""
     for name in names:
         document = document.get(name) if isinstance(document, dict) else None
     return document
 
 
-def _dotted(names: tuple[str, ...]) -> Path:
-    return Path("." + ".".join(names))
+def _dotted(names: tuple[str, ...]) -> FieldPath:
+    return FieldPath("." + ".".join(names))
 
 
-def _replicas_problems(obj: Instance, names: tuple[str, ...]) -> FieldErrors:
-    replicas = found_at(obj, names)
+def _replicas_problems(obj: CustomResourceObject, names: tuple[str, ...]) -> FieldErrors:
+    replicas = value_at(obj, names)
     if replicas is None:
         return []
     if isinstance(replicas, bool) or not isinstance(replicas, int):

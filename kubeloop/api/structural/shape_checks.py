@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, Final
 
-from kubeloop.api.meta.field_path import FieldErrors, Path, forbidden, invalid, required
+from kubeloop.api.meta.field_path import FieldErrors, FieldPath, forbidden, invalid, required
 from kubeloop.api.structural.go_regex import RegexError, compile_pattern
 from kubeloop.api.structural.model import Schema
 
@@ -32,7 +32,7 @@ _NOT_NESTED: Final = (
 )
 
 
-class Level(Enum):
+class SchemaLevel(Enum):
     """Position of a schema; the value completes the message for a missing type."""
 
     ROOT = "at the root"
@@ -40,32 +40,32 @@ class Level(Enum):
     FIELD = "for specified object fields"
 
 
-def shape_problems(schema: Schema, path: Path) -> FieldErrors:
+def validate_structural(schema: Schema, path: FieldPath) -> FieldErrors:
     """Validate that a schema is structural; errors are sorted by text, as upstream."""
-    errors = _invariants(schema, Level.ROOT, path)
+    errors = _invariants(schema, SchemaLevel.ROOT, path)
     errors += _undeclared(schema, schema, path, path)
     return sorted(errors, key=str)
 
 
-def _invariants(schema: Schema, level: Level, path: Path) -> FieldErrors:
+def _invariants(schema: Schema, level: SchemaLevel, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     items, additional = schema.get("items"), schema.get("additionalProperties")
     if schema.get("type") == "array" and items is None:
         errors.append(required(path.child("items"), "must be specified"))
     if isinstance(items, dict):
-        errors += _invariants(items, Level.ITEM, path.child("items"))
+        errors += _invariants(items, SchemaLevel.ITEM, path.child("items"))
     for name, inner in (schema.get("properties") or {}).items():
-        errors += _invariants(inner, Level.FIELD, path.child("properties").key(name))
-    if additional is not None and level is Level.ROOT:
+        errors += _invariants(inner, SchemaLevel.FIELD, path.child("properties").key(name))
+    if additional is not None and level is SchemaLevel.ROOT:
         errors.append(forbidden(path.child("additionalProperties"), "must not be used at the root"))
     if isinstance(additional, dict):
-        errors += _invariants(additional, Level.FIELD, path.child("additionalProperties"))
+        errors += _invariants(additional, SchemaLevel.FIELD, path.child("additionalProperties"))
     errors += _contradictions(schema, path)
     errors += _limits(schema, path, skip_any=_is_int_or_string(schema), skip_all=_is_combined_int_or_string(schema))
     return errors + _type_problems(schema, level, path) + _metadata_problems(schema, level, path)
 
 
-def _contradictions(schema: Schema, path: Path) -> FieldErrors:
+def _contradictions(schema: Schema, path: FieldPath) -> FieldErrors:
     if not schema.get("x-kubernetes-int-or-string"):
         return []
     return [
@@ -75,7 +75,7 @@ def _contradictions(schema: Schema, path: Path) -> FieldErrors:
     ]
 
 
-def _type_problems(schema: Schema, level: Level, path: Path) -> FieldErrors:
+def _type_problems(schema: Schema, level: SchemaLevel, path: FieldPath) -> FieldErrors:
     kind, embedded = schema.get("type") or "", bool(schema.get("x-kubernetes-embedded-resource"))
     free = schema.get("x-kubernetes-int-or-string") or schema.get("x-kubernetes-preserve-unknown-fields")
     errors: FieldErrors = []
@@ -87,7 +87,7 @@ def _type_problems(schema: Schema, level: Level, path: Path) -> FieldErrors:
     if embedded and schema.get("additionalProperties") is not None:
         detail = "must not be used if x-kubernetes-embedded-resource is set"
         errors.append(forbidden(path.child("additionalProperties"), detail))
-    if level is Level.ROOT and kind not in ("", "object"):
+    if level is SchemaLevel.ROOT and kind not in ("", "object"):
         errors.append(invalid(at, kind, "must be object at the root"))
     if embedded and not schema.get("x-kubernetes-preserve-unknown-fields") and not schema.get("properties"):
         detail = (
@@ -97,9 +97,9 @@ def _type_problems(schema: Schema, level: Level, path: Path) -> FieldErrors:
     return errors
 
 
-def _metadata_problems(schema: Schema, level: Level, path: Path) -> FieldErrors:
+def _metadata_problems(schema: Schema, level: SchemaLevel, path: FieldPath) -> FieldErrors:
     properties = schema.get("properties") or {}
-    holds_metadata = level is Level.ROOT or bool(schema.get("x-kubernetes-embedded-resource"))
+    holds_metadata = level is SchemaLevel.ROOT or bool(schema.get("x-kubernetes-embedded-resource"))
     errors: FieldErrors = []
     for name in ("kind", "apiVersion"):
         if holds_metadata and name in properties and properties[name].get("type") != "string":
@@ -111,7 +111,7 @@ def _metadata_problems(schema: Schema, level: Level, path: Path) -> FieldErrors:
     at = path.child("properties").key("metadata")
     if holds_metadata and metadata.get("type") != "object":
         errors.append(invalid(at.child("type"), metadata.get("type", ""), "must be object"))
-    if level is Level.ROOT and not _limits_names_only(metadata):
+    if level is SchemaLevel.ROOT and not _limits_names_only(metadata):
         errors.append(forbidden(at, _NO_NAMES_BUT))
     return errors
 
@@ -121,7 +121,7 @@ def _limits_names_only(metadata: Schema) -> bool:
     return not (metadata.keys() - {"type", "properties", "default"}) and fields <= {"name", "generateName"}
 
 
-def _limits(schema: Schema, path: Path, *, skip_any: bool = False, skip_all: bool = False) -> FieldErrors:
+def _limits(schema: Schema, path: FieldPath, *, skip_any: bool = False, skip_all: bool = False) -> FieldErrors:
     """Validate allOf, anyOf, oneOf, not and the pattern."""
     errors: FieldErrors = []
     if not skip_any:
@@ -141,14 +141,14 @@ def _limits(schema: Schema, path: Path, *, skip_any: bool = False, skip_all: boo
     return errors
 
 
-def _each_nested(schema: Schema, keyword: str, path: Path) -> FieldErrors:
+def _each_nested(schema: Schema, keyword: str, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     for index, inner in enumerate(schema.get(keyword) or ()):
         errors += _nested(inner, path.child(keyword).index(index))
     return errors
 
 
-def _nested(schema: Schema, path: Path, *, skip_any: bool = False) -> FieldErrors:
+def _nested(schema: Schema, path: FieldPath, *, skip_any: bool = False) -> FieldErrors:
     errors = _limits(schema, path, skip_any=skip_any)
     if isinstance(schema.get("items"), dict):
         errors += _nested(schema["items"], path.child("items"))
@@ -174,7 +174,7 @@ def _is_combined_int_or_string(schema: Schema) -> bool:
     return bool(every) and list(every[0].get("anyOf") or ()) == _INT_OR_STRING
 
 
-def _undeclared(limits: Schema, declared: Any, path: Path, at: Path) -> FieldErrors:
+def _undeclared(limits: Schema, declared: Any, path: FieldPath, at: FieldPath) -> FieldErrors:
     """Validate that fields which the root's combinations restrict are declared."""
     errors: FieldErrors = []
     nested = [(limits["not"], at.child("not"))] if isinstance(limits.get("not"), dict) else []
@@ -185,7 +185,7 @@ def _undeclared(limits: Schema, declared: Any, path: Path, at: Path) -> FieldErr
     return errors
 
 
-def _undeclared_inside(limits: Schema, declared: Any, path: Path, at: Path) -> FieldErrors:
+def _undeclared_inside(limits: Schema, declared: Any, path: FieldPath, at: FieldPath) -> FieldErrors:
     if not isinstance(declared, dict):
         return [required(path, f"because it is defined in {at}")]
     errors = _undeclared(limits, declared, path, at)

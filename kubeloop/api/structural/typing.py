@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kubeloop.api.schema import Node
+from kubeloop.api.schema import SchemaNode
 from kubeloop.api.structural.model import Schema
 
 _OBJECT_META: Final = "#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
@@ -26,9 +26,9 @@ _KEPT: Final = (
 )
 
 
-def node_of_schema(schema: Schema) -> Node:
+def node_of_schema(schema: Schema) -> SchemaNode:
     """Return the root node of a custom resource."""
-    return Node(_typed(schema, root=True))
+    return SchemaNode(_typed(schema, root=True))
 
 
 def _typed(schema: Schema, root: bool = False) -> dict[str, Any]:

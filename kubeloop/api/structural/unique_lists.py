@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
-from kubeloop.api.meta.field_path import FieldErrors, Path, duplicate, invalid
+from kubeloop.api.meta.field_path import FieldErrors, FieldPath, duplicate, invalid
 from kubeloop.api.structural.model import Structural
 
 
-def repeated_items(value: Any, schema: Structural | None, path: Path | None = None) -> FieldErrors:
+def validate_unique_lists(value: Any, schema: Structural | None, path: FieldPath | None = None) -> FieldErrors:
     """Validate that no set or list-map of a value repeats an item."""
     if schema is None or not schema.has_unique_lists:
         return []
@@ -26,21 +26,23 @@ def repeated_items(value: Any, schema: Structural | None, path: Path | None = No
         errors += _repeated_keys(value, schema.list_keys, path)
     if schema.items is not None and schema.items.has_unique_lists:
         for index, item in enumerate(value):
-            errors += repeated_items(item, schema.items, path.index(index))
+            errors += validate_unique_lists(item, schema.items, path.index(index))
     return errors
 
 
-def _in_fields(value: dict[str, Any], schema: Structural, path: Path | None) -> FieldErrors:
+def _in_fields(value: dict[str, Any], schema: Structural, path: FieldPath | None) -> FieldErrors:
     errors: FieldErrors = []
     for name in sorted(value):
         declared = schema.properties.get(name)
         if declared is not None:
             if not declared.has_unique_lists:
                 continue
-            errors += repeated_items(value[name], declared, Path(name) if path is None else path.child(name))
+            errors += validate_unique_lists(
+                value[name], declared, FieldPath(name) if path is None else path.child(name)
+            )
         elif isinstance(schema.additional, Structural):
-            at = Path(name, None, True) if path is None else path.key(name)
-            errors += repeated_items(value[name], schema.additional, at)
+            at = FieldPath(name, None, True) if path is None else path.key(name)
+            errors += validate_unique_lists(value[name], schema.additional, at)
     return errors
 
 
@@ -64,7 +66,7 @@ def _second_ones(values: list[Any]) -> list[int]:
     return found
 
 
-def _repeated_keys(items: list[Any], keys: tuple[str, ...], path: Path) -> FieldErrors:
+def _repeated_keys(items: list[Any], keys: tuple[str, ...], path: FieldPath) -> FieldErrors:
     if all(isinstance(item, dict) for item in items) and _are_different(items, keys):
         return []
     for index, item in enumerate(items):

@@ -15,11 +15,11 @@ from importlib import import_module
 from itertools import islice
 from typing import Any
 
-from kubeloop.api.meta.field_path import MOST_ERRORS, FieldError, FieldErrors
-from kubeloop.api.structural.instance import Instance
+from kubeloop.api.meta.field_path import MAX_ERRORS, FieldError, FieldErrors
+from kubeloop.api.structural.instance import CustomResourceObject
 from kubeloop.api.validation.shared.kind_names import NameRule, name_rule_of
 from kubeloop.api.validation.shared.objectmeta import validate_meta, validate_meta_update
-from kubeloop.api.validation.shared.rules import METADATA_ONLY, Rules
+from kubeloop.api.validation.shared.rules import METADATA_ONLY, ValidationRules
 
 # Generated module and struct class, to its rules. Other kinds get only the metadata rules.
 RULES: dict[str, str] = {
@@ -97,7 +97,7 @@ RULES: dict[str, str] = {
 @dataclass(frozen=True, slots=True)
 class _Kind:
     names: NameRule
-    rules: Rules
+    rules: ValidationRules
 
 
 _resolved: dict[type, _Kind] = {}
@@ -105,7 +105,7 @@ _resolved: dict[type, _Kind] = {}
 
 def validate_create(obj: Any) -> list[FieldError]:
     """Validate a complete new object."""
-    if isinstance(obj, Instance):
+    if isinstance(obj, CustomResourceObject):
         return _unique(obj.rules.problems(obj))
     kind = _resolved.get(type(obj)) or _resolve(type(obj))
     errors = validate_meta(obj.metadata, kind.names)
@@ -115,7 +115,7 @@ def validate_create(obj: Any) -> list[FieldError]:
 
 def validate_update(new: Any, old: Any, subresource: str = "") -> list[FieldError]:
     """Validate a complete object that replaces an old one, directly or through a subresource."""
-    if isinstance(new, Instance):
+    if isinstance(new, CustomResourceObject):
         return _unique(new.rules.problems_of_change(new, old, subresource))
     kind = _resolved.get(type(new)) or _resolve(type(new))
     errors = validate_meta_update(new.metadata, old.metadata, kind.names)
@@ -125,7 +125,7 @@ def validate_update(new: Any, old: Any, subresource: str = "") -> list[FieldErro
 
 def _unique(errors: Iterable[FieldError]) -> FieldErrors:
     """Return each error once, up to a maximum number; rules overlap."""
-    told = islice(errors, MOST_ERRORS)
+    told = islice(errors, MAX_ERRORS)
     return list({(error.type, error.field, error.body()): error for error in told}.values())
 
 

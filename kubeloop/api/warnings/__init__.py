@@ -39,7 +39,7 @@ WARNINGS: dict[str, str] = {
     "core_v1.Service": "services:SERVICE",
     "core_v1.ServiceAccount": "cluster:SERVICE_ACCOUNT",
     "apiextensions_v1.CustomResourceDefinition": "definitions:DEFINITION",
-    "instance.Instance": "custom:INSTANCE",
+    "instance.CustomResourceObject": "custom:INSTANCE",
     "discovery_v1.EndpointSlice": "networks:ENDPOINT_SLICE",
     "networking_v1.Ingress": "networks:INGRESS",
     "networking_v1.NetworkPolicy": "networks:NETWORK_POLICY",

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from ipaddress import IPv4Address
 
 from kubeloop.api.addresses import check_legacy_ip, parse_cidr, parse_ip
-from kubeloop.api.meta.field_path import Path, quote
+from kubeloop.api.meta.field_path import FieldPath, quote
 
 
-def ip_warnings(path: Path, value: str) -> Iterator[str]:
+def ip_warnings(path: FieldPath, value: str) -> Iterator[str]:
     """Yield the warnings about an IP address."""
     address = parse_ip(value)
     if address is None:
@@ -21,7 +21,7 @@ def ip_warnings(path: Path, value: str) -> Iterator[str]:
         yield f"{path}: IPv6 address {quote(value)} should be in RFC 5952 canonical format ({canonical})"
 
 
-def cidr_warnings(path: Path, value: str) -> Iterator[str]:
+def cidr_warnings(path: FieldPath, value: str) -> Iterator[str]:
     """Yield the warnings about a CIDR."""
     parsed = parse_cidr(value)
     if parsed is None:

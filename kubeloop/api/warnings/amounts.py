@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from kubeloop.api.meta.field_path import Path, quote
+from kubeloop.api.meta.field_path import FieldPath, quote
 from kubeloop.api.scalars.quantity import parse_quantity
 
 
@@ -13,7 +13,7 @@ def is_fractional(text: str) -> bool:
     return (text[-1:] in "mun" or "e-" in text) and parse_quantity(text).milli_value() % 1000 != 0
 
 
-def fractions(path: Path, amounts: Mapping[str, str], *names: str) -> Iterator[str]:
+def fraction_warnings(path: FieldPath, amounts: Mapping[str, str], *names: str) -> Iterator[str]:
     """Yield warnings about fractional amounts of the named resources."""
     for name in names:
         text = amounts.get(name)

@@ -8,11 +8,11 @@ from typing import Final
 from kubeloop.api.generated.core_v1 import Node, ResourceQuota, ServiceAccount
 from kubeloop.api.generated.node_v1 import RuntimeClass
 from kubeloop.api.generated.resource_v1 import ResourceSlice
-from kubeloop.api.meta.field_path import Path, quote
+from kubeloop.api.meta.field_path import FieldPath, quote
 from kubeloop.api.scalars.quantity import parse_quantity
 from kubeloop.api.warnings.addresses import cidr_warnings
 from kubeloop.api.warnings.node_labels import DEPRECATED
-from kubeloop.api.warnings.rules import Warnings, always
+from kubeloop.api.warnings.rules import Warnings, on_every_write
 
 _MOUNTABLE_SECRETS: Final = "kubernetes.io/enforce-mountable-secrets"
 
@@ -24,7 +24,7 @@ def _of_node(node: Node) -> list[str]:
     if node.spec.external_id:
         said.append("spec.externalID: this field is deprecated, and is unused by Kubernetes")
     for i, network in enumerate(node.spec.pod_cidrs):
-        said += cidr_warnings(Path("spec").child("podCIDRs").index(i), network)
+        said += cidr_warnings(FieldPath("spec").child("podCIDRs").index(i), network)
     return said
 
 
@@ -67,8 +67,8 @@ def _of_slice(devices: ResourceSlice) -> list[str]:
     return [f"spec.driver: driver names should be lowercase; {quote(driver)} contains uppercase characters"]
 
 
-NODE = always(_of_node)
+NODE = on_every_write(_of_node)
 RESOURCE_QUOTA = Warnings(create=_quota_created)
 SERVICE_ACCOUNT = Warnings(create=_account_created, update=_account_updated)
-RUNTIME_CLASS = always(_of_runtime_class)
-RESOURCE_SLICE = always(_of_slice)
+RUNTIME_CLASS = on_every_write(_of_runtime_class)
+RESOURCE_SLICE = on_every_write(_of_slice)

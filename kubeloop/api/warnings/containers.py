@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kubeloop.api.generated.core_v1 import Container, ContainerPort, EnvVar, EphemeralContainer, PodSpec
-from kubeloop.api.meta.field_path import Path, quote
-from kubeloop.api.warnings.amounts import fractions
+from kubeloop.api.meta.field_path import FieldPath, quote
+from kubeloop.api.warnings.amounts import fraction_warnings
 
 AnyContainer = Container | EphemeralContainer
 _BYTES = ("memory", "ephemeral-storage")
 
 
-def places_of(spec: PodSpec, base: Path) -> list[tuple[AnyContainer, Path]]:
+def containers_with_paths(spec: PodSpec, base: FieldPath) -> list[tuple[AnyContainer, FieldPath]]:
     """Return all containers with their paths, in starting order."""
     groups: tuple[tuple[str, Sequence[AnyContainer]], ...] = (
         ("initContainers", spec.init_containers),
@@ -22,18 +22,18 @@ def places_of(spec: PodSpec, base: Path) -> list[tuple[AnyContainer, Path]]:
     return [(each, base.child(name).index(i)) for name, group in groups for i, each in enumerate(group)]
 
 
-def about_container(container: AnyContainer, path: Path) -> Iterator[str]:
+def container_warnings(container: AnyContainer, path: FieldPath) -> Iterator[str]:
     """Yield the warnings about a single container."""
     resources = container.resources
     if resources.limits or resources.requests:
         for name in _BYTES:
-            yield from fractions(path.child("resources", "limits"), resources.limits, name)
-            yield from fractions(path.child("resources", "requests"), resources.requests, name)
+            yield from fraction_warnings(path.child("resources", "limits"), resources.limits, name)
+            yield from fraction_warnings(path.child("resources", "requests"), resources.requests, name)
     if len(container.env) > 1:
         yield from _hidden_variables(container.env, path.child("env"))
 
 
-def _hidden_variables(env: tuple[EnvVar, ...], path: Path) -> Iterator[str]:
+def _hidden_variables(env: tuple[EnvVar, ...], path: FieldPath) -> Iterator[str]:
     """Yield warnings about variables that hide an earlier definition, unless they are derived from it."""
     seen: set[str] = set()
     for i, variable in enumerate(env):
@@ -47,14 +47,14 @@ def _hidden_variables(env: tuple[EnvVar, ...], path: Path) -> Iterator[str]:
             yield f"{path.index(i)}: hides previous definition of {hidden}, which may be dropped when using apply"
 
 
-def about_ports(containers: list[tuple[AnyContainer, Path]]) -> Iterator[str]:
+def port_warnings(containers: list[tuple[AnyContainer, FieldPath]]) -> Iterator[str]:
     """Yield warnings about ports that several containers use, by number first and then by name."""
     places = [
         (port, path.child("ports").index(i)) for container, path in containers for i, port in enumerate(container.ports)
     ]
     if not places:
         return
-    seen: dict[tuple[int, str], list[tuple[ContainerPort, Path]]] = {}
+    seen: dict[tuple[int, str], list[tuple[ContainerPort, FieldPath]]] = {}
     for port, path in places:
         if port.host_ip and not port.host_port:
             yield f"{path}: hostIP set without hostPort: {_spelled(port)}"
@@ -63,7 +63,7 @@ def about_ports(containers: list[tuple[AnyContainer, Path]]) -> Iterator[str]:
             if clash := _clash(port, other):
                 yield f"{path}: {clash} port definition with {where}"
         others.append((port, path))
-    named: dict[str, Path] = {}
+    named: dict[str, FieldPath] = {}
     for port, path in places:
         if port.name in named:
             first = named[port.name]

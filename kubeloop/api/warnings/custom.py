@@ -7,23 +7,23 @@ from typing import Final
 
 from kubeloop.api.meta.field_path import quote
 from kubeloop.api.meta.name_rules import check_qualified_name
-from kubeloop.api.structural.instance import Instance
+from kubeloop.api.structural.instance import CustomResourceObject
 from kubeloop.api.warnings.rules import Warnings
 
 _STANDARD: Final = frozenset(("orphan", "foregroundDeletion", "kubernetes"))
 _PREFER: Final = "to avoid accidental conflicts with other finalizer writers"
 
 
-def _of_new(obj: Instance) -> Sequence[str]:
+def _of_new(obj: CustomResourceObject) -> Sequence[str]:
     return [text for one in sorted(set(obj.metadata.finalizers)) for text in _finalizer_warnings(one)]
 
 
-def _of_changed(new: Instance, old: Instance) -> Sequence[str]:
+def _of_changed(new: CustomResourceObject, old: CustomResourceObject) -> Sequence[str]:
     added = set(new.metadata.finalizers) - set(old.metadata.finalizers)
     return [*_excused(new, old), *(text for one in sorted(added) for text in _finalizer_warnings(one))]
 
 
-def _excused(new: Instance, _: Instance) -> Sequence[str]:
+def _excused(new: CustomResourceObject, _: CustomResourceObject) -> Sequence[str]:
     """Return warnings for rule violations that are excused because the value is unchanged."""
     return [error.message() for error in new.excused]
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from kubeloop.api.generated.core_v1 import Endpoints
 from kubeloop.api.generated.discovery_v1 import EndpointSlice
 from kubeloop.api.generated.networking_v1 import Ingress, NetworkPolicy, NetworkPolicyPeer
-from kubeloop.api.meta.field_path import Path
+from kubeloop.api.meta.field_path import FieldPath
 from kubeloop.api.warnings.addresses import cidr_warnings, ip_warnings
-from kubeloop.api.warnings.rules import Warnings, always
+from kubeloop.api.warnings.rules import Warnings, on_every_write
 
 _INGRESS_CLASS = "kubernetes.io/ingress.class"
 # The control plane's own controllers write canonical addresses.
@@ -29,7 +29,7 @@ def _of_endpoints(endpoints: Endpoints) -> list[str]:
         for i, subset in enumerate(endpoints.subsets)
         for name, addresses in (("addresses", subset.addresses), ("notReadyAddresses", subset.not_ready_addresses))
         for j, address in enumerate(addresses)
-        for warning in ip_warnings(Path("subsets").index(i).child(name).index(j).child("ip"), address.ip)
+        for warning in ip_warnings(FieldPath("subsets").index(i).child(name).index(j).child("ip"), address.ip)
     ]
 
 
@@ -41,7 +41,7 @@ def _of_slice(endpoints: EndpointSlice) -> list[str]:
         warning
         for i, endpoint in enumerate(endpoints.endpoints or ())
         for j, address in enumerate(endpoint.addresses or ())
-        for warning in ip_warnings(Path("endpoints").index(i).child("addresses").index(j), address)
+        for warning in ip_warnings(FieldPath("endpoints").index(i).child("addresses").index(j), address)
     ]
 
 
@@ -57,13 +57,13 @@ def _ingress_created(ingress: Ingress) -> list[str]:
 
 
 def _ingress_reported(new: Ingress, old: Ingress) -> list[str]:
-    path = Path("status").child("loadBalancer", "ingress")
+    path = FieldPath("status").child("loadBalancer", "ingress")
     points = new.status.load_balancer.ingress
     return [warning for i, point in enumerate(points) for warning in ip_warnings(path.index(i), point.ip)]
 
 
 def _of_policy(policy: NetworkPolicy) -> list[str]:
-    spec = Path("spec")
+    spec = FieldPath("spec")
     ingress = [
         warning
         for i, rule in enumerate(policy.spec.ingress)
@@ -79,7 +79,7 @@ def _of_policy(policy: NetworkPolicy) -> list[str]:
     return ingress + egress
 
 
-def _of_peer(peer: NetworkPolicyPeer, path: Path) -> Iterator[str]:
+def _of_peer(peer: NetworkPolicyPeer, path: FieldPath) -> Iterator[str]:
     block = peer.ip_block
     if block is not None:
         yield from cidr_warnings(path.child("ipBlock", "cidr"), block.cidr)
@@ -87,7 +87,7 @@ def _of_peer(peer: NetworkPolicyPeer, path: Path) -> Iterator[str]:
             yield from cidr_warnings(path.child("ipBlock", "except").index(k), network)
 
 
-ENDPOINTS = always(_of_endpoints)
+ENDPOINTS = on_every_write(_of_endpoints)
 ENDPOINT_SLICE = Warnings(create=_slice_created, update=lambda new, old: _of_slice(new))
 INGRESS = Warnings(create=_ingress_created, status=_ingress_reported)
-NETWORK_POLICY = always(_of_policy)
+NETWORK_POLICY = on_every_write(_of_policy)

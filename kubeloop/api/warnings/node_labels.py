@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from kubeloop.api.generated.core_v1 import NodeSelectorTerm
-from kubeloop.api.meta.field_path import Path
+from kubeloop.api.meta.field_path import FieldPath
 from kubeloop.api.meta.name_rules import check_label_value
 
 DEPRECATED: Final = {
@@ -21,7 +21,7 @@ DEPRECATED: Final = {
 }
 
 
-def term_warnings(term: NodeSelectorTerm, path: Path, check_values: bool = False) -> Iterator[str]:
+def term_warnings(term: NodeSelectorTerm, path: FieldPath, check_values: bool = False) -> Iterator[str]:
     """Yield warnings about a node selector term; `check_values` adds values that validation does not check."""
     for i, expression in enumerate(term.match_expressions):
         at = path.child("matchExpressions").index(i)

@@ -7,14 +7,14 @@ from typing import Final
 
 from kubeloop.api.generated.core_v1 import Affinity, Pod, PodAffinity, PodAntiAffinity, PodSpec, PodTemplateSpec, Volume
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.api.meta.field_path import Path, quote
+from kubeloop.api.meta.field_path import FieldPath, quote
 from kubeloop.api.meta.name_rules import check_dns1123_label
 from kubeloop.api.strategy.pods.app_armor import ANNOTATION_PREFIX, profile_of
 from kubeloop.api.warnings.addresses import ip_warnings
-from kubeloop.api.warnings.amounts import fractions, is_fractional
-from kubeloop.api.warnings.containers import AnyContainer, about_container, about_ports, places_of
+from kubeloop.api.warnings.amounts import fraction_warnings, is_fractional
+from kubeloop.api.warnings.containers import AnyContainer, container_warnings, containers_with_paths, port_warnings
 from kubeloop.api.warnings.node_labels import DEPRECATED, term_warnings
-from kubeloop.api.warnings.projections import are_apart, overlaps
+from kubeloop.api.warnings.projections import has_no_overlaps, overlap_warnings
 from kubeloop.api.warnings.rules import Warnings
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -48,7 +48,7 @@ _WIRE_NAMES: Final = {
 _NO_SELECTOR: Final = "a null labelSelector results in matching no pod"
 
 
-def template_warnings(template: PodTemplateSpec, path: Path) -> list[str]:
+def template_warnings(template: PodTemplateSpec, path: FieldPath) -> list[str]:
     """Return the warnings about a pod template."""
     if _is_ordinary(template.spec, template.metadata):
         return []
@@ -81,7 +81,7 @@ def _is_ordinary(spec: PodSpec, meta: ObjectMeta) -> bool:
     for volume in spec.volumes:
         projected = volume.projected
         if projected is not None:
-            if not are_apart(projected.sources or ()):
+            if not has_no_overlaps(projected.sources or ()):
                 return False
         elif volume.empty_dir is None and volume.persistent_volume_claim is None:
             return False
@@ -89,7 +89,7 @@ def _is_ordinary(spec: PodSpec, meta: ObjectMeta) -> bool:
 
 
 def _of_spec(
-    spec: PodSpec, meta: ObjectMeta, path: Path, annotations: Path, is_template: bool = False
+    spec: PodSpec, meta: ObjectMeta, path: FieldPath, annotations: FieldPath, is_template: bool = False
 ) -> Iterator[str]:
     yield from _scheduling(spec, path)
     for key, message in _DEAD_ANNOTATIONS.items() if meta.annotations else ():
@@ -100,15 +100,15 @@ def _of_spec(
     if spec.image_pull_secrets or len(spec.host_aliases) > 1:
         yield from _doubles(spec, path)
     if spec.overhead:
-        yield from fractions(path.child("overhead"), spec.overhead, "memory", "ephemeral-storage")
-    containers = places_of(spec, path)
+        yield from fraction_warnings(path.child("overhead"), spec.overhead, "memory", "ephemeral-storage")
+    containers = containers_with_paths(spec, path)
     if meta.annotations:
         yield from _profiles(spec, meta, [each for each, _ in containers], annotations, is_template)
     for container, at in containers:
         if container.env or container.resources.limits or container.resources.requests:
-            yield from about_container(container, at)
+            yield from container_warnings(container, at)
     if any(container.ports for container, _ in containers):
-        yield from about_ports(containers)
+        yield from port_warnings(containers)
     if spec.termination_grace_period_seconds is not None and spec.termination_grace_period_seconds < 0:
         at = path.child("terminationGracePeriodSeconds")
         yield f"{at}: must be >= 0; negative values are invalid and will be treated as 1"
@@ -120,7 +120,7 @@ def _of_spec(
         yield from ip_warnings(path.child("hostAliases").index(i).child("ip"), alias.ip)
 
 
-def _scheduling(spec: PodSpec, path: Path) -> Iterator[str]:
+def _scheduling(spec: PodSpec, path: FieldPath) -> Iterator[str]:
     for key in spec.node_selector:
         if key in DEPRECATED:
             yield f"{path.child('nodeSelector').key(key)}: {DEPRECATED[key]}"
@@ -143,7 +143,7 @@ def _scheduling(spec: PodSpec, path: Path) -> Iterator[str]:
             yield f"{at.child('labelSelector')}: {_NO_SELECTOR}"
 
 
-def _volumes(volumes: tuple[Volume, ...], path: Path) -> Iterator[str]:
+def _volumes(volumes: tuple[Volume, ...], path: FieldPath) -> Iterator[str]:
     for i, volume in enumerate(volumes):
         for attribute, message in _GONE.items():
             if getattr(volume, attribute) is not None:
@@ -151,13 +151,13 @@ def _volumes(volumes: tuple[Volume, ...], path: Path) -> Iterator[str]:
         if volume.ephemeral is not None and volume.ephemeral.volume_claim_template is not None:
             resources = volume.ephemeral.volume_claim_template.spec.resources
             at = path.index(i).child("ephemeral", "volumeClaimTemplate", "spec", "resources")
-            yield from fractions(at.child("requests"), resources.requests, "storage")
-            yield from fractions(at.child("limits"), resources.limits, "storage")
+            yield from fraction_warnings(at.child("requests"), resources.requests, "storage")
+            yield from fraction_warnings(at.child("limits"), resources.limits, "storage")
     for volume in volumes:
-        yield from overlaps(volume)
+        yield from overlap_warnings(volume)
 
 
-def _doubles(spec: PodSpec, path: Path) -> Iterator[str]:
+def _doubles(spec: PodSpec, path: FieldPath) -> Iterator[str]:
     seen: set[str] = set()
     for i, alias in enumerate(spec.host_aliases):
         if alias.ip in seen:
@@ -175,7 +175,7 @@ def _doubles(spec: PodSpec, path: Path) -> Iterator[str]:
 
 
 def _profiles(
-    spec: PodSpec, meta: ObjectMeta, containers: list[AnyContainer], annotations: Path, is_template: bool
+    spec: PodSpec, meta: ObjectMeta, containers: list[AnyContainer], annotations: FieldPath, is_template: bool
 ) -> Iterator[str]:
     """Yield warnings about profile annotations: seccomp's have no effect, AppArmor's have a field."""
     whole = spec.security_context
@@ -197,7 +197,7 @@ def _profiles(
                 yield f"{annotations.key(key)}: {_USE_APP_ARMOR_FIELD}"
 
 
-def _affinities(affinity: Affinity, path: Path) -> Iterator[str]:
+def _affinities(affinity: Affinity, path: FieldPath) -> Iterator[str]:
     sides: tuple[tuple[str, PodAffinity | PodAntiAffinity | None], ...] = (
         ("podAffinity", affinity.pod_affinity),
         ("podAntiAffinity", affinity.pod_anti_affinity),
@@ -215,8 +215,8 @@ def _affinities(affinity: Affinity, path: Path) -> Iterator[str]:
                 yield f"{where}: {_NO_SELECTOR}"
 
 
-_SPEC = Path("spec")
-_ANNOTATIONS = Path("metadata").child("annotations")
+_SPEC = FieldPath("spec")
+_ANNOTATIONS = FieldPath("metadata").child("annotations")
 
 
 def _created(pod: Pod) -> Sequence[str]:
@@ -233,7 +233,7 @@ def _created(pod: Pod) -> Sequence[str]:
 
 
 def _reported(new: Pod, old: Pod) -> list[str]:
-    status = Path("status")
+    status = FieldPath("status")
     lists = (
         ("podIPs", [each.ip for each in new.status.pod_ips]),
         ("hostIPs", [each.ip for each in new.status.host_ips]),

@@ -17,7 +17,7 @@ class _File(NamedTuple):
         return f"{quote(self.path)} ({self.source})" if self.source else quote(self.path)
 
 
-def are_apart(sources: tuple[VolumeProjection, ...]) -> bool:
+def has_no_overlaps(sources: tuple[VolumeProjection, ...]) -> bool:
     """Return True if a quick check shows that projected files don't overlap, as those of a pod's own token."""
     paths = []
     for source in sources:
@@ -32,7 +32,7 @@ def are_apart(sources: tuple[VolumeProjection, ...]) -> bool:
     return len(set(paths)) == len(paths) and "/" not in "".join(paths)
 
 
-def overlaps(volume: Volume) -> Iterator[str]:
+def overlap_warnings(volume: Volume) -> Iterator[str]:
     """Yield warnings about overlapping files; only for volumes that list their items."""
     name = quote(volume.name)
     if volume.config_map is not None:

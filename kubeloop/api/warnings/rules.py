@@ -20,6 +20,6 @@ class Warnings:
     status: Callable[[Any, Any], Sequence[str]] = _nothing
 
 
-def always(say: Callable[[Any], Sequence[str]]) -> Warnings:
+def on_every_write(say: Callable[[Any], Sequence[str]]) -> Warnings:
     """Return warnings that are the same on create and on update."""
     return Warnings(create=say, update=lambda new, old: say(new))

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from kubeloop.api.generated.core_v1 import Secret
 from kubeloop.api.validation.certificates.pem import Block, pem_blocks
-from kubeloop.api.warnings.rules import always
+from kubeloop.api.warnings.rules import on_every_write
 
 
 def _of_secret(secret: Secret) -> list[str]:
     if secret.type != "kubernetes.io/tls":
         return []
-    problem = pair_problem(secret.data.get("tls.crt", b""), secret.data.get("tls.key", b""))
+    problem = key_pair_error(secret.data.get("tls.crt", b""), secret.data.get("tls.key", b""))
     return [problem] if problem else []
 
 
-def pair_problem(certificate: bytes, key: bytes) -> str:
+def key_pair_error(certificate: bytes, key: bytes) -> str:
     """Return the reason why a certificate and a key do not match, with the message of Go's TLS library."""
     blocks = list(pem_blocks(certificate))
     leaf = next((block for block in blocks if block.type == "CERTIFICATE"), None)
@@ -76,4 +76,4 @@ def _mismatch(certificate: bytes, key: bytes) -> str:
     return "" if theirs == public else "tls: private key does not match public key"
 
 
-SECRET = always(_of_secret)
+SECRET = on_every_write(_of_secret)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kubeloop.api.generated.core_v1 import Service, ServiceSpec
-from kubeloop.api.meta.field_path import Path
+from kubeloop.api.meta.field_path import FieldPath
 from kubeloop.api.warnings.addresses import cidr_warnings, ip_warnings
 from kubeloop.api.warnings.rules import Warnings
 
 _HINTS = "service.kubernetes.io/topology-aware-hints"
 _MODE = "service.kubernetes.io/topology-mode"
-_SPEC = Path("spec")
+_SPEC = FieldPath("spec")
 
 
 def _about(service: Service) -> Iterator[str]:
@@ -50,7 +50,7 @@ def _ignored_when_headless(spec: ServiceSpec) -> Iterator[str]:
 
 
 def _reported(new: Service, old: Service) -> list[str]:
-    path = Path("status").child("loadBalancer", "ingress")
+    path = FieldPath("status").child("loadBalancer", "ingress")
     points = new.status.load_balancer.ingress
     return [warning for i, point in enumerate(points) for warning in ip_warnings(path.index(i), point.ip)]
 

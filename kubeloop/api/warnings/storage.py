@@ -6,13 +6,13 @@ from typing import Final
 
 from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim
 from kubeloop.api.generated.storage_v1 import CSIDriver, CSIStorageCapacity, StorageClass
-from kubeloop.api.meta.field_path import Path
-from kubeloop.api.warnings.amounts import fractions
+from kubeloop.api.meta.field_path import FieldPath
+from kubeloop.api.warnings.amounts import fraction_warnings
 from kubeloop.api.warnings.node_labels import DEPRECATED, term_warnings
-from kubeloop.api.warnings.rules import Warnings, always
+from kubeloop.api.warnings.rules import Warnings, on_every_write
 
-_ANNOTATIONS: Final = Path("metadata").child("annotations")
-_SPEC: Final = Path("spec")
+_ANNOTATIONS: Final = FieldPath("metadata").child("annotations")
+_SPEC: Final = FieldPath("spec")
 _BETA_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 _USE_CLASS_NAME: Final = 'deprecated since v1.8; use "storageClassName" attribute instead'
 _VOLUME_ANNOTATIONS: Final = {
@@ -54,8 +54,8 @@ def _of_claim(claim: PersistentVolumeClaim) -> list[str]:
     if _BETA_CLASS in claim.metadata.annotations:
         said.append(f"{_ANNOTATIONS.key(_BETA_CLASS)}: {_USE_CLASS_NAME}")
     resources = claim.spec.resources
-    said += fractions(_SPEC.child("resources", "requests"), resources.requests, "storage")
-    said += fractions(_SPEC.child("resources", "limits"), resources.limits, "storage")
+    said += fraction_warnings(_SPEC.child("resources", "requests"), resources.requests, "storage")
+    said += fraction_warnings(_SPEC.child("resources", "limits"), resources.limits, "storage")
     return said
 
 
@@ -90,8 +90,8 @@ def _driver_updated(new: CSIDriver, old: CSIDriver) -> list[str]:
     return _driver_created(new) if new.spec.token_requests != old.spec.token_requests else []
 
 
-PERSISTENT_VOLUME = always(_of_volume)
-PERSISTENT_VOLUME_CLAIM = always(_of_claim)
-STORAGE_CLASS = always(_of_class)
-CSI_STORAGE_CAPACITY = always(_of_capacity)
+PERSISTENT_VOLUME = on_every_write(_of_volume)
+PERSISTENT_VOLUME_CLAIM = on_every_write(_of_claim)
+STORAGE_CLASS = on_every_write(_of_class)
+CSI_STORAGE_CAPACITY = on_every_write(_of_capacity)
 CSI_DRIVER = Warnings(create=_driver_created, update=_driver_updated)

@@ -8,13 +8,13 @@ from typing import Any, Final
 from kubeloop.api.generated.apps_v1 import DaemonSet, StatefulSet
 from kubeloop.api.generated.batch_v1 import CronJob, Job, JobSpec
 from kubeloop.api.generated.core_v1 import PodTemplate
-from kubeloop.api.meta.field_path import Path
+from kubeloop.api.meta.field_path import FieldPath
 from kubeloop.api.meta.name_rules import check_dns1123_label
-from kubeloop.api.warnings.amounts import fractions
+from kubeloop.api.warnings.amounts import fraction_warnings
 from kubeloop.api.warnings.pods import template_warnings
 from kubeloop.api.warnings.rules import Warnings
 
-_SPEC: Final = Path("spec")
+_SPEC: Final = FieldPath("spec")
 _TEMPLATE: Final = _SPEC.child("template")
 _JOB_OF_CRON: Final = _SPEC.child("jobTemplate", "spec")
 _KEEPS_ALL: Final = (
@@ -71,7 +71,7 @@ def _daemons_updated(new: DaemonSet, old: DaemonSet) -> list[str]:
 
 
 def _of_template(obj: PodTemplate) -> list[str]:
-    return template_warnings(obj.template, Path("template"))
+    return template_warnings(obj.template, FieldPath("template"))
 
 
 def _template_updated(new: PodTemplate, old: PodTemplate) -> list[str]:
@@ -88,8 +88,8 @@ POD_TEMPLATE = Warnings(create=_of_template, update=_template_updated)
 def _about_claims(obj: StatefulSet, *below: str) -> Iterator[str]:
     for i, claim in enumerate(obj.spec.volume_claim_templates):
         at = _SPEC.child("volumeClaimTemplates").index(i).child(*below, "resources")
-        yield from fractions(at.child("requests"), claim.spec.resources.requests, "storage")
-        yield from fractions(at.child("limits"), claim.spec.resources.limits, "storage")
+        yield from fraction_warnings(at.child("requests"), claim.spec.resources.requests, "storage")
+        yield from fraction_warnings(at.child("limits"), claim.spec.resources.limits, "storage")
     if obj.spec.revision_history_limit is not None and obj.spec.revision_history_limit < 0:
         yield _KEEPS_ALL
 
@@ -109,7 +109,7 @@ STATEFUL_SET = Warnings(create=_set_created, update=_set_updated)
 # -- jobs -------------------------------------------------------------------------------------------------------------
 
 
-def _of_job(spec: JobSpec, path: Path) -> list[str]:
+def _of_job(spec: JobSpec, path: FieldPath) -> list[str]:
     is_huge = spec.completion_mode == "Indexed" and (spec.completions or 0) > 10**5 and (spec.parallelism or 0) > 10**4
     return [*([f"{path}: {_HUGE_JOB}"] if is_huge else ()), *template_warnings(spec.template, path.child("template"))]
 

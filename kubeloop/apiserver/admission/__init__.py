@@ -21,14 +21,14 @@ from kubeloop.apiserver.request.context import User
 from kubeloop.apiserver.request.query import Query
 
 if TYPE_CHECKING:
-    from kubeloop.apiserver.admission.plugins.quota.quota_ledger import Ledger
-    from kubeloop.apiserver.authorization import Authorizer
+    from kubeloop.apiserver.admission.plugins.quota.quota_ledger import QuotaAccessor
+    from kubeloop.apiserver.authorization import UnionAuthorizer
 
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 
 @dataclass(slots=True)
-class Attempt:
+class Attributes:
     """Attributes of one write for admission; `obj` is the write's own copy, and `admit` may change it in place."""
 
     operation: Operation
@@ -53,7 +53,7 @@ class Attempt:
         if text not in self.warnings:
             self.warnings.append(text)
 
-    def forbidden(self, why: str, causes: Iterable[errors.Cause] = ()) -> errors.Forbidden:
+    def forbidden(self, why: str, causes: Iterable[errors.StatusCause] = ()) -> errors.Forbidden:
         """Return the Forbidden error of this write; an object without a name is named by its generateName."""
         name = self.name
         if not name and self.obj is not None:
@@ -61,7 +61,7 @@ class Attempt:
         return errors.forbidden(self.resource.group, self.resource.plural, name or "Unknown", why, causes)
 
 
-class Answered(NamedTuple):
+class LookupRecord(NamedTuple):
     """Record of one lookup: function, arguments and result."""
 
     ask: Callable[..., Any]
@@ -76,7 +76,7 @@ class Lookup(Protocol):
     same object, so that a plugin may keep derived data while the result stays identical.
     """
 
-    answers: list[Answered] | None
+    answers: list[LookupRecord] | None
 
     def find(self, plural: str, namespace: str, name: str, group: str = "", version: str = "v1") -> Any | None:
         """Return an object by name, or None."""
@@ -85,7 +85,7 @@ class Lookup(Protocol):
         """Return all objects of a kind, in one namespace or in all."""
 
 
-class Plugin:
+class AdmissionPlugin:
     """Admission plugin. Its class attributes declare the writes it handles; both methods may raise to reject."""
 
     name: ClassVar[str]
@@ -100,43 +100,45 @@ class Plugin:
             operation in self.operations and subresource in self.subresources and resource.qualified in self.resources
         )
 
-    def admit(self, attempt: Attempt) -> None:
+    def admit(self, attempt: Attributes) -> None:
         """Change the object in place, or reject it (mutating admission)."""
 
-    def check(self, attempt: Attempt) -> None:
+    def check(self, attempt: Attributes) -> None:
         """Reject the object in its final form (validating admission)."""
 
 
-_Step = Callable[[Attempt], None]
+_Step = Callable[[Attributes], None]
 _Steps = tuple[tuple[_Step, ...], tuple[_Step, ...], tuple[_Step, ...]]
 
 
-class Chain:
+class AdmissionChain:
     """Chain of plugins in order, passed in or built on the first write.
 
     The plugins of each kind of write are selected once. `mutate` and `validate` run the configured policies and
     webhooks, and are None while there are none.
     """
 
-    mutate: Callable[[Attempt], Awaitable[None]] | None = None
-    validate: Callable[[Attempt], Awaitable[None]] | None = None
+    mutate: Callable[[Attributes], Awaitable[None]] | None = None
+    validate: Callable[[Attributes], Awaitable[None]] | None = None
 
     def __init__(
-        self, plugins: Sequence[Plugin] | Callable[[], Sequence[Plugin]] = (), lookup: Lookup | None = None
+        self,
+        plugins: Sequence[AdmissionPlugin] | Callable[[], Sequence[AdmissionPlugin]] = (),
+        lookup: Lookup | None = None,
     ) -> None:
         self._given = plugins
         self.lookup = lookup  # the plugins' only source of other objects; None if unknown
         self._steps: dict[tuple[str, str, str, str], _Steps] = {}
 
-    def admit(self, attempt: Attempt) -> None:
+    def admit(self, attempt: Attributes) -> None:
         """Run the mutating step of the plugins that handle the write."""
         for step in self._steps_of(attempt)[0]:
             step(attempt)
 
-    def admit_openly(self, attempt: Attempt) -> list[Answered]:
+    def admit_openly(self, attempt: Attributes) -> list[LookupRecord]:
         """Run the mutating step and return the lookups that it made; requires a recording lookup."""
         assert self.lookup is not None
-        answers: list[Answered] = []
+        answers: list[LookupRecord] = []
         self.lookup.answers = answers
         try:
             self.admit(attempt)
@@ -144,17 +146,17 @@ class Chain:
             self.lookup.answers = None
         return answers
 
-    def check(self, attempt: Attempt) -> None:
+    def check(self, attempt: Attributes) -> None:
         """Run the validating step of the plugins that handle the write."""
         for step in self._steps_of(attempt)[1]:
             step(attempt)
 
-    def charge(self, attempt: Attempt) -> None:
+    def charge(self, attempt: Attributes) -> None:
         """Run the quota plugins, after all other admission."""
         for step in self._steps_of(attempt)[2]:
             step(attempt)
 
-    def _steps_of(self, attempt: Attempt) -> _Steps:
+    def _steps_of(self, attempt: Attributes) -> _Steps:
         resource = attempt.resource
         key = (resource.group, resource.plural, attempt.subresource, attempt.operation)
         steps = self._steps.get(key)
@@ -163,32 +165,35 @@ class Chain:
         return steps
 
     @cached_property
-    def plugins(self) -> tuple[Plugin, ...]:
+    def plugins(self) -> tuple[AdmissionPlugin, ...]:
         """All plugins in order, built on first use."""
         return tuple(self._given() if callable(self._given) else self._given)
 
     def _select(self, operation: Operation, resource: Resource, subresource: str) -> _Steps:
         concerned = [plugin for plugin in self.plugins if plugin.handles(operation, resource, subresource)]
-        checking = [plugin for plugin in concerned if type(plugin).check is not Plugin.check]
+        checking = [plugin for plugin in concerned if type(plugin).check is not AdmissionPlugin.check]
         return (
-            tuple(plugin.admit for plugin in concerned if type(plugin).admit is not Plugin.admit),
+            tuple(plugin.admit for plugin in concerned if type(plugin).admit is not AdmissionPlugin.admit),
             tuple(plugin.check for plugin in checking if not plugin.charges),
             tuple(plugin.check for plugin in checking if plugin.charges),
         )
 
 
 def default_chain(
-    lookup: Lookup, ledger: Ledger, authorizer: Authorizer | None = None, features: Features = DEFAULT_FEATURES
-) -> Chain:
+    lookup: Lookup,
+    ledger: QuotaAccessor,
+    authorizer: UnionAuthorizer | None = None,
+    features: Features = DEFAULT_FEATURES,
+) -> AdmissionChain:
     """Return the chain of the plugins that are enabled by default.
 
     Without an authorizer, the plugins that need it are left out.
     """
 
-    def load() -> Sequence[Plugin]:
+    def load() -> Sequence[AdmissionPlugin]:
         # A server that is only read from needs none of the types that the plugins import.
         from kubeloop.apiserver.admission.built_in import built_in_plugins
 
         return built_in_plugins(lookup, ledger, authorizer, features)
 
-    return Chain(load, lookup)
+    return AdmissionChain(load, lookup)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from kubeloop.api.features.gates import DEFAULT_FEATURES, Features
-from kubeloop.apiserver.admission import Lookup, Plugin
+from kubeloop.apiserver.admission import AdmissionPlugin, Lookup
 from kubeloop.apiserver.admission.plugins.certificate_rights import CertificateApproval, CertificateSigning
 from kubeloop.apiserver.admission.plugins.certificate_subject_restriction import CertificateSubjectRestriction
 from kubeloop.apiserver.admission.plugins.default_ingress_class import DefaultIngressClass
 from kubeloop.apiserver.admission.plugins.default_storage_class import DefaultStorageClass
 from kubeloop.apiserver.admission.plugins.default_toleration_seconds import DefaultTolerationSeconds
-from kubeloop.apiserver.admission.plugins.device_rights import ClaimStatusRights, DeviceAdminAccess
+from kubeloop.apiserver.admission.plugins.device_rights import DeviceAdminAccess, ResourceClaimStatusAuthorization
 from kubeloop.apiserver.admission.plugins.namespace_lifecycle import NamespaceLifecycle
 from kubeloop.apiserver.admission.plugins.node.restriction import NodeRestriction
 from kubeloop.apiserver.admission.plugins.persistent_volume_claim_resize import PersistentVolumeClaimResize
@@ -17,30 +17,33 @@ from kubeloop.apiserver.admission.plugins.pod_group_protection import PodGroupPr
 from kubeloop.apiserver.admission.plugins.pod_resize_validator import PodResizeValidator
 from kubeloop.apiserver.admission.plugins.pod_security import PodSecurity
 from kubeloop.apiserver.admission.plugins.pod_topology_labels import PodTopologyLabels
-from kubeloop.apiserver.admission.plugins.priority import Priority
+from kubeloop.apiserver.admission.plugins.priority import PriorityPlugin
 from kubeloop.apiserver.admission.plugins.quota.limit_ranger import LimitRanger
-from kubeloop.apiserver.admission.plugins.quota.quota_ledger import Ledger
+from kubeloop.apiserver.admission.plugins.quota.quota_ledger import QuotaAccessor
 from kubeloop.apiserver.admission.plugins.quota.resource_quota import ResourceQuotaPlugin
 from kubeloop.apiserver.admission.plugins.role_escalation import RoleEscalation
 from kubeloop.apiserver.admission.plugins.runtime_class import RuntimeClassPlugin
 from kubeloop.apiserver.admission.plugins.service_account import ServiceAccountPlugin
 from kubeloop.apiserver.admission.plugins.storage_object_in_use_protection import StorageObjectInUseProtection
 from kubeloop.apiserver.admission.plugins.taint_nodes_by_condition import TaintNodesByCondition
-from kubeloop.apiserver.authorization import Authorizer
+from kubeloop.apiserver.authorization import UnionAuthorizer
 
 
 def built_in_plugins(
-    lookup: Lookup, ledger: Ledger, authorizer: Authorizer | None = None, features: Features = DEFAULT_FEATURES
-) -> tuple[Plugin, ...]:
+    lookup: Lookup,
+    ledger: QuotaAccessor,
+    authorizer: UnionAuthorizer | None = None,
+    features: Features = DEFAULT_FEATURES,
+) -> tuple[AdmissionPlugin, ...]:
     """Return the default plugins in order; without an authorizer, those that need one are left out."""
     return (
         NamespaceLifecycle(lookup),
-        *(_asking(authorizer, lookup, features) if authorizer is not None else ()),
+        *(_authorizing_plugins(authorizer, lookup, features) if authorizer is not None else ()),
         LimitRanger(lookup),
         ServiceAccountPlugin(lookup),
         TaintNodesByCondition(),
         PodSecurity(lookup),
-        Priority(lookup, features),
+        PriorityPlugin(lookup, features),
         DefaultTolerationSeconds(),
         DefaultStorageClass(lookup),
         StorageObjectInUseProtection(),
@@ -56,13 +59,19 @@ def built_in_plugins(
     )
 
 
-def _asking(authorizer: Authorizer, lookup: Lookup, features: Features) -> tuple[Plugin, ...]:
+def _authorizing_plugins(
+    authorizer: UnionAuthorizer, lookup: Lookup, features: Features
+) -> tuple[AdmissionPlugin, ...]:
     """Return the plugins that ask the authorizer. No other plugin changes their kinds."""
-    asking: tuple[Plugin, ...] = (
+    asking: tuple[AdmissionPlugin, ...] = (
         NodeRestriction(lookup, authorizer),
         CertificateApproval(authorizer),
         CertificateSigning(authorizer),
-        *((ClaimStatusRights(authorizer),) if features.is_on("DRAResourceClaimGranularStatusAuthorization") else ()),
+        *(
+            (ResourceClaimStatusAuthorization(authorizer),)
+            if features.is_on("DRAResourceClaimGranularStatusAuthorization")
+            else ()
+        ),
     )
     if authorizer.rbac is None:
         return asking

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from kubeloop.apiserver.admission import Answered
-from kubeloop.apiserver.registry.storage import Registry, Storage
-from kubeloop.store import Event, Record
+from kubeloop.apiserver.admission import LookupRecord
+from kubeloop.apiserver.registry.storage import ResourceStorage, StorageRegistry
+from kubeloop.store import Record, StoreEvent
 
 # Enough for the namespaces and service accounts in use at a time; above it, objects are decoded again.
-_REMEMBERED = 20_000
+_MAX_CACHED = 20_000
 
 
-class _Found(NamedTuple):
+class _CachedObject(NamedTuple):
     """Cached object with the record that it was decoded from."""
 
     record: Record
@@ -23,11 +23,11 @@ class _Found(NamedTuple):
 class RegistryLookup:
     """Lookup in a server's own storages. The cache is keyed by the arguments, so that no store key is built."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: StorageRegistry) -> None:
         self._registry = registry
         self._get = registry.store.get
-        self.answers: list[Answered] | None = None  # lookups are recorded here unless it is None
-        self._found: dict[tuple[str, str, str, str, str], _Found] = {}
+        self.answers: list[LookupRecord] | None = None  # lookups are recorded here unless it is None
+        self._found: dict[tuple[str, str, str, str, str], _CachedObject] = {}
         # Current lists, by group, version and plural, then by namespace.
         self._lists: dict[tuple[str, str, str], dict[str, tuple[Any, ...]]] = {}
 
@@ -38,7 +38,7 @@ class RegistryLookup:
         fresh = known is not None and self._get(known.record.key) is known.record
         obj = known.obj if known is not None and fresh else self._look(question)
         if self.answers is not None:
-            self.answers.append(Answered(self.find, question, obj))
+            self.answers.append(LookupRecord(self.find, question, obj))
         return obj
 
     def _look(self, question: tuple[str, str, str, str, str]) -> Any | None:
@@ -48,10 +48,10 @@ class RegistryLookup:
         if record is None:
             self._found.pop(question, None)
             return None
-        if len(self._found) >= _REMEMBERED:
+        if len(self._found) >= _MAX_CACHED:
             self._found.clear()
         obj = storage.view.decode_record(record)
-        self._found[question] = _Found(record, obj)
+        self._found[question] = _CachedObject(record, obj)
         return obj
 
     def every(self, plural: str, namespace: str = "", group: str = "", version: str = "v1") -> Sequence[Any]:
@@ -62,23 +62,23 @@ class RegistryLookup:
             lists = self._lists[kind] = self._followed_lists(self._registry.named(*kind))
         known = lists.get(namespace)
         if known is None:
-            if len(lists) >= _REMEMBERED:
+            if len(lists) >= _MAX_CACHED:
                 lists.clear()
             known = lists[namespace] = self._read(self._registry.named(*kind), namespace)
         if self.answers is not None:
-            self.answers.append(Answered(self.every, (plural, namespace, group, version), known))
+            self.answers.append(LookupRecord(self.every, (plural, namespace, group, version), known))
         return known
 
-    def _followed_lists(self, storage: Storage) -> dict[str, tuple[Any, ...]]:
+    def _followed_lists(self, storage: ResourceStorage) -> dict[str, tuple[Any, ...]]:
         """Return a cache of a kind's lists that is cleared by every change of the kind."""
         lists: dict[str, tuple[Any, ...]] = {}
 
-        def forget(events: Sequence[Event]) -> None:
+        def forget(events: Sequence[StoreEvent]) -> None:
             lists.clear()
 
         storage.store.subscribe(storage.prefix(""), storage.store.revision, forget)
         return lists
 
-    def _read(self, storage: Storage, namespace: str) -> tuple[Any, ...]:
+    def _read(self, storage: ResourceStorage, namespace: str) -> tuple[Any, ...]:
         records = storage.store.range(storage.prefix(namespace)).records
         return tuple(storage.view.decode_record(record) for record in records)

@@ -15,11 +15,11 @@ import msgspec
 from msgspec.structs import replace
 
 from kubeloop.api.meta import object_meta
-from kubeloop.apiserver.bootstrap.writer import OwnObjects
+from kubeloop.apiserver.bootstrap.writer import BootstrapWriter
 from kubeloop.apiserver.registry.internal_status import write_change
-from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.apiserver.registry.storage import StorageRegistry
 from kubeloop.clock import Clock
-from kubeloop.store import Conflict, Event, Record, Subscription
+from kubeloop.store import Record, StoreConflict, StoreEvent, Subscription
 
 log = logging.getLogger(__name__)
 
@@ -49,16 +49,16 @@ class _Definition(msgspec.Struct):
 _READ: Final = msgspec.json.Decoder(_Definition)
 
 
-class Registration:
+class AutoRegistration:
     """Watches CRDs and APIServices; loads nothing until the first CRD appears.
 
     `_served` are the versions of each CRD; `_due` the names of APIServices that are to be reconciled.
     """
 
-    def __init__(self, registry: Registry, clock: Clock) -> None:
+    def __init__(self, registry: StorageRegistry, clock: Clock) -> None:
         self._registry = registry
         self._clock = clock
-        self._own = OwnObjects(registry, clock)
+        self._own = BootstrapWriter(registry, clock)
         self._served: dict[str, tuple[GroupVersion, ...]] = {}
         self._due: set[str] = set()
         self._timer: asyncio.Handle | None = None
@@ -86,7 +86,7 @@ class Registration:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _definitions_changed(self, events: Sequence[Event]) -> None:
+    def _definitions_changed(self, events: Sequence[StoreEvent]) -> None:
         for event in events:
             before = self._served.pop(event.key, ())
             if event.record is not None:
@@ -95,7 +95,7 @@ class Registration:
             if before != after:
                 self._look_at(f"{version}.{group}" for group, version in {*before, *after})
 
-    def _services_changed(self, events: Sequence[Event]) -> None:
+    def _services_changed(self, events: Sequence[StoreEvent]) -> None:
         if self._served:
             self._look_at(event.key.rpartition("/")[2] for event in events)
 
@@ -114,7 +114,7 @@ class Registration:
         for name in sorted(due):
             try:
                 self._keep_one(name, wanted.get(name))
-            except Conflict:
+            except StoreConflict:
                 log.debug("somebody was faster with the APIService %s", name)  # their change triggers another sync
 
     def _keep_one(self, name: str, wanted: GroupVersion | None) -> None:
@@ -124,28 +124,32 @@ class Registration:
             if wanted is not None:
                 self._watch(name, self._own.write(storage.resource, self._made(*wanted)))
             return
-        if not _may_be_kept(record):
+        if not _may_be_automanaged(record):
             return
-        from kubeloop.apiserver.bootstrap.api_services import IS_KEPT, KEPT, spec_of_custom
+        from kubeloop.apiserver.bootstrap.api_services import (
+            AUTO_REGISTER_LABEL,
+            MANAGED_CONTINUOUSLY,
+            crd_api_service_spec,
+        )
 
         current: Any = storage.view.decode_record(record)
-        if current.metadata.labels.get(KEPT) != IS_KEPT:
+        if current.metadata.labels.get(AUTO_REGISTER_LABEL) != MANAGED_CONTINUOUSLY:
             return
         if wanted is None:
             self._watch(name, storage.store.write(record.key, None, record.mod_revision))
-        elif current.spec != spec_of_custom(*wanted):
-            write_change(storage, record, lambda one: replace(one, spec=spec_of_custom(*wanted)), self._clock)
+        elif current.spec != crd_api_service_spec(*wanted):
+            write_change(storage, record, lambda one: replace(one, spec=crd_api_service_spec(*wanted)), self._clock)
 
     def _made(self, group: str, version: str) -> Any:
-        from kubeloop.apiserver.bootstrap.api_services import service_of_custom
+        from kubeloop.apiserver.bootstrap.api_services import crd_api_service
 
-        return service_of_custom(group, version, object_meta.time_of(self._clock.now()))
+        return crd_api_service(group, version, object_meta.time_of(self._clock.now()))
 
-    def _watch(self, name: str, write: asyncio.Future[Event] | None) -> None:
+    def _watch(self, name: str, write: asyncio.Future[StoreEvent] | None) -> None:
         if write is not None:
             write.add_done_callback(lambda done: self._settled(name, done))
 
-    def _settled(self, name: str, write: asyncio.Future[Event]) -> None:
+    def _settled(self, name: str, write: asyncio.Future[StoreEvent]) -> None:
         if write.cancelled() or write.exception() is None:
             return
         self._due.add(name)
@@ -161,6 +165,6 @@ def _served_by(record: Record) -> tuple[GroupVersion, ...]:
     return tuple((spec.group, version.name) for version in spec.versions if version.served)
 
 
-def _may_be_kept(record: Record) -> bool:
+def _may_be_automanaged(record: Record) -> bool:
     """Return True if the bytes contain the automanaged label with "true"; most APIServices have "onstart"."""
     return b'"kube-aggregator.kubernetes.io/automanaged":"true"' in record.value

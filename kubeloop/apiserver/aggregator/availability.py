@@ -17,7 +17,7 @@ AVAILABLE = "Available"
 _DEFAULT_PORT = 443
 
 
-class Verdict(NamedTuple):
+class AvailableCondition(NamedTuple):
     """Desired Available condition."""
 
     status: str
@@ -25,13 +25,13 @@ class Verdict(NamedTuple):
     message: str
 
 
-LOCAL = Verdict("True", "Local", "Local APIServices are always available")
-PASSED = Verdict("True", "Passed", "all checks passed")
+LOCAL = AvailableCondition("True", "Local", "Local APIServices are always available")
+PASSED = AvailableCondition("True", "Passed", "all checks passed")
 
 
-def failed_discovery(message: str) -> Verdict:
+def failed_discovery(message: str) -> AvailableCondition:
     """Return the condition for a failed discovery check."""
-    return Verdict("False", "FailedDiscoveryCheck", message)
+    return AvailableCondition("False", "FailedDiscoveryCheck", message)
 
 
 def port_of(api: APIService) -> int:
@@ -40,24 +40,26 @@ def port_of(api: APIService) -> int:
     return _DEFAULT_PORT if reference is None or reference.port is None else reference.port
 
 
-def obstacle(api: APIService, service: Service | None, slices: Sequence[EndpointSlice]) -> Verdict | None:
+def unavailable_condition(
+    api: APIService, service: Service | None, slices: Sequence[EndpointSlice]
+) -> AvailableCondition | None:
     """Return the condition if Service or endpoints make the APIService unavailable; None if it may be called."""
     reference = api.spec.service
     assert reference is not None, "a local APIService has nobody to ask"
     where = f'service/{reference.name} in "{reference.namespace}"'
     if service is None:
-        return Verdict("False", "ServiceNotFound", f"{where} is not present")
+        return AvailableCondition("False", "ServiceNotFound", f"{where} is not present")
     if service.spec.type != "ClusterIP":
         return None
     port = port_of(api)
     names = [one.name for one in service.spec.ports or () if one.port == port]
     if not names:
-        return Verdict("False", "ServicePortError", f"{where} is not listening on port {port}")
+        return AvailableCondition("False", "ServicePortError", f"{where} is not listening on port {port}")
     if not slices:
-        return Verdict("False", "EndpointsNotFound", f"cannot find endpointslices for {where}")
+        return AvailableCondition("False", "EndpointsNotFound", f"cannot find endpointslices for {where}")
     if not any(ready_addresses(one, names[0]) for one in slices):
         why = f'endpointslices for {where} have no addresses with port name "{names[0]}"'
-        return Verdict("False", "MissingEndpoints", why)
+        return AvailableCondition("False", "MissingEndpoints", why)
     return None
 
 
@@ -66,7 +68,7 @@ def is_available(api: APIService) -> bool:
     return any(one.type == AVAILABLE and one.status == "True" for one in api.status.conditions)
 
 
-def with_verdict(api: APIService, verdict: Verdict, now: Time) -> APIServiceStatus:
+def with_available_condition(api: APIService, verdict: AvailableCondition, now: Time) -> APIServiceStatus:
     """Return the status with the condition; its transition time changes only with its status."""
     before = next((one for one in api.status.conditions if one.type == AVAILABLE), None)
     since = before.last_transition_time if before is not None and before.status == verdict.status else now

@@ -7,11 +7,16 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 
-from kubeloop.apiserver.aggregator.availability import PASSED, Verdict, failed_discovery, obstacle
-from kubeloop.apiserver.aggregator.connection import Unreachable
-from kubeloop.apiserver.aggregator.discovery_cache import Reader, RemoteVersion
-from kubeloop.apiserver.aggregator.remote import Remote
-from kubeloop.apiserver.aggregator.service_resolver import Neighbours
+from kubeloop.apiserver.aggregator.availability import (
+    PASSED,
+    AvailableCondition,
+    failed_discovery,
+    unavailable_condition,
+)
+from kubeloop.apiserver.aggregator.connection import RemoteUnreachable
+from kubeloop.apiserver.aggregator.discovery_cache import RemoteDocumentReader, RemoteVersion
+from kubeloop.apiserver.aggregator.remote import RemoteAPIServer
+from kubeloop.apiserver.aggregator.service_resolver import ServiceResolver
 
 log = logging.getLogger(__name__)
 
@@ -22,14 +27,14 @@ _FIRST_RETRY_SECONDS = 0.25
 _ATTEMPTS = 5
 
 
-class Keeper:
+class AvailabilityController:
     """Task that checks one remote; woken by changes of its Service, and periodically."""
 
     def __init__(
         self,
-        remote: Remote,
-        neighbours: Neighbours,
-        report: Callable[[str, Verdict], None],
+        remote: RemoteAPIServer,
+        neighbours: ServiceResolver,
+        report: Callable[[str, AvailableCondition], None],
         changed: Callable[[], None],
     ) -> None:
         assert remote.api.spec.service is not None, "nobody looks after a local APIService"
@@ -38,7 +43,7 @@ class Keeper:
         self._neighbours = neighbours
         self._report = report
         self._changed = changed
-        self._reader = Reader()
+        self._reader = RemoteDocumentReader()
         self.version: RemoteVersion = self._reader.told(remote, fresh=False)
         self._woken = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._look_after(), name=f"of {remote.api.metadata.name}")
@@ -77,18 +82,18 @@ class Keeper:
         self._report(self.remote.api.metadata.name, verdict)
         return passed
 
-    async def _verdict(self) -> Verdict:
+    async def _verdict(self) -> AvailableCondition:
         api = self.remote.api
         assert api.spec.service is not None, "nobody looks after a local APIService"
         where = api.spec.service.namespace, api.spec.service.name
-        found = obstacle(api, self._neighbours.service(*where), self._neighbours.slices(*where))
+        found = unavailable_condition(api, self._neighbours.service(*where), self._neighbours.slices(*where))
         if found is not None:
             return found
         why = ""
         for _ in range(_ATTEMPTS if len(self._neighbours.slices(*where)) else 1):
             try:
                 await self.remote.check()
-            except Unreachable as error:
+            except RemoteUnreachable as error:
                 why = str(error)
             else:
                 return PASSED

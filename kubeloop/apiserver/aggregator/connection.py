@@ -16,18 +16,18 @@ _HEAD_BYTES = 256 << 10
 _UNTRUSTED = (18, 19, 20, 21)
 
 
-class Unreachable(Exception):
+class RemoteUnreachable(Exception):
     """Error for a missing response, with the reason as upstream's clients word it."""
 
 
-class UnknownAuthority(Unreachable):
+class UnknownAuthority(RemoteUnreachable):
     """Error for a server certificate that no trusted authority has signed."""
 
     def __init__(self) -> None:
         super().__init__("tls: failed to verify certificate: x509: certificate signed by unknown authority")
 
 
-class Head(NamedTuple):
+class ResponseHead(NamedTuple):
     """Status and headers of a response; header names as they were sent."""
 
     status: int
@@ -38,7 +38,7 @@ class Head(NamedTuple):
         return next((value for key, value in self.headers if key.lower() == name), "")
 
 
-class Connection:
+class RemoteConnection:
     """Connection with at most one exchange at a time.
 
     `_pieces` holds the received parts of the body; `complete` means that its last byte has been received. After an
@@ -56,7 +56,7 @@ class Connection:
     def _begin(self) -> None:
         self._parser: Any = httptools.HttpResponseParser(self)
         self._fields: list[tuple[str, str]] = []
-        self._head: Head | None = None
+        self._head: ResponseHead | None = None
         self._pieces: list[bytes] = []
         self._heard = 0
         self._ends_with_connection = False
@@ -66,7 +66,7 @@ class Connection:
         """True if another request may be sent."""
         return self.complete and self._keep_alive and not self.reader.at_eof() and not self.writer.is_closing()
 
-    async def ask(self, request: bytes, *, bodyless: bool = False) -> Head:
+    async def ask(self, request: bytes, *, bodyless: bool = False) -> ResponseHead:
         """Send a request and return the head of its response; `bodyless` is for HEAD requests."""
         self._begin()
         self.complete = False
@@ -74,7 +74,7 @@ class Connection:
         while self._head is None:
             await self._read()
             if self._heard > _HEAD_BYTES and self._head is None:
-                raise Unreachable("net/http: server response headers exceeded 262144 bytes; aborted")
+                raise RemoteUnreachable("net/http: server response headers exceeded 262144 bytes; aborted")
         if bodyless:
             self.complete, self._keep_alive = True, False
         return self._head
@@ -100,7 +100,7 @@ class Connection:
         try:
             data = await self.reader.read(_READ_BYTES)
         except OSError as error:
-            raise Unreachable(reason_of(error)) from None
+            raise RemoteUnreachable(reason_of(error)) from None
         if not data:
             self._ended()
             return
@@ -111,12 +111,12 @@ class Connection:
             self.early = data[upgrade.args[0] :]
             self.complete, self._keep_alive = True, False
         except HttpParserError as error:
-            raise Unreachable(f"net/http: malformed HTTP response: {error}") from None
+            raise RemoteUnreachable(f"net/http: malformed HTTP response: {error}") from None
 
     def _ended(self) -> None:
         self._keep_alive = False
         if self._head is None or not self._ends_with_connection:
-            raise Unreachable("EOF" if self._head is None else "unexpected EOF")
+            raise RemoteUnreachable("EOF" if self._head is None else "unexpected EOF")
         self.complete = True
 
     # Parser callbacks.
@@ -131,7 +131,7 @@ class Connection:
         if status < 200 and status != 101:
             self._fields = []  # an interim response; the final one follows
             return
-        head = self._head = Head(status, tuple(self._fields))
+        head = self._head = ResponseHead(status, tuple(self._fields))
         sized = head.text("content-length") or "chunked" in head.text("transfer-encoding").lower()
         self._ends_with_connection = not sized and status not in (101, 204, 304)
 
@@ -146,7 +146,7 @@ class Connection:
             self.complete = True
 
 
-async def dial(host: str, port: int, context: ssl.SSLContext, server_name: str, seconds: float) -> Connection:
+async def dial(host: str, port: int, context: ssl.SSLContext, server_name: str, seconds: float) -> RemoteConnection:
     """Open a connection; raises `Unreachable`."""
     where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     try:
@@ -155,16 +155,18 @@ async def dial(host: str, port: int, context: ssl.SSLContext, server_name: str, 
                 host, port, ssl=context, server_hostname=server_name, limit=_READ_BYTES
             )
     except TimeoutError:
-        raise Unreachable(f"dial tcp {where}: i/o timeout") from None
+        raise RemoteUnreachable(f"dial tcp {where}: i/o timeout") from None
     except ssl.SSLCertVerificationError as error:
         if error.verify_code in _UNTRUSTED:
             raise UnknownAuthority from None
-        raise Unreachable(f"tls: failed to verify certificate: x509: {error.verify_message}") from None
+        raise RemoteUnreachable(f"tls: failed to verify certificate: x509: {error.verify_message}") from None
     except ssl.SSLError as error:
-        raise Unreachable(f"remote error: tls: {(error.reason or str(error)).lower().replace('_', ' ')}") from None
+        raise RemoteUnreachable(
+            f"remote error: tls: {(error.reason or str(error)).lower().replace('_', ' ')}"
+        ) from None
     except OSError as error:
-        raise Unreachable(f"dial tcp {where}: connect: {reason_of(error)}") from None
-    return Connection(reader, writer)
+        raise RemoteUnreachable(f"dial tcp {where}: connect: {reason_of(error)}") from None
+    return RemoteConnection(reader, writer)
 
 
 def reason_of(error: OSError) -> str:

@@ -8,38 +8,43 @@ from msgspec.structs import replace
 
 from kubeloop.api.generated.apiregistration_v1 import APIService
 from kubeloop.api.meta import object_meta
-from kubeloop.apiserver.aggregator.availability import LOCAL, Verdict, is_available, with_verdict
-from kubeloop.apiserver.aggregator.availability_controller import Keeper
-from kubeloop.apiserver.aggregator.discovery_cache import RemoteVersion, in_order
+from kubeloop.apiserver.aggregator.availability import LOCAL, AvailableCondition, is_available, with_available_condition
+from kubeloop.apiserver.aggregator.availability_controller import AvailabilityController
+from kubeloop.apiserver.aggregator.discovery_cache import RemoteVersion, sorted_versions
 from kubeloop.apiserver.aggregator.proxy_identity import ProxyIdentity
-from kubeloop.apiserver.aggregator.remote import Remote
-from kubeloop.apiserver.aggregator.service_resolver import Neighbours
-from kubeloop.apiserver.measures import Counters
+from kubeloop.apiserver.aggregator.remote import RemoteAPIServer
+from kubeloop.apiserver.aggregator.service_resolver import ServiceResolver
+from kubeloop.apiserver.measures import CounterFamily
 from kubeloop.apiserver.registry.internal_status import write_status
-from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.apiserver.registry.storage import StorageRegistry
 from kubeloop.clock import Clock
-from kubeloop.store import Event, Record
+from kubeloop.store import Record, StoreEvent
 
 # Publishes the versions that extension API servers provide.
 Publish = Callable[[Sequence[RemoteVersion]], None]
 
 
-class AggregatedServices:
+class APIServiceController:
     """All APIServices of one server; `remotes` are the proxied ones, by group and version."""
 
     def __init__(
-        self, registry: Registry, clock: Clock, identity: ProxyIdentity | None, by_endpoint: bool, publish: Publish
+        self,
+        registry: StorageRegistry,
+        clock: Clock,
+        identity: ProxyIdentity | None,
+        by_endpoint: bool,
+        publish: Publish,
     ) -> None:
         self._storage = registry.named("apiregistration.k8s.io", "v1", "apiservices")
         self._clock = clock
         self._identity = identity
         self._by_endpoint = by_endpoint
         self._publish = publish
-        self._neighbours = Neighbours(registry)
-        self._keepers: dict[str, Keeper] = {}
+        self._neighbours = ServiceResolver(registry)
+        self._keepers: dict[str, AvailabilityController] = {}
         self._shown: Sequence[RemoteVersion] = ()
-        self.remotes: dict[tuple[str, str], Remote] = {}
-        self.outages = Counters("aggregator_unavailable_apiservice_total", "name", "reason")
+        self.remotes: dict[tuple[str, str], RemoteAPIServer] = {}
+        self.outages = CounterFamily("aggregator_unavailable_apiservice_total", "name", "reason")
         store = registry.store
         self._subscriptions = [store.subscribe(at, store.revision, self._wake) for at in self._neighbours.prefixes]
 
@@ -49,7 +54,7 @@ class AggregatedServices:
             self._consider(record)
         self._show()
 
-    def follow(self, events: Sequence[Event]) -> None:
+    def follow(self, events: Sequence[StoreEvent]) -> None:
         """Handle changes of APIServices."""
         for event in events:
             if event.record is not None:
@@ -77,8 +82,8 @@ class AggregatedServices:
         else:
             self._drop(name)
             chance = self._clock.random()
-            remote = Remote(api, self._identity, self._neighbours, self._by_endpoint, chance)
-            self._keepers[name] = Keeper(remote, self._neighbours, self._write, self._show)
+            remote = RemoteAPIServer(api, self._identity, self._neighbours, self._by_endpoint, chance)
+            self._keepers[name] = AvailabilityController(remote, self._neighbours, self._write, self._show)
 
     def _drop(self, name: str) -> None:
         keeper = self._keepers.pop(name, None)
@@ -89,19 +94,19 @@ class AggregatedServices:
         """Publish the versions of remotes if they have changed."""
         keepers = self._keepers.values()
         self.remotes = {(one.remote.group, one.remote.version): one.remote for one in keepers}
-        versions = in_order(one.version for one in keepers)
+        versions = sorted_versions(one.version for one in keepers)
         if versions != self._shown:
             self._shown = versions
             self._publish(versions)
 
-    def _wake(self, events: Sequence[Event]) -> None:
+    def _wake(self, events: Sequence[StoreEvent]) -> None:
         """Recheck the remotes in the namespaces of changed Services or EndpointSlices."""
         namespaces = {event.key.rsplit("/", 2)[1] for event in events}
         for keeper in self._keepers.values():
             if keeper.namespace in namespaces:
                 keeper.wake()
 
-    def _write(self, name: str, verdict: Verdict) -> None:
+    def _write(self, name: str, verdict: AvailableCondition) -> None:
         """Write the Available condition; a concurrent change triggers another check."""
         record = self._storage.peek("", name)
         if record is None:
@@ -111,7 +116,7 @@ class AggregatedServices:
         def judged(api: APIService) -> APIService:
             if verdict.status != "True" and _was_available(api):
                 self.outages.add(name, verdict.reason)
-            return replace(api, status=with_verdict(api, verdict, now))
+            return replace(api, status=with_available_condition(api, verdict, now))
 
         write_status(self._storage, record, judged, self._clock)
 

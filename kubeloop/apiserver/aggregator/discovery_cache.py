@@ -7,18 +7,18 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from kubeloop.apiserver.aggregator.connection import Unreachable
+from kubeloop.apiserver.aggregator.connection import RemoteUnreachable
 from kubeloop.apiserver.aggregator.proxy_identity import plain_get
-from kubeloop.apiserver.aggregator.remote import Remote
+from kubeloop.apiserver.aggregator.remote import RemoteAPIServer
 from kubeloop.apiserver.request.etag import digest_of
 
-_ALL_AT_ONCE = "g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-_ACCEPT_DISCOVERY = f"application/json;{_ALL_AT_ONCE},application/json"
+_AGGREGATED_MEDIA_TYPE = "g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+_ACCEPT_DISCOVERY = f"application/json;{_AGGREGATED_MEDIA_TYPE},application/json"
 
 Tree = dict[str, Any]
 
 
-class Kept(NamedTuple):
+class CachedDocument(NamedTuple):
     """Cached document with its ETag."""
 
     etag: str
@@ -43,31 +43,31 @@ class RemoteVersion(NamedTuple):
         return f"apis/{self.group}/{self.version}"
 
 
-class Reader:
+class RemoteDocumentReader:
     """Reads one remote's documents repeatedly; unchanged ones are not transferred again."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, Kept] = {}
+        self._kept: dict[str, CachedDocument] = {}
         self._resources: tuple[Tree, ...] = ()
         self._v2 = self._v3 = b""
 
-    def told(self, remote: Remote, fresh: bool) -> RemoteVersion:
+    def told(self, remote: RemoteAPIServer, fresh: bool) -> RemoteVersion:
         """Return the cached state."""
         spec = remote.api.spec
         priorities = spec.group_priority_minimum, spec.version_priority
         return RemoteVersion(spec.group, spec.version, *priorities, self._resources, fresh, self._v2, self._v3)
 
-    async def read(self, remote: Remote) -> RemoteVersion:
+    async def read(self, remote: RemoteAPIServer) -> RemoteVersion:
         """Read the documents; on failure keep the last resources, marked stale, and drop the OpenAPI."""
         try:
             self._resources = await self._read_resources(remote)
-        except (Unreachable, msgspec.DecodeError, KeyError, TypeError, AttributeError):
+        except (RemoteUnreachable, msgspec.DecodeError, KeyError, TypeError, AttributeError):
             return self.told(remote, fresh=False)
         self._v3 = await self._quietly(remote, f"/openapi/v3/apis/{remote.group}/{remote.version}")
         self._v2 = _only_under(await self._quietly(remote, "/openapi/v2"), remote.root + "/")
         return self.told(remote, fresh=True)
 
-    async def _read_resources(self, remote: Remote) -> tuple[Tree, ...]:
+    async def _read_resources(self, remote: RemoteAPIServer) -> tuple[Tree, ...]:
         listed = await self._get(remote, "/apis", _ACCEPT_DISCOVERY)
         if listed is not None:
             found = _resources_in(listed, remote.group, remote.version)
@@ -75,16 +75,16 @@ class Reader:
                 return found
         plain = await self._get(remote, remote.root, "application/json")
         if plain is None:
-            raise Unreachable(f"{remote.root} is not there")
-        return all_at_once(msgspec.json.decode(plain)["resources"])
+            raise RemoteUnreachable(f"{remote.root} is not there")
+        return to_aggregated_resources(msgspec.json.decode(plain)["resources"])
 
-    async def _quietly(self, remote: Remote, path: str) -> bytes:
+    async def _quietly(self, remote: RemoteAPIServer, path: str) -> bytes:
         try:
             return await self._get(remote, path, "application/json") or b""
-        except Unreachable:
+        except RemoteUnreachable:
             return b""
 
-    async def _get(self, remote: Remote, path: str, accept: str) -> bytes | None:
+    async def _get(self, remote: RemoteAPIServer, path: str, accept: str) -> bytes | None:
         """Return a document, or None if there is none."""
         before = self._kept.get(path)
         headers = {"accept": accept} | ({"if-none-match": before.etag} if before is not None and before.etag else {})
@@ -94,7 +94,7 @@ class Reader:
         if head.status != 200:
             self._kept.pop(path, None)
             return None
-        self._kept[path] = Kept(head.text("etag"), body)
+        self._kept[path] = CachedDocument(head.text("etag"), body)
         return body
 
 
@@ -111,7 +111,7 @@ def _resources_in(document: bytes, group: str, version: str) -> tuple[Tree, ...]
     return None
 
 
-def all_at_once(rows: Iterable[Mapping[str, Any]]) -> tuple[Tree, ...]:
+def to_aggregated_resources(rows: Iterable[Mapping[str, Any]]) -> tuple[Tree, ...]:
     """Convert an APIResourceList to the aggregated form, with subresources nested in their resource."""
     found: dict[str, Tree] = {}
     for row in rows:
@@ -148,6 +148,6 @@ def digest_v3(version: RemoteVersion) -> str:
     return digest_of(version.v3)
 
 
-def in_order(versions: Iterable[RemoteVersion]) -> Sequence[RemoteVersion]:
+def sorted_versions(versions: Iterable[RemoteVersion]) -> Sequence[RemoteVersion]:
     """Return the versions sorted by name, so that equal sets are equal sequences."""
     return sorted(versions, key=lambda one: (one.group, one.version))

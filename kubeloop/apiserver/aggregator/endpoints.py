@@ -12,11 +12,11 @@ from kubeloop.api.generated.discovery_v1 import EndpointSlice
 _ROUTED = ("ClusterIP", "LoadBalancer", "NodePort")
 
 
-class NowhereToGo(Exception):
+class ServiceUnresolvable(Exception):
     """Error for a Service that cannot be resolved; the message is upstream's."""
 
 
-class Address(NamedTuple):
+class HostPort(NamedTuple):
     """Host and port to connect to."""
 
     host: str
@@ -26,43 +26,43 @@ class Address(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def cluster_address(service: Service, port: int) -> Address:
+def cluster_address(service: Service, port: int) -> HostPort:
     """Return the Service's own address; raises `NowhereToGo`."""
     spec = service.spec
     if spec.type == "ExternalName":
-        return Address(spec.external_name, port)
+        return HostPort(spec.external_name, port)
     if spec.type == "ClusterIP" and spec.cluster_ip == "None":
-        raise NowhereToGo('cannot route to service with ClusterIP "None"')
+        raise ServiceUnresolvable('cannot route to service with ClusterIP "None"')
     if spec.type not in _ROUTED:
-        raise NowhereToGo(f'unsupported service type "{spec.type}"')
-    return Address(spec.cluster_ip, _port_of(service, port).port)
+        raise ServiceUnresolvable(f'unsupported service type "{spec.type}"')
+    return HostPort(spec.cluster_ip, _port_of(service, port).port)
 
 
-def endpoint_address(service: Service, slices: Sequence[EndpointSlice], port: int, chance: Random) -> Address:
+def endpoint_address(service: Service, slices: Sequence[EndpointSlice], port: int, chance: Random) -> HostPort:
     """Return a random ready endpoint of a Service, preferring its first address family."""
     spec = service.spec
     if spec.type == "ExternalName":
-        return Address(spec.external_name, port)
+        return HostPort(spec.external_name, port)
     if spec.type not in _ROUTED:
-        raise NowhereToGo(f'unsupported service type "{spec.type}"')
+        raise ServiceUnresolvable(f'unsupported service type "{spec.type}"')
     name = _port_of(service, port).name
     preferred = spec.ip_families[0] if spec.ip_families else ""
     found = [(one.address_type != preferred, address) for one in slices for address in ready_addresses(one, name)]
     if not found:
-        raise NowhereToGo(f'no endpoints available for service "{service.metadata.name}"')
+        raise ServiceUnresolvable(f'no endpoints available for service "{service.metadata.name}"')
     best = min(found)[0]
     return chance.choice([address for rank, address in found if rank == best])
 
 
-def ready_addresses(endpoints: EndpointSlice, port_name: str) -> list[Address]:
+def ready_addresses(endpoints: EndpointSlice, port_name: str) -> list[HostPort]:
     """Return the addresses of ready endpoints of a slice, for a named port."""
     ports = [one.port for one in endpoints.ports or () if (one.name or "") == port_name and one.port is not None]
     ready = [one for one in endpoints.endpoints or () if one.conditions is None or one.conditions.ready is not False]
-    return [Address(one.addresses[0], ports[0]) for one in ready if ports and one.addresses]
+    return [HostPort(one.addresses[0], ports[0]) for one in ready if ports and one.addresses]
 
 
 def _port_of(service: Service, port: int) -> ServicePort:
     for one in service.spec.ports or ():
         if one.port == port:
             return one
-    raise NowhereToGo(f'no service port {port} found for service "{service.metadata.name}"')
+    raise ServiceUnresolvable(f'no service port {port} found for service "{service.metadata.name}"')

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from kubeloop.apiserver.aggregator.connection import Connection
-from kubeloop.apiserver.aggregator.endpoints import Address
+from kubeloop.apiserver.aggregator.connection import RemoteConnection
+from kubeloop.apiserver.aggregator.endpoints import HostPort
 
-_MOST: Final = 16
+_MAX_IDLE_PER_ADDRESS: Final = 16
 
 
-class IdleConnections:
+class IdleConnectionPool:
     """Pool with a few idle connections per address; after close, none are kept."""
 
     def __init__(self) -> None:
-        self._idle: dict[Address, list[Connection]] = {}
+        self._idle: dict[HostPort, list[RemoteConnection]] = {}
         self._closed = False
 
-    def take(self, address: Address) -> Connection | None:
+    def take(self, address: HostPort) -> RemoteConnection | None:
         """Return a usable connection, or None."""
         idle = self._idle.get(address, [])
         while idle:
@@ -27,10 +27,10 @@ class IdleConnections:
             connection.close()
         return None
 
-    def keep(self, address: Address, connection: Connection) -> None:
+    def keep(self, address: HostPort, connection: RemoteConnection) -> None:
         """Return a connection to the pool, or close it if it is unusable or the pool is full."""
         idle = self._idle.setdefault(address, [])
-        if connection.is_usable and not self._closed and len(idle) < _MOST:
+        if connection.is_usable and not self._closed and len(idle) < _MAX_IDLE_PER_ADDRESS:
             idle.append(connection)
         else:
             connection.close()

@@ -11,10 +11,10 @@ import msgspec
 
 from kubeloop.api import codec, errors
 from kubeloop.api.requests import Call, EventType, WatchEvent
-from kubeloop.api.responses import decode_answer, object_decoder
-from kubeloop.api.unstructured import plain_body
-from kubeloop.apiserver.aggregator.connection import Unreachable
-from kubeloop.apiserver.aggregator.remote import Remote
+from kubeloop.api.responses import decode_response, object_decoder
+from kubeloop.api.unstructured import body_document
+from kubeloop.apiserver.aggregator.connection import RemoteUnreachable
+from kubeloop.apiserver.aggregator.remote import RemoteAPIServer
 from kubeloop.apiserver.inprocess.stream import pieces_of
 from kubeloop.apiserver.request.context import User
 from kubeloop.http import Request, Response, StreamResponse
@@ -41,29 +41,29 @@ class _Line(msgspec.Struct):
 _LINE = msgspec.json.Decoder(_Line)
 
 
-async def call_remote(remote: Remote, user: User, call: Call) -> Any:
+async def call_remote(remote: RemoteAPIServer, user: User, call: Call) -> Any:
     """Perform a call and return the decoded object; raises API errors."""
-    return decode_answer(await _whole(await remote.forward(request_of(call), user)), call)
+    return decode_response(await _read_body(await remote.forward(request_of(call), user)), call)
 
 
-async def document_of(remote: Remote, user: User, path: str) -> Any:
+async def document_of(remote: RemoteAPIServer, user: User, path: str) -> Any:
     """Return the document at a non-resource path as plain data."""
     request = Request("GET", path, "", {"accept": "application/json"})
-    return msgspec.json.decode(await _whole(await remote.forward(request, user)))
+    return msgspec.json.decode(await _read_body(await remote.forward(request, user)))
 
 
-async def stream_remote(remote: Remote, user: User, call: Call) -> AsyncGenerator[bytes, None]:
+async def stream_remote(remote: RemoteAPIServer, user: User, call: Call) -> AsyncGenerator[bytes, None]:
     """Yield a response's body in pieces."""
     response = await remote.forward(request_of(call), user)
     if isinstance(response, StreamResponse) and response.status < 400:
         async with aclosing(pieces_of(response)) as pieces:
             async for piece in pieces:
                 yield piece
-    elif body := await _whole(response):
+    elif body := await _read_body(response):
         yield body
 
 
-async def watch_remote(remote: Remote, user: User, call: Call) -> AsyncGenerator[Sequence[WatchEvent], None]:
+async def watch_remote(remote: RemoteAPIServer, user: User, call: Call) -> AsyncGenerator[Sequence[WatchEvent], None]:
     """Yield batches of events until the remote server ends the watch."""
     decode, rest = object_decoder(call.resource, call.metadata_only), b""
     async with aclosing(stream_remote(remote, user, call)) as pieces:
@@ -84,7 +84,7 @@ def request_of(call: Call) -> Request:
     request = Request(METHODS[call.verb], path_of(call), urlencode(options), headers)
     if call.body is not None:
         request.headers["content-type"] = call.patch_type or "application/json"
-        request.body = call.body if isinstance(call.body, bytes) else codec.encode(plain_body(call.body))
+        request.body = call.body if isinstance(call.body, bytes) else codec.encode(body_document(call.body))
     return request
 
 
@@ -99,13 +99,13 @@ def path_of(call: Call) -> str:
     return "/".join(parts)
 
 
-async def _whole(response: Response) -> bytes:
+async def _read_body(response: Response) -> bytes:
     """Return the body of a successful response; raise any other as API error, from a Status or plain text."""
     if isinstance(response, StreamResponse):
         try:
             async with aclosing(pieces_of(response)) as pieces:
                 body = b"".join([piece async for piece in pieces])
-        except Unreachable as error:
+        except RemoteUnreachable as error:
             raise errors.ApiError(str(error), code=503) from None
     else:
         body = response.body if isinstance(response.body, bytes) else b"".join(response.body)
@@ -114,7 +114,7 @@ async def _whole(response: Response) -> bytes:
     try:
         failure = errors.from_status(msgspec.json.decode(body))
     except (msgspec.DecodeError, TypeError, AttributeError, KeyError):
-        failure = errors.generic(response.status, body.decode("utf-8", "replace").strip())
+        failure = errors.generic_server_response(response.status, body.decode("utf-8", "replace").strip())
     raise failure
 
 

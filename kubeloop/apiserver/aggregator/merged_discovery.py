@@ -7,10 +7,10 @@ from typing import Any
 
 from kubeloop.api.kinds import Resource
 from kubeloop.apiserver.aggregator.discovery_cache import RemoteVersion
-from kubeloop.apiserver.apiextensions.resource import version_rank
+from kubeloop.apiserver.apiextensions.resource import version_priority_key
 from kubeloop.apiserver.bootstrap.api_services import OWN_GROUP, group_priority, version_priority
 from kubeloop.apiserver.nonresource.discovery import (
-    Discovery,
+    DiscoveryDocuments,
     aggregated_list,
     aggregated_version,
     group_document,
@@ -21,7 +21,7 @@ _CUSTOM_GROUP_PRIORITY = 1000
 _CUSTOM_VERSION_PRIORITY = 100
 
 
-class MergedDiscovery(Discovery):
+class MergedDiscovery(DiscoveryDocuments):
     """Discovery of local and remote group versions."""
 
     def __init__(
@@ -79,10 +79,10 @@ class MergedDiscovery(Discovery):
             groups[group] = (-_CUSTOM_GROUP_PRIORITY if custom else -group_priority(group), 0, index)
             for version in local:
                 priority = _CUSTOM_VERSION_PRIORITY if custom else version_priority(group, version)
-                versions.setdefault(group, {})[version] = (-priority, version_rank(version))
+                versions.setdefault(group, {})[version] = (-priority, version_priority_key(version))
         for (group, version), one in self._remote.items():
             rank = (-one.group_priority, 1, group)
             groups[group] = min(groups.get(group, rank), rank, key=lambda known: known[0])
-            versions.setdefault(group, {})[version] = (-one.version_priority, version_rank(version))
+            versions.setdefault(group, {})[version] = (-one.version_priority, version_priority_key(version))
         ordered = sorted((group for group in groups if group), key=lambda group: (group != OWN_GROUP, groups[group]))
         return {group: tuple(sorted(versions[group], key=versions[group].__getitem__)) for group in ordered}

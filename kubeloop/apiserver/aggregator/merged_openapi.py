@@ -60,11 +60,11 @@ class MergedOpenAPI(OpenAPI):
 
 def add_specification(tree: dict[str, Any], paths: dict[str, Any], definitions: dict[str, Any]) -> None:
     """Add paths to a v2 document with the definitions they reference; conflicting definitions are renamed."""
-    wanted = _reached(paths, definitions)
+    wanted = _referenced(paths, definitions)
     names = {name: _free_name(name, definitions[name], tree["definitions"]) for name in wanted}
     for name in wanted:
-        tree["definitions"].setdefault(names[name], _renamed(definitions[name], names))
-    tree["paths"] |= _renamed(paths, names)
+        tree["definitions"].setdefault(names[name], _rename_references(definitions[name], names))
+    tree["paths"] |= _rename_references(paths, names)
 
 
 def _free_name(name: str, definition: Any, known: Mapping[str, Any]) -> str:
@@ -75,7 +75,7 @@ def _free_name(name: str, definition: Any, known: Mapping[str, Any]) -> str:
     return free
 
 
-def _reached(paths: Any, definitions: Mapping[str, Any]) -> list[str]:
+def _referenced(paths: Any, definitions: Mapping[str, Any]) -> list[str]:
     found: dict[str, None] = {}
     pending = [paths]
     while pending:
@@ -83,7 +83,7 @@ def _reached(paths: Any, definitions: Mapping[str, Any]) -> list[str]:
         if isinstance(node, list):
             pending += node
         elif isinstance(node, dict):
-            name = _referred(node.get("$ref"))
+            name = _reference_name(node.get("$ref"))
             if name in definitions and name not in found:
                 found[name] = None
                 pending.append(definitions[name])
@@ -91,16 +91,16 @@ def _reached(paths: Any, definitions: Mapping[str, Any]) -> list[str]:
     return list(found)
 
 
-def _renamed(node: Any, names: Mapping[str, str]) -> Any:
+def _rename_references(node: Any, names: Mapping[str, str]) -> Any:
     if isinstance(node, list):
-        return [_renamed(one, names) for one in node]
+        return [_rename_references(one, names) for one in node]
     if not isinstance(node, dict):
         return node
-    name = _referred(node.get("$ref"))
+    name = _reference_name(node.get("$ref"))
     if name in names:
         return node | {"$ref": _V2_REFERENCE + names[name]}
-    return {key: _renamed(value, names) for key, value in node.items()}
+    return {key: _rename_references(value, names) for key, value in node.items()}
 
 
-def _referred(reference: object) -> str:
+def _reference_name(reference: object) -> str:
     return reference.removeprefix(_V2_REFERENCE) if isinstance(reference, str) else ""

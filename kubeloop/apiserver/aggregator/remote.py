@@ -9,9 +9,9 @@ from random import Random
 
 from kubeloop.api.generated.apiregistration_v1 import APIService
 from kubeloop.apiserver.aggregator.availability import is_available, port_of
-from kubeloop.apiserver.aggregator.connection import Connection, Head, Unreachable, dial
-from kubeloop.apiserver.aggregator.endpoints import Address, NowhereToGo, cluster_address, endpoint_address
-from kubeloop.apiserver.aggregator.idle_connections import IdleConnections
+from kubeloop.apiserver.aggregator.connection import RemoteConnection, RemoteUnreachable, ResponseHead, dial
+from kubeloop.apiserver.aggregator.endpoints import HostPort, ServiceUnresolvable, cluster_address, endpoint_address
+from kubeloop.apiserver.aggregator.idle_connections import IdleConnectionPool
 from kubeloop.apiserver.aggregator.proxy_identity import (
     AGGREGATOR,
     ProxyIdentity,
@@ -19,8 +19,8 @@ from kubeloop.apiserver.aggregator.proxy_identity import (
     plain_get,
     request_bytes,
 )
-from kubeloop.apiserver.aggregator.responses import answer_of, plain_text, unreachable
-from kubeloop.apiserver.aggregator.service_resolver import Neighbours
+from kubeloop.apiserver.aggregator.responses import plain_text, proxied_response, unreachable_response
+from kubeloop.apiserver.aggregator.service_resolver import ServiceResolver
 from kubeloop.apiserver.request.context import User
 from kubeloop.http import Request, Response
 
@@ -30,11 +30,16 @@ _CHECK_SECONDS = 5.0
 _REPEATABLE = ("GET", "HEAD")
 
 
-class Remote:
+class RemoteAPIServer:
     """Client of one APIService's server; recreated when relevant fields of the APIService change."""
 
     def __init__(
-        self, api: APIService, identity: ProxyIdentity | None, neighbours: Neighbours, by_endpoint: bool, chance: Random
+        self,
+        api: APIService,
+        identity: ProxyIdentity | None,
+        neighbours: ServiceResolver,
+        by_endpoint: bool,
+        chance: Random,
     ) -> None:
         reference = api.spec.service
         assert reference is not None, "a local APIService has no remote"
@@ -46,7 +51,7 @@ class Remote:
         self._neighbours = neighbours
         self._by_endpoint = by_endpoint
         self._chance = chance
-        self._idle = IdleConnections()
+        self._idle = IdleConnectionPool()
         self.trouble = ""
         self._context: ssl.SSLContext | None = None
         try:
@@ -59,12 +64,12 @@ class Remote:
         """Path that the server must serve."""
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
-    def address(self) -> Address:
+    def address(self) -> HostPort:
         """Return the address to connect to; raises `NowhereToGo`."""
         namespace, name = self._service
         service = self._neighbours.service(namespace, name)
         if service is None:
-            raise NowhereToGo(f'service "{name}" not found')
+            raise ServiceUnresolvable(f'service "{name}" not found')
         port = port_of(self.api)
         if not self._by_endpoint:
             return cluster_address(service, port)
@@ -78,7 +83,7 @@ class Remote:
             return plain_text(500, self.trouble)
         try:
             address = self.address()
-        except NowhereToGo:
+        except ServiceUnresolvable:
             return plain_text(503, "service unavailable")
         await asyncio.sleep(0)  # a handler has no task until it first waits, and a timeout needs one
         seconds = _DISCOVERY_SECONDS if request.path.strip("/").count("/") == 2 else None
@@ -86,36 +91,36 @@ class Remote:
             async with asyncio.timeout(seconds):
                 connection, head = await self._exchange(address, request, user, audit_id)
                 try:
-                    return await answer_of(connection, head, lambda done: self._idle.keep(address, done))
+                    return await proxied_response(connection, head, lambda done: self._idle.keep(address, done))
                 except BaseException:
                     connection.close()
                     raise
         except TimeoutError:
             return plain_text(503, "context deadline exceeded")
-        except Unreachable as error:
-            return unreachable(error)
+        except RemoteUnreachable as error:
+            return unreachable_response(error)
 
     async def check(self) -> None:
         """Check that the server answers; raises `Unreachable` with the reason."""
         try:
             address = self.address()
-        except NowhereToGo as error:
-            raise Unreachable(str(error)) from None
+        except ServiceUnresolvable as error:
+            raise RemoteUnreachable(str(error)) from None
         url = f"https://{address}{self.root}"
         if self.trouble:
-            raise Unreachable(self.trouble)
+            raise RemoteUnreachable(self.trouble)
         try:
             async with asyncio.timeout(_CHECK_SECONDS):
                 status, _ = await self._whole(address, plain_get(self.root), AGGREGATOR)
         except TimeoutError:
             late = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
-            raise Unreachable(f'failing or missing response from {url}: Get "{url}": {late}') from None
-        except Unreachable as error:
-            raise Unreachable(f'failing or missing response from {url}: Get "{url}": {error}') from None
+            raise RemoteUnreachable(f'failing or missing response from {url}: Get "{url}": {late}') from None
+        except RemoteUnreachable as error:
+            raise RemoteUnreachable(f'failing or missing response from {url}: Get "{url}": {error}') from None
         if not 200 <= status < 300:
-            raise Unreachable(f"failing or missing response from {url}: bad status from {url}: {status}")
+            raise RemoteUnreachable(f"failing or missing response from {url}: bad status from {url}: {status}")
 
-    async def document(self, request: Request) -> tuple[Head, bytes]:
+    async def document(self, request: Request) -> tuple[ResponseHead, bytes]:
         """Return a document requested by this server itself; raises `Unreachable`."""
         try:
             async with asyncio.timeout(_DISCOVERY_SECONDS):
@@ -124,14 +129,14 @@ class Remote:
                     return head, await connection.whole()
                 finally:
                     connection.close()
-        except (TimeoutError, NowhereToGo) as error:
-            raise Unreachable(str(error) or "context deadline exceeded") from None
+        except (TimeoutError, ServiceUnresolvable) as error:
+            raise RemoteUnreachable(str(error) or "context deadline exceeded") from None
 
     def close(self) -> None:
         """Close the idle connections."""
         self._idle.close()
 
-    async def _whole(self, address: Address, request: Request, user: User) -> tuple[int, bytes]:
+    async def _whole(self, address: HostPort, request: Request, user: User) -> tuple[int, bytes]:
         connection, head = await self._exchange(address, request, user, "")
         try:
             body = await connection.whole()
@@ -139,22 +144,24 @@ class Remote:
             connection.close()
         return head.status, body
 
-    async def _exchange(self, address: Address, request: Request, user: User, audit_id: str) -> tuple[Connection, Head]:
+    async def _exchange(
+        self, address: HostPort, request: Request, user: User, audit_id: str
+    ) -> tuple[RemoteConnection, ResponseHead]:
         sent, bodyless = request_bytes(request, str(address), user, audit_id), request.method == "HEAD"
         reused = self._idle.take(address) if not request.upgrade else None
         if reused is not None:
             try:
-                return reused, await _asked(reused, sent, bodyless)
-            except Unreachable:
+                return reused, await _send(reused, sent, bodyless)
+            except RemoteUnreachable:
                 # The server may have closed the idle connection meanwhile; a request without side effects is repeated.
                 if request.method not in _REPEATABLE:
                     raise
         assert self._context is not None, "a remote with trouble isn't asked"
         connection = await dial(*address, self._context, self._server_name, _DIAL_SECONDS)
-        return connection, await _asked(connection, sent, bodyless)
+        return connection, await _send(connection, sent, bodyless)
 
 
-async def _asked(connection: Connection, sent: bytes, bodyless: bool) -> Head:
+async def _send(connection: RemoteConnection, sent: bytes, bodyless: bool) -> ResponseHead:
     try:
         return await connection.ask(sent, bodyless=bodyless)
     except BaseException:
@@ -162,4 +169,4 @@ async def _asked(connection: Connection, sent: bytes, bodyless: bool) -> Head:
         raise
 
 
-MakeRemote = Callable[[APIService], Remote]
+MakeRemote = Callable[[APIService], RemoteAPIServer]

@@ -7,19 +7,27 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import cast
 
-from kubeloop.apiserver.aggregator.connection import Connection, Head, Unreachable
-from kubeloop.http import HijackResponse, Response, Stream, StreamResponse, frame
+from kubeloop.apiserver.aggregator.connection import RemoteConnection, RemoteUnreachable, ResponseHead
+from kubeloop.http import Response, ResponseStream, StreamResponse, UpgradeResponse, encode_chunk
 
 TEXT = "text/plain; charset=utf-8"
 # Responses up to this size are read completely; longer ones, and those of unknown length, are streamed.
 _WHOLE_BYTES = 1 << 20
 # Headers that the HTTP layer writes itself.
-_OURS = ("connection", "keep-alive", "transfer-encoding", "content-length", "content-type", "date", "audit-id")
+_HTTP_LAYER_HEADERS = (
+    "connection",
+    "keep-alive",
+    "transfer-encoding",
+    "content-length",
+    "content-type",
+    "date",
+    "audit-id",
+)
 _RELAY_BYTES = 64 << 10
 # Buffered bytes in one direction, above which the sender is paused.
-_RELAY_HELD_BYTES = 1 << 20
+_RELAY_BUFFER_BYTES = 1 << 20
 
-Done = Callable[[Connection], None]
+Done = Callable[[RemoteConnection], None]
 
 
 def plain_text(status: int, message: str) -> Response:
@@ -28,39 +36,44 @@ def plain_text(status: int, message: str) -> Response:
     return Response(status, f"{message}\n".encode(), TEXT, headers)
 
 
-async def answer_of(connection: Connection, head: Head, done: Done) -> Response:
+async def proxied_response(connection: RemoteConnection, head: ResponseHead, done: Done) -> Response:
     """Return the response that a head begins; `done` releases the connection after the body has been read."""
     content_type, headers = head.text("content-type"), _headers(head)
     if head.status == 101:
-        return HijackResponse(Relay(connection).take_over, _upgrade_headers(head))
+        return UpgradeResponse(UpgradeRelay(connection).take_over, _upgrade_headers(head))
     length = head.text("content-length")
     if connection.complete or (length.isdigit() and int(length) <= _WHOLE_BYTES):
         body = await connection.whole()
         done(connection)
         return Response(head.status, body, content_type, headers)
-    return PassedOn(head.status, content_type, headers, connection, done)
+    return ProxiedStreamResponse(head.status, content_type, headers, connection, done)
 
 
-class PassedOn(StreamResponse):
+class ProxiedStreamResponse(StreamResponse):
     """Streamed response: each piece is sent on receipt, at the client's pace."""
 
     __slots__ = ("_connection", "_done")
 
     def __init__(
-        self, status: int, content_type: str, headers: tuple[tuple[str, str], ...], connection: Connection, done: Done
+        self,
+        status: int,
+        content_type: str,
+        headers: tuple[tuple[str, str], ...],
+        connection: RemoteConnection,
+        done: Done,
     ) -> None:
         super().__init__(status, b"", content_type, headers)
         self._connection = connection
         self._done = done
 
-    def run(self, stream: Stream) -> Awaitable[None]:
+    def run(self, stream: ResponseStream) -> Awaitable[None]:
         """Copy the body to the stream."""
         return self._run(stream)
 
-    async def _run(self, stream: Stream) -> None:
+    async def _run(self, stream: ResponseStream) -> None:
         try:
             async for piece in self._connection.pieces():
-                stream.write(frame(piece))
+                stream.write(encode_chunk(piece))
                 await stream.drained()
                 if stream.closed:
                     return
@@ -70,10 +83,10 @@ class PassedOn(StreamResponse):
                 self._connection.close()
 
 
-class Relay(asyncio.Protocol):
+class UpgradeRelay(asyncio.Protocol):
     """Relay between client and server after a protocol upgrade."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: RemoteConnection) -> None:
         self._connection = connection
         self._client: asyncio.Transport | None = None
         self._room = asyncio.Event()
@@ -108,7 +121,7 @@ class Relay(asyncio.Protocol):
         """Write the client's data to the server; pause reading while its buffer is full."""
         writer = self._connection.writer
         writer.write(data)
-        if writer.transport.get_write_buffer_size() > _RELAY_HELD_BYTES:
+        if writer.transport.get_write_buffer_size() > _RELAY_BUFFER_BYTES:
             client = cast(asyncio.Transport, self._client)
             client.pause_reading()
             task = asyncio.get_running_loop().create_task(writer.drain())
@@ -135,11 +148,11 @@ class Relay(asyncio.Protocol):
         self._connection.close()
 
 
-def _headers(head: Head) -> tuple[tuple[str, str], ...]:
-    return tuple((_canonical(name), value) for name, value in head.headers if name.lower() not in _OURS)
+def _headers(head: ResponseHead) -> tuple[tuple[str, str], ...]:
+    return tuple((_canonical(name), value) for name, value in head.headers if name.lower() not in _HTTP_LAYER_HEADERS)
 
 
-def _upgrade_headers(head: Head) -> tuple[tuple[str, str], ...]:
+def _upgrade_headers(head: ResponseHead) -> tuple[tuple[str, str], ...]:
     return (("Connection", "Upgrade"), *_headers(head))
 
 
@@ -147,6 +160,6 @@ def _canonical(name: str) -> str:
     return "-".join(part.capitalize() for part in name.split("-"))
 
 
-def unreachable(error: Unreachable) -> Response:
+def unreachable_response(error: RemoteUnreachable) -> Response:
     """Return the 503 response for an unreachable server."""
     return plain_text(503, str(error))

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 from kubeloop.api.generated.core_v1 import Service
 from kubeloop.api.generated.discovery_v1 import EndpointSlice
-from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.apiserver.registry.storage import StorageRegistry
 
 SERVICE_NAME = "kubernetes.io/service-name"
 
 
-class Neighbours:
+class ServiceResolver:
     """Access to committed Services and EndpointSlices."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: StorageRegistry) -> None:
         self._registry = registry
         self._slices = registry.named("discovery.k8s.io", "v1", "endpointslices")
         self._services = registry.named("", "v1", "services")

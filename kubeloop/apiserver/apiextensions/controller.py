@@ -12,26 +12,32 @@ from typing import TYPE_CHECKING, NamedTuple
 from kubeloop.api import codec
 from kubeloop.api.generated.apiextensions_v1 import CustomResourceDefinition
 from kubeloop.apiserver.admission.lookup import RegistryLookup
-from kubeloop.apiserver.apiextensions.definitions import Definitions
-from kubeloop.apiserver.apiextensions.finalizer import CleanUp
+from kubeloop.apiserver.apiextensions.definitions import CRDStore
+from kubeloop.apiserver.apiextensions.finalizer import CRDFinalizer
 from kubeloop.apiserver.apiextensions.lazy import Publish
-from kubeloop.apiserver.apiextensions.naming_conditions import CLEANUP_FINALIZER, Names, Taken, is_established, named
+from kubeloop.apiserver.apiextensions.naming_conditions import (
+    CLEANUP_FINALIZER,
+    Names,
+    NamesInUse,
+    is_established,
+    status_with_names,
+)
 from kubeloop.apiserver.apiextensions.openapi import PublishedDefinitions
-from kubeloop.apiserver.apiextensions.resource import CustomResource, resources_of, version_rank
+from kubeloop.apiserver.apiextensions.resource import CustomResource, resources_of, version_priority_key
 from kubeloop.apiserver.apiextensions.storage import CustomStorage
-from kubeloop.apiserver.registry.storage import Registry
-from kubeloop.apiserver.watch.hub import Hub
+from kubeloop.apiserver.registry.storage import StorageRegistry
+from kubeloop.apiserver.watch.hub import WatchHub
 from kubeloop.clock import Clock
-from kubeloop.store import Event, Record
+from kubeloop.store import Record, StoreEvent
 
 if TYPE_CHECKING:
     from kubeloop.apiserver.apiextensions.conversion.cache import ConversionMetrics, Conversions
-    from kubeloop.apiserver.webhook_client.client_config import Callees
+    from kubeloop.apiserver.webhook_client.client_config import WebhookClients
 
 log = logging.getLogger(__name__)
 
 
-class _Known(NamedTuple):
+class _ServedCRD(NamedTuple):
     """Last seen state of a CRD; `shape` is what its storages were made from."""
 
     group: str
@@ -40,7 +46,7 @@ class _Known(NamedTuple):
     storages: tuple[CustomStorage, ...]
 
 
-class _Hubs:
+class _ReusedHubs:
     """Watch hubs of a CRD's storages, which outlive these: watches continue when the CRD changes.
 
     All versions share one, unless a webhook converts: then each has its own, whose watchers wait for conversion.
@@ -49,9 +55,9 @@ class _Hubs:
     def __init__(self, storages: Sequence[CustomStorage]) -> None:
         self._before = {storage.resource.version: storage.hub for storage in storages}
         self._converting = any(storage.conversion is not None for storage in storages)
-        self._kept: list[Hub] = []
+        self._kept: list[WatchHub] = []
 
-    def take(self, resource: CustomResource) -> Hub | None:
+    def take(self, resource: CustomResource) -> WatchHub | None:
         """Return the hub for a version; None if it needs a new one."""
         if resource.conversion is None:
             shared = [] if self._converting else list(self._before.values())
@@ -70,17 +76,17 @@ class _Hubs:
                 hub.close()
 
 
-class CustomResources:
+class CRDController:
     """All custom resources of one server."""
 
-    def __init__(self, registry: Registry, clock: Clock, publish: Publish) -> None:
+    def __init__(self, registry: StorageRegistry, clock: Clock, publish: Publish) -> None:
         self._registry = registry
-        self._definitions = Definitions(registry, clock)
+        self._definitions = CRDStore(registry, clock)
         self._publish = publish
-        self._known: dict[str, _Known] = {}
-        self._ending: dict[str, CleanUp] = {}
+        self._known: dict[str, _ServedCRD] = {}
+        self._ending: dict[str, CRDFinalizer] = {}
         self._clock = clock
-        self._callees: Callees | None = None
+        self._callees: WebhookClients | None = None
         self._conversion_metrics: ConversionMetrics | None = None
 
     def load(self) -> None:
@@ -89,7 +95,7 @@ class CustomResources:
             self._consider_safely(record)
         self._show()
 
-    def follow(self, events: Sequence[Event]) -> None:
+    def follow(self, events: Sequence[StoreEvent]) -> None:
         """Handle changes of CRDs."""
         before = dict(self._known)
         for event in events:
@@ -123,23 +129,23 @@ class CustomResources:
         definition = self._definitions.decode(record)
         name = definition.metadata.name
         known = self._known.get(name)
-        taken = Taken.of(
+        taken = NamesInUse.of(
             other.names for at, other in self._known.items() if other.group == definition.spec.group and at != name
         )
-        status = named(definition, taken, self._definitions.now)
+        status = status_with_names(definition, taken, self._definitions.now)
         if status != definition.status and definition.metadata.deletion_timestamp is None:
             self._definitions.write_status(record, status)
         served = is_established(status)
         shape = _shape_of(definition, status.accepted_names, served)
         if known is None or known.shape != shape:
             storages = self._storages(definition, status.accepted_names, record.mod_revision) if served else ()
-            self._known[name] = _Known(definition.spec.group, status.accepted_names, shape, storages)
+            self._known[name] = _ServedCRD(definition.spec.group, status.accepted_names, shape, storages)
         if definition.metadata.deletion_timestamp is not None and CLEANUP_FINALIZER in definition.metadata.finalizers:
             self._end(name)
 
     def _storages(self, definition: CustomResourceDefinition, names: Names, since: int) -> tuple[CustomStorage, ...]:
         known = self._known.get(definition.metadata.name)
-        hubs = _Hubs(known.storages if known is not None else ())
+        hubs = _ReusedHubs(known.storages if known is not None else ())
         terminating = definition.metadata.deletion_timestamp is not None
         storages: list[CustomStorage] = []
         for resource in resources_of(definition, names, self._conversions(definition)):
@@ -157,10 +163,10 @@ class CustomResources:
             ConversionMetrics,
             Conversions,
         )
-        from kubeloop.apiserver.webhook_client.client_config import Callees
+        from kubeloop.apiserver.webhook_client.client_config import WebhookClients
 
         if self._callees is None:
-            self._callees = Callees(RegistryLookup(self._registry), self._clock.random())
+            self._callees = WebhookClients(RegistryLookup(self._registry), self._clock.random())
         if self._conversion_metrics is None:
             self._conversion_metrics = ConversionMetrics()
         return Conversions(conversion.webhook, self._callees, self._clock, self._conversion_metrics)
@@ -185,7 +191,7 @@ class CustomResources:
         if name in self._ending:
             return
         known = self._known[name]
-        ending = CleanUp(self._registry.store, self._definitions, name, known.storages, self._clock)
+        ending = CRDFinalizer(self._registry.store, self._definitions, name, known.storages, self._clock)
         self._ending[name] = ending
         ending.start(asyncio.get_running_loop())
 
@@ -193,7 +199,7 @@ class CustomResources:
         storages = [storage for known in self._known.values() for storage in known.storages]
         self._registry.serve_custom(storages)
         resources = [storage.resource for storage in storages if isinstance(storage.resource, CustomResource)]
-        resources.sort(key=lambda one: (one.group, version_rank(one.version)))
+        resources.sort(key=lambda one: (one.group, version_priority_key(one.version)))
         self._publish(resources, partial(PublishedDefinitions, resources))
 
 

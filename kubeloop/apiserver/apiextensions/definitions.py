@@ -9,28 +9,28 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from kubeloop.api import codec
-from kubeloop.api.apply.fields.field_owners import track_update
+from kubeloop.api.apply.fields.field_owners import update_field_owners
 from kubeloop.api.generated.apiextensions_v1 import CustomResourceDefinition, CustomResourceDefinitionStatus
 from kubeloop.api.meta import object_meta
 from kubeloop.api.scalars.times import format_time
 from kubeloop.api.scalars.wire import Time
 from kubeloop.apiserver.apiextensions.naming_conditions import CLEANUP_FINALIZER
-from kubeloop.apiserver.registry.existing import Current
+from kubeloop.apiserver.registry.existing import ExistingObject
 from kubeloop.apiserver.registry.field_manager import set_entries
-from kubeloop.apiserver.registry.serializer import stored_bytes
-from kubeloop.apiserver.registry.storage import Registry, Storage
+from kubeloop.apiserver.registry.serializer import encode_stored
+from kubeloop.apiserver.registry.storage import ResourceStorage, StorageRegistry
 from kubeloop.clock import Clock
-from kubeloop.store import Conflict, Event, Record
+from kubeloop.store import Record, StoreConflict, StoreEvent
 
 GROUP, VERSION, PLURAL = "apiextensions.k8s.io", "v1", "customresourcedefinitions"
 _MANAGER = "kube-apiserver"
 
 
-class Definitions:
+class CRDStore:
     """Reads CRDs, and writes status and finalizers on the newest record."""
 
-    def __init__(self, registry: Registry, clock: Clock) -> None:
-        self._storage: Storage = registry.named(GROUP, VERSION, PLURAL)
+    def __init__(self, registry: StorageRegistry, clock: Clock) -> None:
+        self._storage: ResourceStorage = registry.named(GROUP, VERSION, PLURAL)
         self._clock = clock
 
     @property
@@ -53,9 +53,9 @@ class Definitions:
 
     def write_status(self, record: Record, status: CustomResourceDefinitionStatus) -> None:
         """Write the status without waiting; a concurrent change triggers another sync."""
-        current = Current(self._storage, record)
+        current = ExistingObject(self._storage, record)
         definition = replace(self.decode(record), status=status)
-        entries = track_update(
+        entries = update_field_owners(
             current.plain,
             current.plain_of(definition),
             self._storage.resource.node,
@@ -66,21 +66,21 @@ class Definitions:
             current.entries,
         )
         set_entries(definition, entries)
-        self._write(record, stored_bytes(definition))
+        self._write(record, encode_stored(definition))
 
     def drop_finalizer(self, record: Record) -> None:
         """Remove the cleanup finalizer; without other finalizers, delete the CRD."""
         definition = self.decode(record)
         remaining = tuple(one for one in definition.metadata.finalizers if one != CLEANUP_FINALIZER)
         codec.force_setattr(definition.metadata, "finalizers", remaining)
-        self._write(record, stored_bytes(definition) if remaining else None)
+        self._write(record, encode_stored(definition) if remaining else None)
 
     def _write(self, record: Record, value: bytes | None) -> None:
-        with suppress(Conflict):
-            self._storage.store.write(record.key, value, record.mod_revision).add_done_callback(_settled)
+        with suppress(StoreConflict):
+            self._storage.store.write(record.key, value, record.mod_revision).add_done_callback(_consume_result)
 
 
-def _settled(write: asyncio.Future[Event]) -> None:
+def _consume_result(write: asyncio.Future[StoreEvent]) -> None:
     """Retrieve the result of a write; a failed flush fails every writer, and the server's own requests report it."""
     if not write.cancelled():
         write.exception()

@@ -10,12 +10,12 @@ from typing import Final
 from msgspec.structs import replace
 
 from kubeloop.api.meta import object_meta
-from kubeloop.apiserver.apiextensions.definitions import Definitions
+from kubeloop.apiserver.apiextensions.definitions import CRDStore
 from kubeloop.apiserver.apiextensions.naming_conditions import with_condition
 from kubeloop.apiserver.apiextensions.storage import CustomStorage
-from kubeloop.apiserver.registry.serializer import stored_bytes
+from kubeloop.apiserver.registry.serializer import encode_stored
 from kubeloop.clock import Clock
-from kubeloop.store import Conflict, Event, Record, Store, StoreError, Subscription
+from kubeloop.store import Record, Store, StoreConflict, StoreError, StoreEvent, Subscription
 
 log = logging.getLogger(__name__)
 
@@ -24,11 +24,11 @@ _IN_PROGRESS: Final = ("InstanceDeletionInProgress", "CustomResource deletion is
 _SLICE: Final = 200
 
 
-class CleanUp:
+class CRDFinalizer:
     """Deletion of one CRD's objects."""
 
     def __init__(
-        self, store: Store, definitions: Definitions, name: str, storages: Sequence[CustomStorage], clock: Clock
+        self, store: Store, definitions: CRDStore, name: str, storages: Sequence[CustomStorage], clock: Clock
     ) -> None:
         self._store = store
         self._definitions = definitions
@@ -69,7 +69,7 @@ class CleanUp:
 
     async def _delete(self, storage: CustomStorage, records: Sequence[Record]) -> bool:
         """Delete or mark the objects that are not marked yet; return True if there were any."""
-        writes: list[asyncio.Future[Event]] = []
+        writes: list[asyncio.Future[StoreEvent]] = []
         for record in records:
             write = self._delete_one(storage, record)
             if write is not None:
@@ -79,22 +79,22 @@ class CleanUp:
         await asyncio.gather(*writes)
         return bool(writes)
 
-    def _delete_one(self, storage: CustomStorage, record: Record) -> asyncio.Future[Event] | None:
+    def _delete_one(self, storage: CustomStorage, record: Record) -> asyncio.Future[StoreEvent] | None:
         obj = storage.unconverted(record)
         meta = obj.metadata
         value: bytes | None = None
         if meta.finalizers:
             if meta.deletion_timestamp is not None:
                 return None
-            object_meta.mark_deleting(meta, self._clock.now(), 0)
-            value = stored_bytes(obj)
+            object_meta.set_deletion_timestamp(meta, self._clock.now(), 0)
+            value = encode_stored(obj)
         try:
             return self._store.write(record.key, value, record.mod_revision)
-        except Conflict:
+        except StoreConflict:
             self._changed.set()  # a concurrent write triggers another pass
             return None
 
-    def _note(self, _events: Sequence[Event]) -> None:
+    def _note(self, _events: Sequence[StoreEvent]) -> None:
         self._changed.set()
 
     def _say_in_progress(self) -> None:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kubeloop.api.kinds import Resource
-from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.apiserver.registry.storage import StorageRegistry
 from kubeloop.clock import Clock
-from kubeloop.store import Event, Subscription
+from kubeloop.store import StoreEvent, Subscription
 
 if TYPE_CHECKING:
-    from kubeloop.apiserver.apiextensions.controller import CustomResources
+    from kubeloop.apiserver.apiextensions.controller import CRDController
 
 # Supplies the definitions of served types for OpenAPI, called when a document is first made.
 DefinitionsSource = Callable[[], Mapping[str, Mapping[str, Any]]]
@@ -21,14 +21,14 @@ Publish = Callable[[Sequence[Resource], DefinitionsSource], None]
 _PREFIX = "/registry/apiextensions.k8s.io/customresourcedefinitions/"
 
 
-class Following:
+class LazyCRDs:
     """Subscription to CRDs, from the server's start to its end."""
 
-    def __init__(self, registry: Registry, clock: Clock, publish: Publish) -> None:
+    def __init__(self, registry: StorageRegistry, clock: Clock, publish: Publish) -> None:
         self._registry = registry
         self._clock = clock
         self._publish = publish
-        self._service: CustomResources | None = None
+        self._service: CRDController | None = None
         self._subscription: Subscription | None = None
 
     def start(self) -> None:
@@ -51,12 +51,12 @@ class Following:
         if self._service is not None:
             yield from self._service.metric_lines()
 
-    def _follow(self, events: Sequence[Event]) -> None:
+    def _follow(self, events: Sequence[StoreEvent]) -> None:
         self._begun().follow(events)
 
-    def _begun(self) -> CustomResources:
+    def _begun(self) -> CRDController:
         if self._service is None:
-            from kubeloop.apiserver.apiextensions.controller import CustomResources
+            from kubeloop.apiserver.apiextensions.controller import CRDController
 
-            self._service = CustomResources(self._registry, self._clock, self._publish)
+            self._service = CRDController(self._registry, self._clock, self._publish)
         return self._service

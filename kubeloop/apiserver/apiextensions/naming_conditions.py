@@ -31,14 +31,14 @@ _NOT_ACCEPTED: Final = ("NotAccepted", "not all names are accepted")
 
 
 @dataclass(slots=True)
-class Taken:
+class NamesInUse:
     """Names that other CRDs of the group already have."""
 
     resources: set[str] = field(default_factory=set)
     kinds: set[str] = field(default_factory=set)
 
     @classmethod
-    def of(cls, accepted: Iterable[Names]) -> Taken:
+    def of(cls, accepted: Iterable[Names]) -> NamesInUse:
         """Collect the names of other CRDs."""
         taken = cls()
         for names in accepted:
@@ -47,7 +47,9 @@ class Taken:
         return taken
 
 
-def named(definition: CustomResourceDefinition, taken: Taken, now: Time) -> CustomResourceDefinitionStatus:
+def status_with_names(
+    definition: CustomResourceDefinition, taken: NamesInUse, now: Time
+) -> CustomResourceDefinitionStatus:
     """Return the CRD's status with accepted names and conditions; the same status if nothing changes."""
     status = definition.status
     names, (reason, message) = _names_of(definition.spec.names, status.accepted_names, taken)
@@ -59,7 +61,7 @@ def named(definition: CustomResourceDefinition, taken: Taken, now: Time) -> Cust
     return replace(status, accepted_names=names, conditions=conditions)
 
 
-def _names_of(wanted: Names, had: Names, taken: Taken) -> tuple[Names, tuple[str, str]]:
+def _names_of(wanted: Names, had: Names, taken: NamesInUse) -> tuple[Names, tuple[str, str]]:
     """Return the accepted names, and reason and message of the last conflict."""
     outcome = _ACCEPTED
     granted = replace(had, categories=wanted.categories)

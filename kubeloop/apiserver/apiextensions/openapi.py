@@ -15,7 +15,7 @@ _META: Final = "#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1."
 _OBJECT_META: Final = {"$ref": _META + "ObjectMeta"}
 _LIST_META: Final = {"$ref": _META + "ListMeta"}
 # Keywords that OpenAPI v2 lacks.
-_UNSPEAKABLE: Final = ("nullable", "oneOf", "anyOf", "allOf", "not")
+_NOT_IN_V2: Final = ("nullable", "oneOf", "anyOf", "allOf", "not")
 _KEPT_NODES: Final = ("properties", "items", "additionalProperties")
 
 
@@ -44,7 +44,7 @@ def _group_version_kind(resource: CustomResource, kind: str) -> list[dict[str, s
 
 
 def _object_definition(resource: CustomResource) -> dict[str, Any]:
-    definition = _speakable(msgspec.json.decode(resource.rules.source))
+    definition = _to_v2_schema(msgspec.json.decode(resource.rules.source))
     definition["properties"] = {
         "apiVersion": {"type": "string"},
         "kind": {"type": "string"},
@@ -69,16 +69,16 @@ def _list_definition(resource: CustomResource) -> dict[str, Any]:
     }
 
 
-def _speakable(node: Mapping[str, Any]) -> dict[str, Any]:
+def _to_v2_schema(node: Mapping[str, Any]) -> dict[str, Any]:
     """Return a schema in OpenAPI v2, which clients such as kubectl still read."""
-    spoken = {key: value for key, value in node.items() if key not in _UNSPEAKABLE and key not in _KEPT_NODES}
+    spoken = {key: value for key, value in node.items() if key not in _NOT_IN_V2 and key not in _KEPT_NODES}
     if node.get("x-kubernetes-int-or-string"):
         spoken.pop("type", None)
     if "properties" in node:
-        spoken["properties"] = {name: _speakable(one) for name, one in node["properties"].items()}
+        spoken["properties"] = {name: _to_v2_schema(one) for name, one in node["properties"].items()}
     for key in ("items", "additionalProperties"):
         if isinstance(node.get(key), Mapping):
-            spoken[key] = _speakable(node[key])
+            spoken[key] = _to_v2_schema(node[key])
         elif node.get(key) is not None:
             spoken[key] = node[key]
     return spoken

@@ -12,8 +12,8 @@ import msgspec
 from kubeloop.api import codec
 from kubeloop.api.generated.apiextensions_v1 import CustomResourceColumnDefinition
 from kubeloop.apiserver.apiextensions.json_path import JsonPathError, find, parse
-from kubeloop.apiserver.response.tables.model import AGE, NAME, Cells, Column, Printer
-from kubeloop.apiserver.response.tables.text import age, since
+from kubeloop.apiserver.response.tables.model import AGE, NAME, Cells, Printer, TableColumn
+from kubeloop.apiserver.response.tables.text import format_age, format_age_since
 
 Cell = Callable[[dict[str, Any], datetime], Any]
 
@@ -22,7 +22,7 @@ Cell = Callable[[dict[str, Any], datetime], Any]
 def printer_of_columns(columns: tuple[CustomResourceColumnDefinition, ...]) -> Printer:
     """Return the printer for the columns of a CRD; without columns it shows name and age."""
     if not columns:
-        return Printer(columns=(NAME, AGE), cells=lambda obj, now: [obj.metadata.name, age(obj, now)])
+        return Printer(columns=(NAME, AGE), cells=lambda obj, now: [obj.metadata.name, format_age(obj, now)])
     fill = [_cell(column) for column in columns]
 
     def cells(obj: Any, now: datetime) -> Cells:
@@ -32,9 +32,9 @@ def printer_of_columns(columns: tuple[CustomResourceColumnDefinition, ...]) -> P
     return Printer(columns=(NAME, *map(_header, columns)), cells=cells)
 
 
-def _header(column: CustomResourceColumnDefinition) -> Column:
+def _header(column: CustomResourceColumnDefinition) -> TableColumn:
     described = column.description or f"Custom resource definition column (in JSONPath format): {column.json_path}"
-    return Column(column.name, column.type, column.format, described, column.priority)
+    return TableColumn(column.name, column.type, column.format, described, column.priority)
 
 
 def _cell(column: CustomResourceColumnDefinition) -> Cell:
@@ -74,7 +74,7 @@ def _date(value: Any, now: datetime) -> str | None:
     if not isinstance(value, str):
         return None
     try:
-        return since(value, now)
+        return format_age_since(value, now)
     except ValueError:
         return "<invalid>"
 

@@ -13,8 +13,8 @@ from kubeloop.api import codec
 from kubeloop.api.generated import apiextensions_v1
 from kubeloop.api.kinds import SCALE, STATUS, Resource, Subresource
 from kubeloop.api.scalars.wire import NO_JSON
-from kubeloop.api.schema import Node
-from kubeloop.api.structural.instance import Instance
+from kubeloop.api.schema import SchemaNode
+from kubeloop.api.structural.instance import CustomResourceObject
 from kubeloop.api.structural.rules import ScalePaths, VersionRules
 
 if TYPE_CHECKING:
@@ -69,10 +69,10 @@ class CustomResource(Resource):
     @cached_property
     def type(self) -> Any:
         """Class of the decoded objects."""
-        return Instance
+        return CustomResourceObject
 
     @cached_property
-    def node(self) -> Node:
+    def node(self) -> SchemaNode:
         """Schema node for field managers."""
         return self.rules.node
 
@@ -94,7 +94,7 @@ def resources_of(definition: Definition, names: Names, conversions: Conversions 
     stored = next(version.name for version in versions if version.storage)
     schemas = {version.name: _schema_bytes(version) for version in versions}
     alike = len(set(schemas.values())) == 1
-    served = sorted((version for version in versions if version.served), key=lambda one: version_rank(one.name))
+    served = sorted((version for version in versions if version.served), key=lambda one: version_priority_key(one.name))
     made = [_resource(definition, names, version, schemas[version.name], stored, alike) for version in served]
     return made if conversions is None else [_converted(resource, conversions) for resource in made]
 
@@ -172,13 +172,13 @@ def _deprecation(definition: Definition, version: Version) -> str:
         return version.deprecation_warning
     text = f"{definition.spec.group}/{version.name} {definition.spec.names.kind} is deprecated"
     newest = min((one.name for one in definition.spec.versions or () if one.served and not one.deprecated),
-                 key=version_rank, default="")  # fmt: skip
-    if newest and version_rank(newest) < version_rank(version.name):
+                 key=version_priority_key, default="")  # fmt: skip
+    if newest and version_priority_key(newest) < version_priority_key(version.name):
         text += f"; use {definition.spec.group}/{newest} {definition.spec.names.kind}"
     return text
 
 
-def version_rank(name: str) -> tuple[Any, ...]:
+def version_priority_key(name: str) -> tuple[Any, ...]:
     """Return the sort key of upstream's version priority: v2, v1, v1beta2, v1beta1, v1alpha1, others by name."""
     found = _KUBE_VERSION.fullmatch(name)
     if found is None:

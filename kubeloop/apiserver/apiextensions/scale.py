@@ -7,33 +7,33 @@ from typing import Any
 from kubeloop.api import errors
 from kubeloop.api.generated.autoscaling_v1 import Scale, ScaleSpec, ScaleStatus
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.api.structural.instance import Instance
-from kubeloop.api.structural.rules import ScalePaths, VersionRules, found_at
+from kubeloop.api.structural.instance import CustomResourceObject
+from kubeloop.api.structural.rules import ScalePaths, VersionRules, value_at
 
 
-def _paths(parent: Instance) -> ScalePaths:
+def _paths(parent: CustomResourceObject) -> ScalePaths:
     rules = parent.rules
     assert isinstance(rules, VersionRules)
     assert rules.scale is not None  # the subresource exists only if it is declared
     return rules.scale
 
 
-def replicas_path(parent: Instance) -> tuple[str, ...]:
+def replicas_path(parent: CustomResourceObject) -> tuple[str, ...]:
     """Return the path of the spec replicas."""
     return _paths(parent).spec_replicas
 
 
-def demand_replicas(parent: Instance) -> None:
+def require_replicas(parent: CustomResourceObject) -> None:
     """Raise an internal error if the object has no replicas: then there is no scale."""
     path = replicas_path(parent)
-    if found_at(parent, path) is None:
+    if value_at(parent, path) is None:
         raise errors.internal_error(f'the spec replicas field ".{".".join(path)}" does not exist')
 
 
-def scale_of_instance(parent: Instance) -> Scale:
+def scale_of_instance(parent: CustomResourceObject) -> Scale:
     """Return the Scale of a custom object."""
     paths, meta = _paths(parent), parent.metadata
-    selector = found_at(parent, paths.selector) if paths.selector else ""
+    selector = value_at(parent, paths.selector) if paths.selector else ""
     return Scale(
         metadata=ObjectMeta(
             name=meta.name,
@@ -42,9 +42,9 @@ def scale_of_instance(parent: Instance) -> Scale:
             resource_version=meta.resource_version,
             creation_timestamp=meta.creation_timestamp,
         ),
-        spec=ScaleSpec(replicas=_number(found_at(parent, paths.spec_replicas))),
+        spec=ScaleSpec(replicas=_number(value_at(parent, paths.spec_replicas))),
         status=ScaleStatus(
-            replicas=_number(found_at(parent, paths.status_replicas)),
+            replicas=_number(value_at(parent, paths.status_replicas)),
             selector=selector if isinstance(selector, str) else "",
         ),
     )
@@ -54,7 +54,7 @@ def _number(value: Any) -> int:
     return value if isinstance(value, int) else 0
 
 
-def set_replicas(parent: Instance, replicas: int) -> None:
+def set_replicas(parent: CustomResourceObject, replicas: int) -> None:
     """Set the replicas at the declared path; missing parents are created."""
     *above, last = replicas_path(parent)
     at: dict[str, Any] = parent

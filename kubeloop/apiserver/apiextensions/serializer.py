@@ -12,16 +12,16 @@ import msgspec
 
 from kubeloop.api import codec
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.api.structural.instance import Instance
+from kubeloop.api.structural.instance import CustomResourceObject
 from kubeloop.apiserver.apiextensions.resource import CustomResource
-from kubeloop.apiserver.registry.serializer import View
+from kubeloop.apiserver.registry.serializer import StoredSerializer
 
 _METADATA_KEY: Final = b'"metadata":{'
 _PARTS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _META: Final = msgspec.json.Decoder(ObjectMeta, dec_hook=codec.decode_hook)
 
 
-class CustomView(View):
+class CustomSerializer(StoredSerializer):
     """Serializer of one served version; objects of revisions after `since` conform to the current schema."""
 
     def __init__(self, resource: CustomResource, since: int) -> None:
@@ -53,13 +53,13 @@ class CustomView(View):
         """Decode an object into the served version."""
         return self.decode_stored(value, revision)
 
-    def decode_stored(self, value: bytes, revision: int) -> Instance:
+    def decode_stored(self, value: bytes, revision: int) -> CustomResourceObject:
         """Decode an object into the served version: conversion changes nothing but the apiVersion."""
         parts = _PARTS.decode(value)
         meta = _META.decode(parts.pop("metadata"))
         codec.force_setattr(meta, "resource_version", str(revision) if revision else "")
         resource = self._resource
-        obj = Instance(resource.kind, resource.group_version, meta, resource.rules)
+        obj = CustomResourceObject(resource.kind, resource.group_version, meta, resource.rules)
         del parts["kind"], parts["apiVersion"]
         for name, raw in parts.items():
             obj[name] = msgspec.json.decode(raw)

@@ -12,8 +12,8 @@ import msgspec
 
 from kubeloop.api.scalars.times import format_micro_time
 from kubeloop.apiserver.audit.log import AuditLog
-from kubeloop.apiserver.audit.policy import Policy
-from kubeloop.apiserver.audit.trail import Trail
+from kubeloop.apiserver.audit.policy import AuditPolicy
+from kubeloop.apiserver.audit.trail import AuditContext
 from kubeloop.clock import Clock, new_uid
 from kubeloop.http import Request
 
@@ -21,14 +21,14 @@ from kubeloop.http import Request
 class Auditor:
     """Creates the audit trail of each request."""
 
-    def __init__(self, policy: Policy, log: AuditLog, clock: Clock) -> None:
+    def __init__(self, policy: AuditPolicy, log: AuditLog, clock: Clock) -> None:
         self._policy = policy
         self._log = log
         self._clock = clock
 
-    def trail(self, request: Request, audit_id: str) -> Trail:
+    def trail(self, request: Request, audit_id: str) -> AuditContext:
         """Return the audit trail of a request."""
-        return Trail(request, audit_id, self._policy, self._log.write, self._clock.now)
+        return AuditContext(request, audit_id, self._policy, self._log.write, self._clock.now)
 
     def refused_certificate(self, why: str) -> None:
         """Log a client certificate that the TLS handshake rejected; there is no request for rules to match."""

@@ -73,11 +73,11 @@ def _shown(document: Any | None, omit_managed_fields: bool) -> Any | None:
     if not omit_managed_fields or not isinstance(document, dict):
         return document
     if isinstance(document.get("items"), list):
-        return {**document, "items": [_without_managers(item) for item in document["items"]]}
-    return _without_managers(document)
+        return {**document, "items": [_without_managed_fields(item) for item in document["items"]]}
+    return _without_managed_fields(document)
 
 
-def _without_managers(document: Any) -> Any:
+def _without_managed_fields(document: Any) -> Any:
     if not isinstance(document, dict) or not isinstance(document.get("metadata"), dict):
         return document
     meta = {field: value for field, value in document["metadata"].items() if field != "managedFields"}

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from kubeloop.apiserver.authorization.attributes import Attributes
+from kubeloop.apiserver.authorization.attributes import AuthorizationAttributes
 from kubeloop.apiserver.authorization.rules import covers_path
 
 LEVELS = ("None", "Metadata", "Request", "RequestResponse")
@@ -18,7 +18,7 @@ _SECRET = frozenset(
 )
 
 
-class PolicyError(ValueError):
+class AuditPolicyError(ValueError):
     """Error for an invalid policy; the message is one sentence for the operator."""
 
 
@@ -30,7 +30,7 @@ class GroupResources(msgspec.Struct, frozen=True, rename="camel"):
     resource_names: tuple[str, ...] = ()
 
 
-class Rule(msgspec.Struct, frozen=True, rename="camel"):
+class AuditRule(msgspec.Struct, frozen=True, rename="camel"):
     """Policy rule: level, and the requests that it matches."""
 
     level: str = ""
@@ -43,7 +43,7 @@ class Rule(msgspec.Struct, frozen=True, rename="camel"):
     omit_stages: tuple[str, ...] = ()
     omit_managed_fields: bool | None = None
 
-    def fits(self, asked: Attributes) -> bool:
+    def fits(self, asked: AuthorizationAttributes) -> bool:
         """Return True if the rule matches a request."""
         user = asked.user
         if self.users and user.name not in self.users:
@@ -58,22 +58,22 @@ class Rule(msgspec.Struct, frozen=True, rename="camel"):
             return asked.path is not None and any(covers_path(one, asked.path) for one in self.non_resource_urls)
         return True
 
-    def _fits_resource(self, asked: Attributes) -> bool:
+    def _fits_resource(self, asked: AuthorizationAttributes) -> bool:
         if self.namespaces and asked.namespace not in self.namespaces:
             return False
         return not self.resources or any(_fits(one, asked) for one in self.resources)
 
 
-class Policy(msgspec.Struct, frozen=True, rename="camel"):
+class AuditPolicy(msgspec.Struct, frozen=True, rename="camel"):
     """Audit policy file."""
 
     kind: str = ""
     api_version: str = ""
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[AuditRule, ...] = ()
     omit_stages: tuple[str, ...] = ()
     omit_managed_fields: bool = False
 
-    def judge(self, asked: Attributes) -> Judgement:
+    def judge(self, asked: AuthorizationAttributes) -> RequestAuditConfig:
         """Return level and options for a request."""
         for rule in self.rules:
             if rule.fits(asked):
@@ -82,11 +82,11 @@ class Policy(msgspec.Struct, frozen=True, rename="camel"):
                     level = min(level, METADATA)
                 omit = rule.omit_managed_fields
                 omit_managers = self.omit_managed_fields if omit is None else omit
-                return Judgement(level, frozenset(self.omit_stages + rule.omit_stages), omit_managers)
-        return Judgement(0, frozenset(self.omit_stages), self.omit_managed_fields)
+                return RequestAuditConfig(level, frozenset(self.omit_stages + rule.omit_stages), omit_managers)
+        return RequestAuditConfig(0, frozenset(self.omit_stages), self.omit_managed_fields)
 
 
-class Judgement(NamedTuple):
+class RequestAuditConfig(NamedTuple):
     """Audit level and options of one request."""
 
     level: int  # an index into LEVELS
@@ -97,22 +97,22 @@ class Judgement(NamedTuple):
 METADATA, REQUEST, RESPONSE = 1, 2, 3
 
 
-def read_policy(path: Path) -> Policy:
+def read_policy(path: Path) -> AuditPolicy:
     """Read a policy file in YAML or JSON; raises PolicyError."""
     import yaml
 
     try:
         document: Any = yaml.safe_load(path.read_text())
-        policy = msgspec.convert(document, Policy)
+        policy = msgspec.convert(document, AuditPolicy)
     except (yaml.YAMLError, msgspec.ValidationError, UnicodeDecodeError) as error:
-        raise PolicyError(f"{path} is not an audit policy: {error}") from None
+        raise AuditPolicyError(f"{path} is not an audit policy: {error}") from None
     problem = _problem_of(policy)
     if problem:
-        raise PolicyError(f"{path}: {problem}")
+        raise AuditPolicyError(f"{path}: {problem}")
     return policy
 
 
-def _problem_of(policy: Policy) -> str:
+def _problem_of(policy: AuditPolicy) -> str:
     if (policy.api_version, policy.kind) != ("audit.k8s.io/v1", "Policy"):
         return f"unknown group version field {policy.api_version}, Kind={policy.kind} in policy"
     if not policy.rules:
@@ -128,7 +128,7 @@ def _problem_of(policy: Policy) -> str:
     return ""
 
 
-def _problem_of_rule(rule: Rule) -> str:
+def _problem_of_rule(rule: AuditRule) -> str:
     if rule.level not in LEVELS:
         return f"{rule.level!r} is none of the levels {', '.join(LEVELS)}"
     if rule.non_resource_urls and (rule.resources or rule.namespaces):
@@ -144,7 +144,7 @@ def _problem_of_rule(rule: Rule) -> str:
     return ""
 
 
-def _fits(listed: GroupResources, asked: Attributes) -> bool:
+def _fits(listed: GroupResources, asked: AuthorizationAttributes) -> bool:
     if listed.group not in (asked.group, "*"):
         return False
     if not listed.resources:

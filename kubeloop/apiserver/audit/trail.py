@@ -10,29 +10,29 @@ import msgspec
 
 from kubeloop.api.scalars.times import format_micro_time
 from kubeloop.apiserver.audit.bodies import name_in, request_object, response_object, response_status
-from kubeloop.apiserver.audit.policy import LEVELS, REQUEST, RESPONSE, Judgement, Policy
-from kubeloop.apiserver.authorization.attributes import Attributes, Decision
+from kubeloop.apiserver.audit.policy import LEVELS, REQUEST, RESPONSE, AuditPolicy, RequestAuditConfig
+from kubeloop.apiserver.authorization.attributes import AuthorizationAttributes, AuthorizationDecision
 from kubeloop.apiserver.request.context import User
-from kubeloop.http import HijackResponse, Request, Response, StreamResponse
+from kubeloop.http import Request, Response, StreamResponse, UpgradeResponse
 
 if TYPE_CHECKING:
-    from kubeloop.apiserver.authorization.impersonation import Impersonation
-    from kubeloop.http import Stream
+    from kubeloop.apiserver.authorization.impersonation import ImpersonationResult
+    from kubeloop.http import ResponseStream
 
-_NOBODY = User("")
+_ANONYMOUS = User("")
 _LONG_AGENT = 1024
 _PATCHES = "patch.webhook.admission.k8s.io/"
 _PANIC = {"metadata": {}, "status": "Failure", "reason": "InternalError", "code": 500}
 
 
-class Trail:
+class AuditContext:
     """Audit trail of one request. `known` is called first, unless the authentication failed."""
 
     def __init__(
         self,
         request: Request,
         audit_id: str,
-        policy: Policy,
+        policy: AuditPolicy,
         write: Callable[[bytes], None],
         now: Callable[[], datetime],
     ) -> None:
@@ -42,30 +42,30 @@ class Trail:
         self._now = now
         self._received = format_micro_time(now())
         self._audit_id = audit_id
-        self._judgement: Judgement | None = None
+        self._judgement: RequestAuditConfig | None = None
         self._event: dict[str, Any] = {}
         self.annotations: dict[str, str] = {}  # handlers may add annotations until the response is sent
 
-    def known(self, user: User, asked: Attributes) -> None:
+    def known(self, user: User, asked: AuthorizationAttributes) -> None:
         """Set user and attributes, from which the policy derives the level, and emit RequestReceived."""
         self._begin(user, asked)
         self._emit("RequestReceived")
 
-    def impersonates(self, other: Impersonation) -> None:
+    def impersonates(self, other: ImpersonationResult) -> None:
         """Record the impersonated user."""
-        self._event["impersonatedUser"] = _told(other.user)
+        self._event["impersonatedUser"] = _user_info(other.user)
         if other.constraint:
             self._event["authenticationMetadata"] = {"impersonationConstraint": other.constraint}
 
-    def decided(self, decision: Decision) -> None:
+    def decided(self, decision: AuthorizationDecision) -> None:
         """Record the authorization decision as annotations."""
         self.annotations["authorization.k8s.io/decision"] = "allow" if decision.allowed else "forbid"
         self.annotations["authorization.k8s.io/reason"] = decision.reason
 
-    def finish(self, response: Response, asked: Callable[[], Attributes]) -> Response:
+    def finish(self, response: Response, asked: Callable[[], AuthorizationAttributes]) -> Response:
         """Emit the response stage; for a stream return a wrapper that emits its end."""
         if self._judgement is None:
-            self._begin(_NOBODY, asked()._replace(user=_NOBODY))
+            self._begin(_ANONYMOUS, asked()._replace(user=_ANONYMOUS))
             self._event["responseStatus"] = {**response_status(response), "message": _attempted(self._request)}
             self._emit("ResponseStarted")
             return response
@@ -74,8 +74,8 @@ class Trail:
         self._add_bodies(response)
         if isinstance(response, StreamResponse):
             self._emit("ResponseStarted")
-            return _Followed(response, lambda: self._emit("ResponseComplete"))
-        if isinstance(response, HijackResponse):
+            return _AuditedStream(response, lambda: self._emit("ResponseComplete"))
+        if isinstance(response, UpgradeResponse):
             self._emit("ResponseStarted")
         self._emit("ResponseComplete")
         return response
@@ -85,7 +85,7 @@ class Trail:
         self._event["responseStatus"] = {**_PANIC, "message": f"APIServer panic'd: {type(error).__name__}"}
         self._emit("Panic")
 
-    def _begin(self, user: User, asked: Attributes) -> None:
+    def _begin(self, user: User, asked: AuthorizationAttributes) -> None:
         request = self._request
         self._judgement = self._policy.judge(asked)
         if not self._judgement.level:
@@ -95,7 +95,7 @@ class Trail:
             "auditID": self._audit_id,
             "requestURI": f"{request.path}?{request.query}" if request.query else request.path,
             "verb": asked.verb,
-            "user": _told(user),
+            "user": _user_info(user),
             "sourceIPs": _sources(request),
             "userAgent": _agent(request.headers.get("user-agent", "")),
         }
@@ -132,7 +132,7 @@ class Trail:
             line["annotations"] = self._shown_annotations(judgement)
         self._write(msgspec.json.encode(line) + b"\n")
 
-    def _shown_annotations(self, judgement: Judgement) -> dict[str, str]:
+    def _shown_annotations(self, judgement: RequestAuditConfig) -> dict[str, str]:
         """Return the annotations; patches of webhooks only at levels that include bodies."""
         if judgement.level >= REQUEST:
             return self.annotations
@@ -156,7 +156,7 @@ _FIELDS = (
 )
 
 
-class _Followed(StreamResponse):
+class _AuditedStream(StreamResponse):
     """Stream response that calls back at its end."""
 
     __slots__ = ("_ended", "_inner")
@@ -166,12 +166,12 @@ class _Followed(StreamResponse):
         self._inner = inner
         self._ended = ended
 
-    def run(self, stream: Stream) -> Awaitable[None] | None:
+    def run(self, stream: ResponseStream) -> Awaitable[None] | None:
         stream.on_close(self._ended)
         return self._inner.run(stream)
 
 
-def _told(user: User) -> dict[str, Any]:
+def _user_info(user: User) -> dict[str, Any]:
     told: dict[str, Any] = {"username": user.name} if user.name else {}
     if user.uid:
         told["uid"] = user.uid
@@ -182,7 +182,7 @@ def _told(user: User) -> dict[str, Any]:
     return told
 
 
-def _reference(asked: Attributes, created: str) -> dict[str, str]:
+def _reference(asked: AuthorizationAttributes, created: str) -> dict[str, str]:
     named = {
         "resource": asked.resource,
         "namespace": asked.namespace,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from kubeloop.api import errors
 from kubeloop.apiserver.authentication.certificates import user_of_certificate
-from kubeloop.apiserver.authentication.front_proxy import FrontProxy, RequestHeaders
+from kubeloop.apiserver.authentication.front_proxy import RequestHeaderAuthenticator, RequestHeaderConfig
 from kubeloop.apiserver.authentication.token_file import read_token_file
 from kubeloop.apiserver.request.context import ANONYMOUS, AUTHENTICATED, User
 from kubeloop.http import Request
@@ -18,15 +18,15 @@ from kubeloop.http import Request
 __all__ = [
     "AUTHENTICATED",
     "Authenticator",
-    "FrontProxy",
-    "Recognizer",
-    "RequestHeaders",
+    "RequestHeaderAuthenticator",
+    "RequestHeaderConfig",
+    "TokenAuthenticator",
     "read_token_file",
     "user_of_certificate",
 ]
 
 # Returns the user of a token; None leaves it to the next.
-Recognizer = Callable[[str], User | None]
+TokenAuthenticator = Callable[[str], User | None]
 
 
 class Authenticator:
@@ -36,8 +36,8 @@ class Authenticator:
         self,
         tokens: Mapping[str, User] | None = None,
         anonymous: bool = True,
-        recognizers: Sequence[Recognizer] = (),
-        front_proxy: FrontProxy | None = None,
+        recognizers: Sequence[TokenAuthenticator] = (),
+        front_proxy: RequestHeaderAuthenticator | None = None,
     ) -> None:
         # Looked up by a keyed hash, so that timing reveals nothing about valid tokens.
         self._known = dict(tokens or {})

@@ -20,7 +20,7 @@ _BOOTSTRAPPERS = "system:bootstrappers"
 _GROUP = re.compile(r"system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]")
 
 
-class BootstrapTokens:
+class BootstrapTokenAuthenticator:
     """Authenticator of bootstrap tokens."""
 
     def __init__(self, objects: Lookup, clock: Clock) -> None:

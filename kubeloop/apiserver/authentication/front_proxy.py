@@ -19,7 +19,7 @@ _SEPARATOR = ", "  # separator of repeated headers in the HTTP layer
 
 
 @dataclass(frozen=True, slots=True)
-class RequestHeaders:
+class RequestHeaderConfig:
     """Authorities of the front proxy and header names; the defaults are those that the aggregator sends."""
 
     authorities: Path
@@ -30,13 +30,13 @@ class RequestHeaders:
     extra_prefixes: tuple[str, ...] = ("X-Remote-Extra-",)
 
 
-class FrontProxy:
+class RequestHeaderAuthenticator:
     """Request-header authenticator; proxy certificates must be signed directly by one of the authorities."""
 
-    def __init__(self, config: RequestHeaders, client_authorities: Sequence[Path] = ()) -> None:
+    def __init__(self, config: RequestHeaderConfig, client_authorities: Sequence[Path] = ()) -> None:
         self._config = config
-        self._is_proxys = _Signed([config.authorities]).has
-        self._is_users = _Signed(client_authorities).has
+        self._is_proxys = _SignatureCheck([config.authorities]).has
+        self._is_users = _SignatureCheck(client_authorities).has
 
     def user_of(self, request: Request) -> User | None:
         """Return the user named by the proxy; None if the client is no proxy or names no user."""
@@ -77,7 +77,7 @@ def _values(request: Request, names: Sequence[str]) -> Iterator[str]:
             yield value
 
 
-class _Signed:
+class _SignatureCheck:
     """Checks if one of some authorities signed a certificate; results are cached."""
 
     def __init__(self, authorities: Sequence[Path]) -> None:

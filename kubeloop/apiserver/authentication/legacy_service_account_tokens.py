@@ -24,7 +24,7 @@ class LegacyClaims(msgspec.Struct, frozen=True):
     secret: str = msgspec.field(name="kubernetes.io/serviceaccount/secret.name")
 
 
-def problem_of(claims: LegacyClaims, token: str, objects: Lookup) -> str:
+def invalid_reason(claims: LegacyClaims, token: str, objects: Lookup) -> str:
     """Return the reason why a correctly signed token is invalid; empty if it is valid."""
     namespace, account = claims.namespace, claims.account
     if claims.sub != f"system:serviceaccount:{namespace}:{account}":

@@ -16,12 +16,12 @@ KEYS_PATH = "/openid/v1/jwks"
 _CACHED = (("Cache-Control", "public, max-age=3600"),)
 
 
-def is_issuer(issuer: str) -> bool:
+def is_valid_issuer(issuer: str) -> bool:
     """Return True if the issuer is a plain https URL, from which keys could be fetched."""
     return issuer.startswith("https://") and "?" not in issuer and "#" not in issuer
 
 
-def configuration(tokens: ServiceAccountTokens, keys_uri: str) -> Response:
+def openid_configuration_response(tokens: ServiceAccountTokens, keys_uri: str) -> Response:
     """Return the OpenID discovery document as response."""
     document = {
         "issuer": tokens.issuer,
@@ -33,7 +33,7 @@ def configuration(tokens: ServiceAccountTokens, keys_uri: str) -> Response:
     return Response(200, msgspec.json.encode(document), headers=_CACHED)
 
 
-def keys(tokens: ServiceAccountTokens) -> Response:
+def jwks_response(tokens: ServiceAccountTokens) -> Response:
     """Return the JSON Web Key Set as response."""
     document = {"keys": [key.described() for key in tokens.public_keys]}
     return Response(200, msgspec.json.encode(document), "application/jwk-set+json", _CACHED)

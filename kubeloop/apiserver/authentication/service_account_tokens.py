@@ -15,38 +15,38 @@ import msgspec
 
 from kubeloop.api.meta.field_path import quote
 from kubeloop.api.scalars.times import parse_time
-from kubeloop.api.signed_tokens import NotOurToken, PublicKey, SigningKey, read_public_keys, verify
+from kubeloop.api.signed_tokens import InvalidToken, PublicKey, SigningKey, read_public_keys, verify
 from kubeloop.apiserver.admission import Lookup
 from kubeloop.apiserver.authentication.legacy_service_account_tokens import ISSUER as LEGACY_ISSUER
-from kubeloop.apiserver.authentication.legacy_service_account_tokens import LegacyClaims, problem_of
+from kubeloop.apiserver.authentication.legacy_service_account_tokens import LegacyClaims, invalid_reason
 from kubeloop.apiserver.request.context import AUTHENTICATED, CREDENTIAL_ID, User
 from kubeloop.clock import Clock, new_uid
 
 # Allowed clock skew.
 _LEEWAY = timedelta(minutes=1)
 _INVALIDATED = "service account token has been invalidated"
-_REMEMBERED = 4096
+_MAX_CACHED = 4096
 
 
-class Reference(msgspec.Struct, frozen=True):
+class ClaimReference(msgspec.Struct, frozen=True):
     """Object that a token refers to, by name and UID."""
 
     name: str = ""
     uid: str = ""
 
 
-class Binding(msgspec.Struct, frozen=True, rename={"account": "serviceaccount", "warn_after": "warnafter"}):
+class KubernetesClaim(msgspec.Struct, frozen=True, rename={"account": "serviceaccount", "warn_after": "warnafter"}):
     """Objects that a token is bound to: the `kubernetes.io` claim."""
 
     namespace: str
-    account: Reference
-    pod: Reference | None = None
-    secret: Reference | None = None
-    node: Reference | None = None
+    account: ClaimReference
+    pod: ClaimReference | None = None
+    secret: ClaimReference | None = None
+    node: ClaimReference | None = None
     warn_after: int | None = None
 
 
-class Claims(msgspec.Struct, frozen=True):
+class TokenClaims(msgspec.Struct, frozen=True):
     """Claims of a token that are read."""
 
     iss: str
@@ -55,18 +55,18 @@ class Claims(msgspec.Struct, frozen=True):
     exp: int
     nbf: int
     iat: int
-    binding: Binding = msgspec.field(name="kubernetes.io")
+    binding: KubernetesClaim = msgspec.field(name="kubernetes.io")
     jti: str = ""
 
 
-class Recognized(NamedTuple):
+class TokenReviewResult(NamedTuple):
     """User of a valid token, and the requested audiences that it is for."""
 
     user: User
     audiences: tuple[str, ...]
 
 
-class TokenRejected(Exception):
+class InvalidTokenError(Exception):
     """Error for a token of ours that is invalid, or no longer valid."""
 
 
@@ -98,9 +98,9 @@ class ServiceAccountTokens:
         self._key = keys.signing
         self._objects = objects
         self._clock = clock
-        self._verified: OrderedDict[str, Claims | LegacyClaims] = OrderedDict()
+        self._verified: OrderedDict[str, TokenClaims | LegacyClaims] = OrderedDict()
 
-    def issue(self, binding: Binding, audiences: Sequence[str], seconds: int) -> str:
+    def issue(self, binding: KubernetesClaim, audiences: Sequence[str], seconds: int) -> str:
         """Return a new signed token that expires after this many seconds."""
         now = int(self._clock.now().timestamp())
         said = {name: value for name, value in msgspec.to_builtins(binding).items() if value is not None}
@@ -113,7 +113,7 @@ class ServiceAccountTokens:
                 "jti": new_uid(self._clock),
                 "kubernetes.io": said,
                 "nbf": now,
-                "sub": user_name(binding.namespace, binding.account.name),
+                "sub": make_username(binding.namespace, binding.account.name),
             }
         )
 
@@ -121,10 +121,10 @@ class ServiceAccountTokens:
         """Return the user of a token for this API server; None if it is invalid."""
         try:
             return self.recognize(token, self.audiences).user
-        except (NotOurToken, TokenRejected):
+        except (InvalidToken, InvalidTokenError):
             return None
 
-    def recognize(self, token: str, audiences: Sequence[str]) -> Recognized:
+    def recognize(self, token: str, audiences: Sequence[str]) -> TokenReviewResult:
         """Validate a token; raises NotOurToken, or TokenRejected for an invalid one of ours."""
         claims = self._claims(token)
         if isinstance(claims, LegacyClaims):
@@ -132,22 +132,22 @@ class ServiceAccountTokens:
         _check_times(claims, self._clock.now())
         shared = tuple(audience for audience in claims.aud if audience in audiences)
         if not shared:
-            raise TokenRejected(
+            raise InvalidTokenError(
                 f"token audiences {_listed(claims.aud)} is invalid for the target audiences {_listed(audiences)}"
             )
         self._check_objects(claims.binding)
-        return Recognized(_user(claims), shared)
+        return TokenReviewResult(_user(claims), shared)
 
-    def _recognize_legacy(self, claims: LegacyClaims, token: str, audiences: Sequence[str]) -> Recognized:
+    def _recognize_legacy(self, claims: LegacyClaims, token: str, audiences: Sequence[str]) -> TokenReviewResult:
         """Validate a legacy token, which has no audience and is for this server alone."""
         shared = tuple(audience for audience in self.audiences if audience in audiences)
-        problem = problem_of(claims, token, self._objects)
+        problem = invalid_reason(claims, token, self._objects)
         if problem or not shared:
-            raise TokenRejected(problem or f"token is not for the target audiences {_listed(audiences)}")
+            raise InvalidTokenError(problem or f"token is not for the target audiences {_listed(audiences)}")
         groups = _groups_of(claims.namespace)
-        return Recognized(User(user_name(claims.namespace, claims.account), groups, claims.uid), shared)
+        return TokenReviewResult(User(make_username(claims.namespace, claims.account), groups, claims.uid), shared)
 
-    def _claims(self, token: str) -> Claims | LegacyClaims:
+    def _claims(self, token: str) -> TokenClaims | LegacyClaims:
         """Return the verified claims, cached; the objects they refer to are checked each time."""
         known = self._verified.get(token)
         if known is None:
@@ -155,47 +155,47 @@ class ServiceAccountTokens:
             issuer = plain.get("iss")
             try:
                 if issuer in self._issuers:
-                    known = msgspec.convert(plain, Claims)
+                    known = msgspec.convert(plain, TokenClaims)
                 elif issuer == LEGACY_ISSUER:
                     known = msgspec.convert(plain, LegacyClaims)
                 else:
-                    raise NotOurToken
+                    raise InvalidToken
             except msgspec.ValidationError:
-                raise NotOurToken from None
+                raise InvalidToken from None
             self._verified[token] = known
-            if len(self._verified) > _REMEMBERED:
+            if len(self._verified) > _MAX_CACHED:
                 self._verified.popitem(last=False)
         else:
             self._verified.move_to_end(token)
         return known
 
-    def _check_objects(self, binding: Binding) -> None:
+    def _check_objects(self, binding: KubernetesClaim) -> None:
         namespace, account = binding.namespace, binding.account
         found = self._objects.find("serviceaccounts", namespace, account.name)
         if found is None:
-            raise TokenRejected(f"serviceaccounts {quote(account.name)} not found")
+            raise InvalidTokenError(f"serviceaccounts {quote(account.name)} not found")
         if found.metadata.uid != account.uid:
-            raise TokenRejected(f"service account UID ({found.metadata.uid}) does not match claim ({account.uid})")
+            raise InvalidTokenError(f"service account UID ({found.metadata.uid}) does not match claim ({account.uid})")
         if self._gone(found):
-            raise TokenRejected(f"service account {namespace}/{account.name} has been deleted")
+            raise InvalidTokenError(f"service account {namespace}/{account.name} has been deleted")
         self._check_bound("secret", namespace, binding.secret)
         self._check_bound("pod", namespace, binding.pod)
         # A pod's token also names its node; only the pod decides how long it is valid.
         if binding.pod is None:
             self._check_bound("node", "", binding.node)
 
-    def _check_bound(self, kind: str, namespace: str, bound: Reference | None) -> None:
+    def _check_bound(self, kind: str, namespace: str, bound: ClaimReference | None) -> None:
         if bound is None:
             return
         found = self._objects.find(f"{kind}s", namespace, bound.name)
         if found is None:
-            raise TokenRejected(_INVALIDATED)
+            raise InvalidTokenError(_INVALIDATED)
         if found.metadata.uid != bound.uid:
-            raise TokenRejected(
+            raise InvalidTokenError(
                 f"{kind} UID ({found.metadata.uid}) does not match service account {kind} ref claim ({bound.uid})"
             )
         if self._gone(found):
-            raise TokenRejected(_INVALIDATED)
+            raise InvalidTokenError(_INVALIDATED)
 
     def _gone(self, found: Any) -> bool:
         """Return True if an object's deletion time has passed; until then its tokens stay valid."""
@@ -203,22 +203,22 @@ class ServiceAccountTokens:
         return ends is not None and parse_time(ends) < self._clock.now() - _LEEWAY
 
 
-def user_name(namespace: str, account: str) -> str:
+def make_username(namespace: str, account: str) -> str:
     """Return the user name of a service account."""
     return f"system:serviceaccount:{namespace}:{account}"
 
 
-def _check_times(claims: Claims, now: datetime) -> None:
+def _check_times(claims: TokenClaims, now: datetime) -> None:
     if (now - _LEEWAY).timestamp() > claims.exp:
-        raise TokenRejected("service account token has expired")
+        raise InvalidTokenError("service account token has expired")
     latest = (now + _LEEWAY).timestamp()
     if latest < claims.nbf:
-        raise TokenRejected("service account token is not valid yet")
+        raise InvalidTokenError("service account token is not valid yet")
     if latest < claims.iat:
-        raise TokenRejected("service account token is issued in the future")
+        raise InvalidTokenError("service account token is issued in the future")
 
 
-def _user(claims: Claims) -> User:
+def _user(claims: TokenClaims) -> User:
     binding = claims.binding
     extra: list[tuple[str, tuple[str, ...]]] = []
     if claims.jti:
@@ -229,7 +229,7 @@ def _user(claims: Claims) -> User:
             # A pod may be assigned to a node that doesn't exist; such a node has no UID.
             if told.uid:
                 extra.append((f"authentication.kubernetes.io/{kind}-uid", (told.uid,)))
-    name = user_name(binding.namespace, binding.account.name)
+    name = make_username(binding.namespace, binding.account.name)
     return User(name, _groups_of(binding.namespace), binding.account.uid, tuple(extra))
 
 

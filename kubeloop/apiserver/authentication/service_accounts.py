@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from kubeloop.apiserver.authentication.service_account_tokens import ServiceAccountTokens
 
 
-def recognizer_of(tokens: Callable[[], ServiceAccountTokens]) -> Callable[[str], User | None]:
+def lazy_token_authenticator(tokens: Callable[[], ServiceAccountTokens]) -> Callable[[str], User | None]:
     """Return an authenticator for tokens that have the form of a JWT."""
 
     def recognize(token: str) -> User | None:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from kubeloop.api import errors
-from kubeloop.api.field_selectors import FieldSelector, parse_fields
+from kubeloop.api.field_selectors import FieldSelector, parse_field_selector
 from kubeloop.api.meta.field_path import quote
 from kubeloop.api.meta.name_rules import check_path_segment_name
 from kubeloop.api.selectors.operators import SelectorError
@@ -21,7 +21,7 @@ _WITH_SELECTORS = ("list", "watch", "deletecollection")
 _NO_HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
-class Attributes(NamedTuple):
+class AuthorizationAttributes(NamedTuple):
     """Attributes of a request for a resource, or for a non-resource path."""
 
     user: User
@@ -36,22 +36,22 @@ class Attributes(NamedTuple):
     fields: FieldSelector | None = None
 
 
-class Decision(NamedTuple):
+class AuthorizationDecision(NamedTuple):
     """Decision of an authorizer, with a reason for people; if it does not allow, the next one is asked."""
 
     allowed: bool
     reason: str = ""
 
 
-NO_OPINION = Decision(False)
+NO_OPINION = AuthorizationDecision(False)
 
 
-def of_path(user: User, method: str, path: str) -> Attributes:
+def attributes_of_path(user: User, method: str, path: str) -> AuthorizationAttributes:
     """Return the attributes of a non-resource request."""
-    return Attributes(user, method.lower(), path=unquote(path))
+    return AuthorizationAttributes(user, method.lower(), path=unquote(path))
 
 
-def of_target(user: User, method: str, target: Target, verb: str, query: Query) -> Attributes:
+def attributes_of_target(user: User, method: str, target: Target, verb: str, query: Query) -> AuthorizationAttributes:
     """Return the attributes of a request for a served resource; the verb is empty for an unsupported method."""
     resource, name, namespace = target.resource, target.name, target.namespace
     if not verb:
@@ -65,7 +65,7 @@ def of_target(user: User, method: str, target: Target, verb: str, query: Query) 
             name = _name_in(fields) if verb != "deletecollection" else ""
     if resource.plural == "namespaces" and not resource.group and target.name:
         namespace = target.name  # permissions in a namespace include the namespace itself
-    return Attributes(
+    return AuthorizationAttributes(
         user,
         verb,
         resource.group,
@@ -79,7 +79,7 @@ def of_target(user: User, method: str, target: Target, verb: str, query: Query) 
     )
 
 
-def of_unserved(user: User, method: str, path: str, query: Query) -> Attributes:
+def attributes_of_unserved(user: User, method: str, path: str, query: Query) -> AuthorizationAttributes:
     """Return the attributes of a request for a resource that is not served, from the path alone."""
     parts = unquote(path).strip("/").split("/")
     group, version, rest = ("", parts[1], parts[2:]) if parts[0] == "api" else (parts[1], parts[2], parts[3:])
@@ -94,17 +94,17 @@ def of_unserved(user: User, method: str, path: str, query: Query) -> Attributes:
     resource, name, subresource = (*rest, "", "")[:3]
     if not name:
         verb = "watch" if verb == "get" and query.flag("watch") else _COLLECTION_VERBS.get(verb, verb)
-    return Attributes(user, verb, group, version, resource, subresource, namespace, name)
+    return AuthorizationAttributes(user, verb, group, version, resource, subresource, namespace, name)
 
 
-def refusal(asked: Attributes, reason: str) -> errors.Forbidden:
+def forbidden_error(asked: AuthorizationAttributes, reason: str) -> errors.Forbidden:
     """Return the Forbidden error for a request that no authorizer allows."""
     told = _sentence(asked).translate(_NO_HTML)
     why = f"{told}: {reason}" if reason else told
     return errors.forbidden(asked.group, asked.resource, asked.name, why)
 
 
-def _sentence(asked: Attributes) -> str:
+def _sentence(asked: AuthorizationAttributes) -> str:
     who = f"User {quote(asked.user.name)} cannot {asked.verb}"
     if asked.path is not None:
         return f"{who} path {quote(asked.path)}"
@@ -116,7 +116,7 @@ def _sentence(asked: Attributes) -> str:
 def _selector(text: str) -> FieldSelector | None:
     """Parse a field selector; an invalid one counts as none here, and the handler rejects it."""
     try:
-        return parse_fields(text) if text else None
+        return parse_field_selector(text) if text else None
     except SelectorError:
         return None
 

@@ -11,7 +11,7 @@ from kubeloop.apiserver.authorization.rules import ALL, covers_path
 from kubeloop.apiserver.request.context import User
 
 
-class _Right(NamedTuple):
+class _Permission(NamedTuple):
     """Smallest permission of a rule: one verb on one resource or path."""
 
     verb: str
@@ -21,9 +21,9 @@ class _Right(NamedTuple):
     path: str = ""
 
 
-def missing_rights(owned: Sequence[PolicyRule], granted: Iterable[PolicyRule]) -> list[PolicyRule]:
+def uncovered_rules(owned: Sequence[PolicyRule], granted: Iterable[PolicyRule]) -> list[PolicyRule]:
     """Return the granted rules that the owned ones don't cover, as one rule per resource."""
-    rights = [right for rule in granted for right in _rights_in(rule)]
+    rights = [right for rule in granted for right in _breakdown_rule(rule)]
     missing = [right for right in rights if not any(_covers(rule, right) for rule in owned)]
     by_resource: dict[tuple[str, str, str], list[str]] = {}
     rules: list[PolicyRule] = []
@@ -38,7 +38,7 @@ def missing_rights(owned: Sequence[PolicyRule], granted: Iterable[PolicyRule]) -
     return rules
 
 
-def told(user: User, missing: Iterable[PolicyRule], problems: Sequence[str]) -> str:
+def escalation_message(user: User, missing: Iterable[PolicyRule], problems: Sequence[str]) -> str:
     """Return upstream's message for the missing rules."""
     lines = sorted({_shown(rule) for rule in missing})
     message = (
@@ -48,19 +48,19 @@ def told(user: User, missing: Iterable[PolicyRule], problems: Sequence[str]) -> 
     return f"{message}; resolution errors: [{', '.join(problems)}]" if problems else message
 
 
-def _rights_in(rule: PolicyRule) -> Iterator[_Right]:
+def _breakdown_rule(rule: PolicyRule) -> Iterator[_Permission]:
     verbs = rule.verbs or ()
     for group in rule.api_groups:
         for resource in rule.resources:
             for verb in verbs:
                 for name in rule.resource_names or ("",):
-                    yield _Right(verb, group, resource, name)
+                    yield _Permission(verb, group, resource, name)
     for path in rule.non_resource_urls:
         for verb in verbs:
-            yield _Right(verb, path=path)
+            yield _Permission(verb, path=path)
 
 
-def _covers(rule: PolicyRule, right: _Right) -> bool:
+def _covers(rule: PolicyRule, right: _Permission) -> bool:
     verbs = rule.verbs or ()
     if ALL not in verbs and right.verb not in verbs:
         return False

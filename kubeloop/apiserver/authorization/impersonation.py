@@ -12,14 +12,14 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from kubeloop.api import errors
-from kubeloop.api.meta.field_path import Path, aggregate, quote
+from kubeloop.api.meta.field_path import FieldPath, aggregate, quote
 from kubeloop.api.meta.name_rules import (
     check_dns1123_label,
     check_dns1123_subdomain,
     validate_domain_prefixed_path,
 )
-from kubeloop.apiserver.authorization import ADMINISTRATORS, Authorizer
-from kubeloop.apiserver.authorization.attributes import Attributes, refusal
+from kubeloop.apiserver.authorization import ADMINISTRATORS, UnionAuthorizer
+from kubeloop.apiserver.authorization.attributes import AuthorizationAttributes, forbidden_error
 from kubeloop.apiserver.request.context import User
 
 _EXTRA = "impersonate-extra-"
@@ -29,19 +29,19 @@ _NODE = "system:node:"
 _ACCOUNT = "system:serviceaccount:"
 _NODE_NAME = "authentication.kubernetes.io/node-name"
 # From this many on, a permission on all is looked up before one on each.
-_MANY = 4
+_BULK_CHECK_THRESHOLD = 4
 
-_Allowed = Callable[[Attributes], None]
+_Allowed = Callable[[AuthorizationAttributes], None]
 
 
-class Impersonation(NamedTuple):
+class ImpersonationResult(NamedTuple):
     """Impersonated user; the constraint is the verb that allowed it, empty for the legacy mode."""
 
     user: User
     constraint: str = ""
 
 
-def wanted_user(headers: Mapping[str, str]) -> User | None:
+def requested_user(headers: Mapping[str, str]) -> User | None:
     """Return the user that the headers request, or None."""
     groups = headers.get("impersonate-group")
     extra = {
@@ -62,14 +62,16 @@ def wanted_user(headers: Mapping[str, str]) -> User | None:
     return None
 
 
-def impersonate(requester: User, wanted: User, request: Attributes, authorizer: Authorizer) -> Impersonation:
+def impersonate(
+    requester: User, wanted: User, request: AuthorizationAttributes, authorizer: UnionAuthorizer
+) -> ImpersonationResult:
     """Return the user to continue as; raises the Forbidden error of the first applicable mode."""
     first: errors.Forbidden | None = None
     for mode in _MODES:
         if not mode.fits(wanted, requester):
             continue
         try:
-            return Impersonation(_checked(mode, requester, wanted, request, authorizer), mode.constraint)
+            return ImpersonationResult(_authorize_mode(mode, requester, wanted, request, authorizer), mode.constraint)
         except errors.Forbidden as refused:
             first = first or refused
     assert first is not None  # the legacy mode applies to all users
@@ -87,7 +89,7 @@ class _Mode(NamedTuple):
         return f"impersonate:{self.name}" if self.name else ""
 
 
-def _only_named(wanted: User) -> bool:
+def _has_only_name(wanted: User) -> bool:
     return not (wanted.uid or wanted.groups or wanted.extra)
 
 
@@ -104,32 +106,34 @@ def account_in(name: str) -> tuple[str, str] | None:
     return namespace, account
 
 
-def _runs_on(wanted: User, requester: User) -> bool:
+def _is_on_same_node(wanted: User, requester: User) -> bool:
     node = _node_in(wanted.name)
     return (
         bool(node)
-        and _only_named(wanted)
+        and _has_only_name(wanted)
         and account_in(requester.name) is not None
         and dict(requester.extra).get(_NODE_NAME) == (node,)
     )
 
 
 _MODES = (
-    _Mode("associated-node", _runs_on),
-    _Mode("arbitrary-node", lambda wanted, _: _only_named(wanted) and bool(_node_in(wanted.name))),
-    _Mode("serviceaccount", lambda wanted, _: _only_named(wanted) and account_in(wanted.name) is not None),
+    _Mode("associated-node", _is_on_same_node),
+    _Mode("arbitrary-node", lambda wanted, _: _has_only_name(wanted) and bool(_node_in(wanted.name))),
+    _Mode("serviceaccount", lambda wanted, _: _has_only_name(wanted) and account_in(wanted.name) is not None),
     _Mode("user-info", lambda wanted, _: not _node_in(wanted.name) and account_in(wanted.name) is None),
     _Mode("", lambda wanted, requester: True),
 )
 
 
-def _checked(mode: _Mode, requester: User, wanted: User, request: Attributes, authorizer: Authorizer) -> User:
+def _authorize_mode(
+    mode: _Mode, requester: User, wanted: User, request: AuthorizationAttributes, authorizer: UnionAuthorizer
+) -> User:
     if mode.name == "associated-node":
         # The permission is for whichever node the account runs on; the node itself has been checked.
         keys = tuple(sorted(key for key, _ in requester.extra))
         requester = replace(requester, extra=(("authentication.kubernetes.io/associated-node-keys", keys),))
 
-    def demand(asked: Attributes) -> None:
+    def demand(asked: AuthorizationAttributes) -> None:
         authorizer.demand(asked)
 
     if mode.name:
@@ -137,18 +141,18 @@ def _checked(mode: _Mode, requester: User, wanted: User, request: Attributes, au
     groups = _check_name(mode, requester, wanted, demand)
     verb = mode.constraint or "impersonate"
     if wanted.uid:
-        demand(Attributes(requester, verb, _AUTHENTICATION, "v1", "uids", name=wanted.uid))
+        demand(AuthorizationAttributes(requester, verb, _AUTHENTICATION, "v1", "uids", name=wanted.uid))
     if wanted.groups:
         _check_groups(mode, requester, wanted.groups, demand)
     if wanted.extra:
         _check_extra(mode, requester, wanted.extra, demand)
-    return replace(wanted, groups=_with_everybody(wanted.name, groups))
+    return replace(wanted, groups=_with_authenticated_group(wanted.name, groups))
 
 
 def _check_name(mode: _Mode, requester: User, wanted: User, demand: _Allowed) -> tuple[str, ...]:
     """Check the permission on the user name; return the groups that come with it."""
     verb, group = (mode.constraint, _AUTHENTICATION) if mode.name else ("impersonate", "")
-    asked = Attributes(requester, verb, group, "v1", "users", name=wanted.name)
+    asked = AuthorizationAttributes(requester, verb, group, "v1", "users", name=wanted.name)
     groups = wanted.groups
     node, account = _node_in(wanted.name), account_in(wanted.name)
     if mode.name and node:
@@ -164,14 +168,14 @@ def _check_name(mode: _Mode, requester: User, wanted: User, demand: _Allowed) ->
 
 def _check_groups(mode: _Mode, requester: User, groups: tuple[str, ...], demand: _Allowed) -> None:
     verb, group = (mode.constraint, _AUTHENTICATION) if mode.name else ("impersonate", "")
-    asked = Attributes(requester, verb, group, "v1", "groups")
+    asked = AuthorizationAttributes(requester, verb, group, "v1", "groups")
     if mode.name:
         if "" in groups:
-            raise refusal(asked, "impersonating the empty string group is not allowed")
+            raise forbidden_error(asked, "impersonating the empty string group is not allowed")
         if ADMINISTRATORS in groups:
             why = f"impersonating the {ADMINISTRATORS} group is not allowed"
-            raise refusal(asked._replace(name=ADMINISTRATORS), why)
-        if len(groups) >= _MANY and _may(asked._replace(name="*"), demand):
+            raise forbidden_error(asked._replace(name=ADMINISTRATORS), why)
+        if len(groups) >= _BULK_CHECK_THRESHOLD and _is_authorized(asked._replace(name="*"), demand):
             return
     for one in groups:
         demand(asked._replace(name=one))
@@ -180,19 +184,19 @@ def _check_groups(mode: _Mode, requester: User, groups: tuple[str, ...], demand:
 def _check_extra(
     mode: _Mode, requester: User, extra: tuple[tuple[str, tuple[str, ...]], ...], demand: _Allowed
 ) -> None:
-    asked = Attributes(requester, mode.constraint or "impersonate", _AUTHENTICATION, "v1", "userextras")
+    asked = AuthorizationAttributes(requester, mode.constraint or "impersonate", _AUTHENTICATION, "v1", "userextras")
     if mode.name:
         for problem in _problems_of_extra(extra):
-            raise refusal(asked, problem)
-        many = len(extra) >= _MANY or sum(len(values) for _, values in extra) >= _MANY
-        if many and _may(asked._replace(subresource="*", name="*"), demand):
+            raise forbidden_error(asked, problem)
+        many = len(extra) >= _BULK_CHECK_THRESHOLD or sum(len(values) for _, values in extra) >= _BULK_CHECK_THRESHOLD
+        if many and _is_authorized(asked._replace(subresource="*", name="*"), demand):
             return
     for key, values in extra:
         for value in values:
             demand(asked._replace(subresource=key, name=value))
 
 
-def _may(asked: Attributes, demand: _Allowed) -> bool:
+def _is_authorized(asked: AuthorizationAttributes, demand: _Allowed) -> bool:
     try:
         demand(asked)
     except errors.Forbidden:
@@ -204,7 +208,7 @@ def _problems_of_extra(extra: tuple[tuple[str, tuple[str, ...]], ...]) -> Iterat
     for key, values in extra:
         if not key:
             yield "impersonating the empty string key in extra is not allowed"
-        elif found := validate_domain_prefixed_path(Path("extra").child("key"), key):
+        elif found := validate_domain_prefixed_path(FieldPath("extra").child("key"), key):
             told = aggregate(error.message() for error in found)
             yield f"impersonating an invalid key in extra is not allowed: {told}"
         elif key != key.lower():
@@ -213,7 +217,7 @@ def _problems_of_extra(extra: tuple[tuple[str, tuple[str, ...]], ...]) -> Iterat
             yield "impersonating the empty string value in extra is not allowed"
 
 
-def _with_everybody(name: str, groups: tuple[str, ...]) -> tuple[str, ...]:
+def _with_authenticated_group(name: str, groups: tuple[str, ...]) -> tuple[str, ...]:
     if name == _ANONYMOUS:
         return groups if _UNAUTHENTICATED in groups else (*groups, _UNAUTHENTICATED)
     if _UNAUTHENTICATED in groups or _AUTHENTICATED in groups:

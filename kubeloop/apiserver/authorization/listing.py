@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from kubeloop.api.generated.rbac_v1 import PolicyRule
 from kubeloop.api.meta.field_path import aggregate
-from kubeloop.apiserver.authorization import ADMINISTRATORS, AlwaysAllow, KnownRules, Mode
+from kubeloop.apiserver.authorization import ADMINISTRATORS, AlwaysAllow, AuthorizerMode, ResolvedRules
 from kubeloop.apiserver.authorization.node import NodeAuthorizer, node_of
-from kubeloop.apiserver.authorization.rbac import Rbac
+from kubeloop.apiserver.authorization.rbac import RBACAuthorizer
 from kubeloop.apiserver.request.context import User
 
 _EVERYTHING = (
@@ -17,13 +17,13 @@ _EVERYTHING = (
 )
 
 
-def rules_of(modes: Sequence[Mode], user: User, namespace: str) -> KnownRules:
+def rules_of(modes: Sequence[AuthorizerMode], user: User, namespace: str) -> ResolvedRules:
     """Return the rules of a user in a namespace, from all modes in order."""
     rules: list[PolicyRule] = []
     problems: list[str] = []
     incomplete = False
     for mode in modes:
-        if isinstance(mode, Rbac):
+        if isinstance(mode, RBACAuthorizer):
             found, missing = mode.rules_of(user, namespace)
             rules += found
             problems += [aggregate(missing)] if missing else []
@@ -34,4 +34,4 @@ def rules_of(modes: Sequence[Mode], user: User, namespace: str) -> KnownRules:
             problems.append("node authorizer does not support user rule resolution")
     if ADMINISTRATORS in user.groups and not any(rule in rules for rule in _EVERYTHING):
         rules += _EVERYTHING
-    return KnownRules(tuple(rules), incomplete, aggregate(problems) if problems else "")
+    return ResolvedRules(tuple(rules), incomplete, aggregate(problems) if problems else "")

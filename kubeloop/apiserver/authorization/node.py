@@ -10,16 +10,16 @@ from functools import cached_property
 
 from kubeloop.api.meta.field_path import quote
 from kubeloop.apiserver.admission import Lookup
-from kubeloop.apiserver.authorization.attributes import NO_OPINION, Attributes, Decision
-from kubeloop.apiserver.authorization.node_relations import NodeRelations
+from kubeloop.apiserver.authorization.attributes import NO_OPINION, AuthorizationAttributes, AuthorizationDecision
+from kubeloop.apiserver.authorization.node_relations import NodeGraph
 from kubeloop.apiserver.authorization.rules import RuleSet
-from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.apiserver.registry.storage import StorageRegistry
 from kubeloop.apiserver.request.context import User
 
 _GROUP = "system:nodes"
 _PREFIX = "system:node:"
 _LEASES = "kube-node-lease"
-_ALLOWED = Decision(True)
+_ALLOWED = AuthorizationDecision(True)
 _OWN_VERBS = ("get", "create", "update", "patch", "delete")
 
 
@@ -33,9 +33,9 @@ def node_of(user: User) -> str | None:
 class NodeAuthorizer:
     """Decides for users that are nodes; has no opinion on others."""
 
-    def __init__(self, registry: Registry, objects: Lookup) -> None:
-        self._relations = NodeRelations(registry, objects)
-        self._particular: dict[tuple[str, str], Callable[[str, Attributes], Decision]] = {
+    def __init__(self, registry: StorageRegistry, objects: Lookup) -> None:
+        self._relations = NodeGraph(registry, objects)
+        self._particular: dict[tuple[str, str], Callable[[str, AuthorizationAttributes], AuthorizationDecision]] = {
             ("", "secrets"): self._read,
             ("", "configmaps"): self._read,
             ("", "persistentvolumeclaims"): self._claim,
@@ -55,64 +55,68 @@ class NodeAuthorizer:
     def _common(self) -> RuleSet:
         """Rules of all nodes: upstream's rules of the cluster role system:node."""
         from kubeloop.apiserver.bootstrap.cluster_roles import CLUSTER_RULES
-        from kubeloop.apiserver.bootstrap.policy_notation import rules
+        from kubeloop.apiserver.bootstrap.policy_notation import parse_rules
 
-        return RuleSet([("", rules(CLUSTER_RULES["system:node"]))])
+        return RuleSet([("", parse_rules(CLUSTER_RULES["system:node"]))])
 
-    def decide(self, asked: Attributes) -> Decision:
+    def decide(self, asked: AuthorizationAttributes) -> AuthorizationDecision:
         """Return the decision about a node's request."""
         node = node_of(asked.user)
         if node is None:
             return NO_OPINION
         if not node:
-            return Decision(False, f"unknown node for user {quote(asked.user.name)}")
+            return AuthorizationDecision(False, f"unknown node for user {quote(asked.user.name)}")
         particular = self._particular.get((asked.group, asked.resource)) if asked.path is None else None
         if particular is not None:
             return particular(node, asked)
         return NO_OPINION if self._common.allows(asked) is None else _ALLOWED
 
-    def _related(self, node: str, asked: Attributes) -> Decision:
+    def _related(self, node: str, asked: AuthorizationAttributes) -> AuthorizationDecision:
         if not asked.name:
-            return Decision(False, "No Object name found")
+            return AuthorizationDecision(False, "No Object name found")
         if asked.resource == "pods":
             related = self._relations.has_pod(node, asked.namespace, asked.name)
         else:
             related = self._relations.related(node, asked.resource, asked.namespace, asked.name)
-        return _ALLOWED if related else Decision(False, f"no relationship found between node '{node}' and this object")
+        return (
+            _ALLOWED
+            if related
+            else AuthorizationDecision(False, f"no relationship found between node '{node}' and this object")
+        )
 
-    def _read(self, node: str, asked: Attributes) -> Decision:
+    def _read(self, node: str, asked: AuthorizationAttributes) -> AuthorizationDecision:
         if asked.verb not in ("get", "list", "watch"):
-            return Decision(False, "can only read resources of this type")
+            return AuthorizationDecision(False, "can only read resources of this type")
         if asked.subresource:
-            return Decision(False, "cannot read subresource")
+            return AuthorizationDecision(False, "cannot read subresource")
         if not asked.namespace:
-            return Decision(False, "can only read namespaced object of this type")
+            return AuthorizationDecision(False, "can only read namespaced object of this type")
         return self._related(node, asked)
 
-    def _get(self, node: str, asked: Attributes) -> Decision:
+    def _get(self, node: str, asked: AuthorizationAttributes) -> AuthorizationDecision:
         if asked.verb != "get":
-            return Decision(False, "can only get individual resources of this type")
+            return AuthorizationDecision(False, "can only get individual resources of this type")
         if asked.subresource:
-            return Decision(False, "cannot get subresource")
+            return AuthorizationDecision(False, "cannot get subresource")
         return self._related(node, asked)
 
-    def _claim(self, node: str, asked: Attributes) -> Decision:
+    def _claim(self, node: str, asked: AuthorizationAttributes) -> AuthorizationDecision:
         if asked.subresource != "status":
             return self._get(node, asked)
         if asked.verb not in ("update", "patch"):
-            return Decision(False, "can only get/update/patch this type")
+            return AuthorizationDecision(False, "can only get/update/patch this type")
         return self._related(node, asked)
 
-    def _service_account(self, node: str, asked: Attributes) -> Decision:
+    def _service_account(self, node: str, asked: AuthorizationAttributes) -> AuthorizationDecision:
         if asked.verb == "get" and not asked.subresource:
             return self._read(node, asked)
         if asked.verb != "create" or not asked.name:
-            return Decision(False, "can only create tokens for individual service accounts")
+            return AuthorizationDecision(False, "can only create tokens for individual service accounts")
         if asked.subresource != "token":
-            return Decision(False, "can only create token subresource of serviceaccount")
+            return AuthorizationDecision(False, "can only create token subresource of serviceaccount")
         return self._related(node, asked)
 
-    def _node(self, node: str, asked: Attributes) -> Decision:
+    def _node(self, node: str, asked: AuthorizationAttributes) -> AuthorizationDecision:
         if asked.subresource == "status":
             return _ALLOWED if asked.verb in ("update", "patch") else NO_OPINION
         if asked.subresource:
@@ -124,9 +128,9 @@ class NodeAuthorizer:
         if asked.name == node:
             return _ALLOWED
         what = f"'{asked.name}'" if asked.name else "all nodes"
-        return Decision(False, f"node '{node}' cannot read {what}, only its own Node object")
+        return AuthorizationDecision(False, f"node '{node}' cannot read {what}, only its own Node object")
 
-    def _pod(self, node: str, asked: Attributes) -> Decision:
+    def _pod(self, node: str, asked: AuthorizationAttributes) -> AuthorizationDecision:
         verb, subresource = asked.verb, asked.subresource
         if subresource:
             may = ("status", "update"), ("status", "patch"), ("eviction", "create")
@@ -141,56 +145,58 @@ class NodeAuthorizer:
             return _ALLOWED
         if asked.name:
             return self._related(node, asked)
-        return Decision(False, "can only list/watch pods with spec.nodeName field selector")
+        return AuthorizationDecision(False, "can only list/watch pods with spec.nodeName field selector")
 
-    def _resource_slice(self, node: str, asked: Attributes) -> Decision:
+    def _resource_slice(self, node: str, asked: AuthorizationAttributes) -> AuthorizationDecision:
         if asked.subresource:
-            return Decision(False, "cannot authorize ResourceSlice subresources")
+            return AuthorizationDecision(False, "cannot authorize ResourceSlice subresources")
         if asked.verb == "create":
             return _ALLOWED
         if asked.verb in ("get", "update", "patch", "delete"):
             return self._related(node, asked)
         if asked.verb not in ("watch", "list", "deletecollection"):
-            return Decision(
+            return AuthorizationDecision(
                 False,
                 "only the following verbs are allowed for a ResourceSlice: "
                 "get, watch, list, create, update, patch, delete, deletecollection",
             )
         if _selects(asked, "spec.nodeName", node):
             return _ALLOWED
-        return Decision(False, "can only list/watch/deletecollection resourceslices with nodeName field selector")
+        return AuthorizationDecision(
+            False, "can only list/watch/deletecollection resourceslices with nodeName field selector"
+        )
 
-    def _csi_node(self, node: str, asked: Attributes) -> Decision:
+    def _csi_node(self, node: str, asked: AuthorizationAttributes) -> AuthorizationDecision:
         if asked.subresource:
-            return Decision(False, "cannot authorize CSINode subresources")
+            return AuthorizationDecision(False, "cannot authorize CSINode subresources")
         if asked.verb not in _OWN_VERBS:
-            return Decision(False, "can only get, create, update, patch, or delete a CSINode")
+            return AuthorizationDecision(False, "can only get, create, update, patch, or delete a CSINode")
         if asked.verb != "create" and asked.name != node:
-            return Decision(False, "can only access CSINode with the same name as the requesting node")
+            return AuthorizationDecision(False, "can only access CSINode with the same name as the requesting node")
         return _ALLOWED
 
-    def _lease(self, node: str, asked: Attributes) -> Decision:
+    def _lease(self, node: str, asked: AuthorizationAttributes) -> AuthorizationDecision:
         if asked.verb not in _OWN_VERBS:
-            return Decision(False, "can only get, create, update, patch, or delete a node lease")
+            return AuthorizationDecision(False, "can only get, create, update, patch, or delete a node lease")
         if asked.namespace != _LEASES:
-            return Decision(False, f'can only access leases in the "{_LEASES}" system namespace')
+            return AuthorizationDecision(False, f'can only access leases in the "{_LEASES}" system namespace')
         if asked.verb != "create" and asked.name != node:
-            return Decision(False, "can only access node lease with the same name as the requesting node")
+            return AuthorizationDecision(False, "can only access node lease with the same name as the requesting node")
         return _ALLOWED
 
-    def _pod_certificate(self, node: str, asked: Attributes) -> Decision:
+    def _pod_certificate(self, node: str, asked: AuthorizationAttributes) -> AuthorizationDecision:
         if asked.subresource:
-            return Decision(False, "nodes may not access the status subresource of PodCertificateRequests")
+            return AuthorizationDecision(False, "nodes may not access the status subresource of PodCertificateRequests")
         if asked.verb == "create":
             return _ALLOWED
         if asked.verb == "get":
             return self._related(node, asked)
         if asked.verb not in ("list", "watch"):
-            return Decision(False, f"nodes may not {asked.verb} podcertificaterequests")
+            return AuthorizationDecision(False, f"nodes may not {asked.verb} podcertificaterequests")
         if _selects(asked, "spec.nodeName", node):
             return _ALLOWED
-        return Decision(False, "can only list/watch podcertificaterequests with nodeName field selector")
+        return AuthorizationDecision(False, "can only list/watch podcertificaterequests with nodeName field selector")
 
 
-def _selects(asked: Attributes, field: str, value: str) -> bool:
+def _selects(asked: AuthorizationAttributes, field: str, value: str) -> bool:
     return asked.fields is not None and asked.fields.requires_exact_match(field) == value

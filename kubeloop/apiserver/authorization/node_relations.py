@@ -5,29 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kubeloop.api.pods.references import Reference, references_of, secrets_of_volume
+from kubeloop.api.pods.references import ReferencedObject, references_of, secrets_of_volume
 from kubeloop.apiserver.admission import Lookup
-from kubeloop.apiserver.registry.storage import Registry
-from kubeloop.store import Event, Record
+from kubeloop.apiserver.registry.storage import StorageRegistry
+from kubeloop.store import Record, StoreEvent
 
 # Kinds whose objects name their node themselves.
-_NAMING_THEIR_NODE = {
+_KINDS_WITH_NODE_NAME = {
     "volumeattachments": ("storage.k8s.io", "v1"),
     "resourceslices": ("resource.k8s.io", "v1"),
     "podcertificaterequests": ("certificates.k8s.io", "v1"),
 }
 
 
-class NodeRelations:
+class NodeGraph:
     """Pods of each node with their references, watched from the first query on.
 
     Invariant: a pod's key is in `_pods[node]` exactly while `_node_of[key]` is that node.
     """
 
-    def __init__(self, registry: Registry, objects: Lookup) -> None:
+    def __init__(self, registry: StorageRegistry, objects: Lookup) -> None:
         self._storage = registry.named("", "v1", "pods")
         self._find = objects.find
-        self._pods: dict[str, dict[str, frozenset[Reference]]] = {}
+        self._pods: dict[str, dict[str, frozenset[ReferencedObject]]] = {}
         self._node_of: dict[str, str] = {}
         self._following = False
 
@@ -38,25 +38,25 @@ class NodeRelations:
 
     def related(self, node: str, plural: str, namespace: str, name: str) -> bool:
         """Return True if the node needs the object."""
-        if plural in _NAMING_THEIR_NODE:
+        if plural in _KINDS_WITH_NODE_NAME:
             return self._names_node(node, plural, namespace, name)
         if plural == "persistentvolumes":
             volume = self._find("persistentvolumes", "", name)
             return volume is not None and self._claimed(node, volume)
-        wanted = Reference(plural, namespace, name)
+        wanted = ReferencedObject(plural, namespace, name)
         return self._referred(node, wanted) or (plural == "secrets" and self._needed_by_volume(node, wanted))
 
-    def _referred(self, node: str, wanted: Reference) -> bool:
+    def _referred(self, node: str, wanted: ReferencedObject) -> bool:
         self._follow()
         return any(wanted in references for references in self._pods.get(node, {}).values())
 
     def _claimed(self, node: str, volume: Any) -> bool:
         claim = volume.spec.claim_ref
         return claim is not None and self._referred(
-            node, Reference("persistentvolumeclaims", claim.namespace, claim.name)
+            node, ReferencedObject("persistentvolumeclaims", claim.namespace, claim.name)
         )
 
-    def _needed_by_volume(self, node: str, secret: Reference) -> bool:
+    def _needed_by_volume(self, node: str, secret: ReferencedObject) -> bool:
         claims = {
             one
             for references in self._pods.get(node, {}).values()
@@ -73,7 +73,7 @@ class NodeRelations:
         return False
 
     def _names_node(self, node: str, plural: str, namespace: str, name: str) -> bool:
-        found = self._find(plural, namespace, name, *_NAMING_THEIR_NODE[plural])
+        found = self._find(plural, namespace, name, *_KINDS_WITH_NODE_NAME[plural])
         return found is not None and found.spec.node_name == node
 
     def _follow(self) -> None:
@@ -86,7 +86,7 @@ class NodeRelations:
             self._add(record)
         store.subscribe(prefix, state.revision, self._on_events)
 
-    def _on_events(self, events: Sequence[Event]) -> None:
+    def _on_events(self, events: Sequence[StoreEvent]) -> None:
         for event in events:
             self._remove(event.key)
             if event.record is not None:

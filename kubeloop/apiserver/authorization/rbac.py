@@ -13,13 +13,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kubeloop.api.meta.field_path import aggregate, quote
-from kubeloop.api.selectors import from_label_selector
+from kubeloop.api.selectors import label_selector_as_selector
 from kubeloop.apiserver.admission import Lookup
-from kubeloop.apiserver.authorization.attributes import NO_OPINION, Attributes, Decision
+from kubeloop.apiserver.authorization.attributes import NO_OPINION, AuthorizationAttributes, AuthorizationDecision
 from kubeloop.apiserver.authorization.rules import RuleSet
-from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.apiserver.registry.storage import StorageRegistry
 from kubeloop.apiserver.request.context import User
-from kubeloop.store import Event
+from kubeloop.store import StoreEvent
 
 if TYPE_CHECKING:
     from kubeloop.api.generated.rbac_v1 import PolicyRule, RoleRef, Subject
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 GROUP = "rbac.authorization.k8s.io"
 _KINDS = ("clusterroles", "clusterrolebindings", "roles", "rolebindings")
 # Maximum number of cached rule sets (user and namespace), and of cached decisions.
-_REMEMBERED = 4096
+_MAX_CACHED = 4096
 
 
 class RoleNotFound(Exception):
@@ -38,19 +38,19 @@ class RoleNotFound(Exception):
         self.name = name
 
 
-class Rbac:
+class RBACAuthorizer:
     """RBAC authorizer of one server's store."""
 
-    def __init__(self, registry: Registry, objects: Lookup) -> None:
+    def __init__(self, registry: StorageRegistry, objects: Lookup) -> None:
         self._registry = registry
         self._find = objects.find
         self._every = objects.every
         self._prepared: dict[tuple[str, tuple[str, ...], str], RuleSet] = {}
         # Decisions that don't depend on the object's name.
-        self._decided: dict[tuple[object, ...], Decision] = {}
+        self._decided: dict[tuple[object, ...], AuthorizationDecision] = {}
         self._following = False
 
-    def decide(self, asked: Attributes) -> Decision:
+    def decide(self, asked: AuthorizationAttributes) -> AuthorizationDecision:
         """Return the decision about a request, cached if it does not depend on the object's name."""
         user, namespace, verb, resource = asked.user, asked.namespace, asked.verb, asked.resource
         key = (user.name, user.groups, namespace, verb, asked.group, resource, asked.subresource, asked.path)
@@ -61,7 +61,7 @@ class Rbac:
         here = self._rule_set(user, namespace) if namespace else everywhere
         decision = _decision(asked, everywhere, here)
         if not (everywhere.depends_on_name(asked) or here.depends_on_name(asked)):
-            if len(self._decided) >= _REMEMBERED:
+            if len(self._decided) >= _MAX_CACHED:
                 self._decided.clear()
             self._decided[key] = decision
         return decision
@@ -90,7 +90,7 @@ class Rbac:
         """Return a role's rules, or those of its aggregated roles; `above` guards against cycles."""
         if role.rules or role.kind == "Role" or role.aggregation_rule is None:
             return role.rules or ()
-        selectors = [from_label_selector(one) for one in role.aggregation_rule.cluster_role_selectors]
+        selectors = [label_selector_as_selector(one) for one in role.aggregation_rule.cluster_role_selectors]
         above = (*above, role.metadata.name)
         gathered: dict[PolicyRule, None] = {}
         for other in self._every("clusterroles", "", GROUP):
@@ -103,7 +103,7 @@ class Rbac:
         known = self._prepared.get(key)
         if known is None:
             self._follow()
-            if len(self._prepared) >= _REMEMBERED:
+            if len(self._prepared) >= _MAX_CACHED:
                 self._prepared.clear()
             known = self._prepared[key] = self._prepare(user, namespace)
         return known
@@ -125,7 +125,7 @@ class Rbac:
     def _bindings_of(self, user: User, plural: str, namespace: str) -> Iterator[tuple[Any, Subject]]:
         for binding in self._every(plural, namespace, GROUP):
             for subject in binding.subjects:
-                if _is(user, subject, namespace):
+                if _matches_subject(user, subject, namespace):
                     yield binding, subject
                     break
 
@@ -135,7 +135,7 @@ class Rbac:
             return
         self._following = True
 
-        def forget(events: Sequence[Event]) -> None:
+        def forget(events: Sequence[StoreEvent]) -> None:
             self._prepared.clear()
             self._decided.clear()
 
@@ -144,17 +144,17 @@ class Rbac:
             storage.store.subscribe(storage.prefix(""), storage.store.revision, forget)
 
 
-def _decision(asked: Attributes, everywhere: RuleSet, here: RuleSet) -> Decision:
+def _decision(asked: AuthorizationAttributes, everywhere: RuleSet, here: RuleSet) -> AuthorizationDecision:
     source = everywhere.allows(asked)
     if source is None and here is not everywhere:
         source = here.allows(asked)
     if source is not None:
-        return Decision(True, f"RBAC: allowed by {source}")
+        return AuthorizationDecision(True, f"RBAC: allowed by {source}")
     problems = everywhere.problems if here is everywhere else everywhere.problems + here.problems
-    return Decision(False, f"RBAC: {aggregate(problems)}") if problems else NO_OPINION
+    return AuthorizationDecision(False, f"RBAC: {aggregate(problems)}") if problems else NO_OPINION
 
 
-def _is(user: User, subject: Subject, namespace: str) -> bool:
+def _matches_subject(user: User, subject: Subject, namespace: str) -> bool:
     if subject.kind == "User":
         return user.name == subject.name
     if subject.kind == "Group":

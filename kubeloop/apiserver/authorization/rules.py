@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from kubeloop.apiserver.authorization.attributes import Attributes
+from kubeloop.apiserver.authorization.attributes import AuthorizationAttributes
 
 if TYPE_CHECKING:
     from kubeloop.api.generated.rbac_v1 import PolicyRule
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 ALL = "*"
 
 
-class _OnResource(NamedTuple):
+class _ResourceEntry(NamedTuple):
     """Entry of a rule for one verb, group and resource."""
 
     order: int
@@ -21,7 +21,7 @@ class _OnResource(NamedTuple):
     source: str
 
 
-class _OnPaths(NamedTuple):
+class _PathEntry(NamedTuple):
     """Entry of a rule for non-resource paths."""
 
     verbs: frozenset[str]
@@ -41,36 +41,36 @@ class RuleSet:
     def __init__(self, sourced: Iterable[tuple[str, Iterable[PolicyRule]]], problems: tuple[str, ...] = ()) -> None:
         self.rules: list[PolicyRule] = []
         self.problems = problems  # bindings to missing roles
-        self._on_resources: dict[tuple[str, str, str], list[_OnResource]] = {}
-        self._on_paths: list[_OnPaths] = []
+        self._on_resources: dict[tuple[str, str, str], list[_ResourceEntry]] = {}
+        self._on_paths: list[_PathEntry] = []
         for source, rules in sourced:
             for rule in rules:
                 self._enter(rule, source)
 
     def _enter(self, rule: PolicyRule, source: str) -> None:
         verbs = rule.verbs or ()
-        entry = _OnResource(len(self.rules), frozenset(rule.resource_names), source)
+        entry = _ResourceEntry(len(self.rules), frozenset(rule.resource_names), source)
         self.rules.append(rule)
         for verb in verbs:
             for group in rule.api_groups:
                 for resource in rule.resources:
                     self._on_resources.setdefault((verb, group, resource), []).append(entry)
         if rule.non_resource_urls:
-            self._on_paths.append(_OnPaths(frozenset(verbs), rule.non_resource_urls, source))
+            self._on_paths.append(_PathEntry(frozenset(verbs), rule.non_resource_urls, source))
 
-    def allows(self, asked: Attributes) -> str | None:
+    def allows(self, asked: AuthorizationAttributes) -> str | None:
         """Return the source of the permission, or None."""
         if asked.path is not None:
             return self._allows_path(asked.verb, asked.path)
         return self._allows_resource(asked) if self._on_resources else None
 
-    def depends_on_name(self, asked: Attributes) -> bool:
+    def depends_on_name(self, asked: AuthorizationAttributes) -> bool:
         """Return True if the decision may differ for another object of the kind."""
         return asked.path is None and any(entry.names for entries in self._entries(asked) for entry in entries)
 
-    def _allows_resource(self, asked: Attributes) -> str | None:
+    def _allows_resource(self, asked: AuthorizationAttributes) -> str | None:
         name = asked.name
-        best: _OnResource | None = None
+        best: _ResourceEntry | None = None
         for entries in self._entries(asked):
             for entry in entries:
                 if entry.names and name not in entry.names:
@@ -80,7 +80,7 @@ class RuleSet:
                 break
         return None if best is None else best.source
 
-    def _entries(self, asked: Attributes) -> Iterator[list[_OnResource]]:
+    def _entries(self, asked: AuthorizationAttributes) -> Iterator[list[_ResourceEntry]]:
         """Yield the entries for a verb, group and resource; each list in order."""
         resources: tuple[str, ...] = (asked.resource, ALL)
         if asked.subresource:

@@ -14,13 +14,13 @@ from datetime import datetime
 import msgspec
 
 from kubeloop.clock import Clock
-from kubeloop.store import Conflict, Record, Store
-from kubeloop.store import Event as Change
+from kubeloop.store import Record, Store, StoreConflict
+from kubeloop.store import StoreEvent as Change
 
 EVENTS_PREFIX = "/registry/events/"
 SWEEP_SECONDS = 5.0
 # Maximum number of deletions per sweep: it must not block the event loop, and the next one follows soon.
-_MOST_AT_ONCE = 500
+_MAX_DELETES_PER_SWEEP = 500
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
@@ -71,13 +71,13 @@ class EventExpiry:
     def sweep(self) -> None:
         """Delete the oldest expired Events, up to a maximum per sweep."""
         limit = self._clock.monotonic() - self._life
-        for _ in range(_MOST_AT_ONCE):
+        for _ in range(_MAX_DELETES_PER_SWEEP):
             if not self._written or self._written[0][0] > limit:
                 return
             _, key, revision = self._written.popleft()
             try:
-                self._store.write(key, None, revision).add_done_callback(_forget_failure)
-            except Conflict:
+                self._store.write(key, None, revision).add_done_callback(_consume_result)
+            except StoreConflict:
                 continue  # written again since, or deleted
 
     def close(self) -> None:
@@ -108,7 +108,7 @@ def _age(record: Record, now: datetime) -> float:
     return max(0.0, (now - newest).total_seconds())
 
 
-def _forget_failure(write: asyncio.Future[Change]) -> None:
+def _consume_result(write: asyncio.Future[Change]) -> None:
     """Retrieve the result of a deletion; a failed one is not retried before a later sweep or restart."""
     if not write.cancelled():
         write.exception()

@@ -15,16 +15,16 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, Final, TypeVar
 
-from kubeloop.api.cel.cost.budget import TakesLong, at_most
+from kubeloop.api.cel.cost.budget import BudgetExceeded, cost_budget
 
 T = TypeVar("T")
 
 # Cost of expressions that may be evaluated inline: about ten milliseconds.
-BRIEF_COST: Final = 10_000
+INLINE_COST: Final = 10_000
 # Interpreter switch interval while the thread runs; Python's default is five milliseconds.
 _SWITCH_SECONDS: Final = 0.001
 # Texts with more values than this take about ten milliseconds to process.
-_MANY_VALUES: Final = 4_000
+_EXPENSIVE_VALUES: Final = 4_000
 _SHORT_BYTES: Final = 16 << 10
 # Seconds to wait for the loop's answer to a call from the thread; it is immediate unless the loop has ended.
 _ANSWER_SECONDS: Final = 10.0
@@ -32,7 +32,7 @@ _ANSWER_SECONDS: Final = 10.0
 _Job = tuple[Callable[[], Any], "Future[Any]"]
 
 
-class Aside:
+class WorkerThread:
     """Worker thread; runs work inline until it is started, because simulated time allows no threads."""
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Aside:
         self._jobs = SimpleQueue()
         sys.setswitchinterval(_SWITCH_SECONDS)
         # A daemon, because the process need not wait for abandoned jobs.
-        threading.Thread(target=_work, args=(self._jobs,), name="aside", daemon=True).start()
+        threading.Thread(target=_run_jobs, args=(self._jobs,), name="aside", daemon=True).start()
 
     def close(self) -> None:
         """Let the thread end after its queued jobs."""
@@ -64,13 +64,13 @@ class Aside:
         if self._jobs is None:
             return work(*args)
         try:
-            with at_most(BRIEF_COST):
+            with cost_budget(INLINE_COST):
                 return work(*args)
-        except TakesLong:
+        except BudgetExceeded:
             return await self.run(work, *args)
 
 
-def _work(jobs: SimpleQueue[_Job | None]) -> None:
+def _run_jobs(jobs: SimpleQueue[_Job | None]) -> None:
     while (job := jobs.get()) is not None:
         work, done = job
         if not done.set_running_or_notify_cancel():
@@ -82,14 +82,14 @@ def _work(jobs: SimpleQueue[_Job | None]) -> None:
         del job, work, done  # release the job before waiting for the next one
 
 
-def is_long(text: bytes) -> bool:
+def is_expensive_json(text: bytes) -> bool:
     """Return True if a JSON text has so many values that processing it would delay other requests."""
     if len(text) < _SHORT_BYTES:
         return False
-    return text.count(b",") + text.count(b"{") + text.count(b"[") > _MANY_VALUES
+    return text.count(b",") + text.count(b"{") + text.count(b"[") > _EXPENSIVE_VALUES
 
 
-def asked_in_loop(loop: asyncio.AbstractEventLoop, question: Callable[..., T]) -> Callable[..., T]:
+def call_in_loop(loop: asyncio.AbstractEventLoop, question: Callable[..., T]) -> Callable[..., T]:
     """Wrap a function so that the worker thread can call it: it runs in the event loop, which owns its data."""
 
     def ask(*args: Any) -> T:

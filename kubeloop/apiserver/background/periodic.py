@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 
-class Periodic:
+class PeriodicJob:
     """Calls a function every so many seconds until cancelled; the loop's handler reports failures."""
 
     def __init__(self, seconds: float, chore: Callable[[], None]) -> None:

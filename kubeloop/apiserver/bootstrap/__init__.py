@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Any
 
 from kubeloop.api.features.gates import DEFAULT_FEATURES, Features
-from kubeloop.api.features.resource_config import Serving
+from kubeloop.api.features.resource_config import APIResourceConfig
 from kubeloop.api.kinds import RESOURCES, Resource
 from kubeloop.api.scalars.times import format_time
 from kubeloop.api.scalars.wire import Time
@@ -30,19 +30,19 @@ class BootstrapOptions:
     secure_port: int = 6443
     service_cidr: str = "10.0.0.0/24"
     client_ca_pem: str = ""
-    serving: Serving = field(default_factory=Serving)
+    serving: APIResourceConfig = field(default_factory=APIResourceConfig)
     front_proxy: tuple[tuple[str, str], ...] = ()  # entries of extension-apiserver-authentication
 
 
-Made = tuple[Resource, Any]
+BootstrapObject = tuple[Resource, Any]
 
 
-def bootstrap_objects(options: BootstrapOptions) -> Iterable[Made]:
+def bootstrap_objects(options: BootstrapOptions) -> Iterable[BootstrapObject]:
     """Yield all bootstrap objects, referenced ones first."""
     return chain(essential_objects(options), remaining_objects(options))
 
 
-def essential_objects(options: BootstrapOptions) -> Iterator[Made]:
+def essential_objects(options: BootstrapOptions) -> Iterator[BootstrapObject]:
     """Yield namespaces, priority classes, the kubernetes Service with its endpoints, and config maps."""
     from kubeloop.apiserver.bootstrap import essentials
 
@@ -57,14 +57,14 @@ def essential_objects(options: BootstrapOptions) -> Iterator[Made]:
     yield from _with_resource(essentials.config_maps(trust, now[: len("2026-01-31")]))
 
 
-def endpoint_objects(servers: Iterable[tuple[str, int]]) -> Iterator[Made]:
+def endpoint_objects(servers: Iterable[tuple[str, int]]) -> Iterator[BootstrapObject]:
     """Yield the endpoints of the kubernetes Service, for each (address, port) that is reachable from outside."""
     from kubeloop.apiserver.bootstrap import essentials
 
     yield from _with_resource(essentials.endpoints(servers))
 
 
-def remaining_objects(options: BootstrapOptions) -> Iterator[Made]:
+def remaining_objects(options: BootstrapOptions) -> Iterator[BootstrapObject]:
     """Yield APIServices, flow control and access objects; each group's types are imported when reached."""
     now = Time(format_time(options.now))
     yield from _api_services(now, options.serving.resources)
@@ -72,20 +72,20 @@ def remaining_objects(options: BootstrapOptions) -> Iterator[Made]:
     yield from access_objects(options.serving.features)
 
 
-def _api_services(now: Time, resources: Iterable[Resource]) -> Iterator[Made]:
+def _api_services(now: Time, resources: Iterable[Resource]) -> Iterator[BootstrapObject]:
     from kubeloop.apiserver.bootstrap.api_services import api_services
 
     yield from _with_resource(api_services(now, resources))
 
 
-def _flow_control(now: Time) -> Iterator[Made]:
+def _flow_control(now: Time) -> Iterator[BootstrapObject]:
     from kubeloop.apiserver.bootstrap.flow_control import flow_schemas, priority_levels
 
     yield from _with_resource(priority_levels())
     yield from _with_resource(flow_schemas(now))
 
 
-def access_objects(features: Features = DEFAULT_FEATURES) -> Iterator[Made]:
+def access_objects(features: Features = DEFAULT_FEATURES) -> Iterator[BootstrapObject]:
     """Yield the RBAC objects; roles precede the bindings that refer to them."""
     from kubeloop.apiserver.bootstrap import access
 
@@ -95,7 +95,7 @@ def access_objects(features: Features = DEFAULT_FEATURES) -> Iterator[Made]:
     yield from _with_resource(access.role_bindings())
 
 
-def _with_resource(objects: Iterable[Any]) -> Iterator[Made]:
+def _with_resource(objects: Iterable[Any]) -> Iterator[BootstrapObject]:
     for obj in objects:
         yield _RESOURCES[obj.api_version, obj.kind], obj
 

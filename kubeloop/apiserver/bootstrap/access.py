@@ -18,7 +18,7 @@ from kubeloop.api.generated.rbac_v1 import (
 from kubeloop.apiserver.bootstrap.cluster_roles import CLUSTER_RULES
 from kubeloop.apiserver.bootstrap.controller_roles import CONTROLLER_RULES
 from kubeloop.apiserver.bootstrap.gated_roles import with_cluster_rules, with_controller_rules
-from kubeloop.apiserver.bootstrap.policy_notation import EVENTS, READ, rules
+from kubeloop.apiserver.bootstrap.policy_notation import EVENTS, READ, parse_rules
 
 _GROUP = "rbac.authorization.k8s.io"
 _LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
@@ -104,14 +104,14 @@ _ROLE_BINDINGS = {
 def cluster_roles(features: Features = DEFAULT_FEATURES) -> Iterator[ClusterRole]:
     """Yield the default ClusterRoles, including the aggregated ones."""
     for name, lines in with_cluster_rules(CLUSTER_RULES, features).items():
-        yield ClusterRole(metadata=_meta(name, _labels_of(name)), rules=rules(lines))
+        yield ClusterRole(metadata=_meta(name, _labels_of(name)), rules=parse_rules(lines))
     for name in _AGGREGATED:
         selector = LabelSelector(match_labels={_AGGREGATE + name: "true"})
         yield ClusterRole(
             metadata=_meta(name, _labels_of(name)), aggregation_rule=AggregationRule(cluster_role_selectors=(selector,))
         )
     for name, lines in with_controller_rules(CONTROLLER_RULES, features).items():
-        yield ClusterRole(metadata=_meta(_CONTROLLER + name), rules=rules(lines))
+        yield ClusterRole(metadata=_meta(_CONTROLLER + name), rules=parse_rules(lines))
 
 
 def cluster_role_bindings(features: Features = DEFAULT_FEATURES) -> Iterator[ClusterRoleBinding]:
@@ -125,7 +125,7 @@ def cluster_role_bindings(features: Features = DEFAULT_FEATURES) -> Iterator[Clu
 def roles() -> Iterator[Role]:
     """Yield the default Roles."""
     for (namespace, name), lines in _ROLES.items():
-        yield Role(metadata=_meta(name, namespace=namespace), rules=rules(lines))
+        yield Role(metadata=_meta(name, namespace=namespace), rules=parse_rules(lines))
 
 
 def role_bindings() -> Iterator[RoleBinding]:

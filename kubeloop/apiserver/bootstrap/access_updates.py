@@ -11,13 +11,13 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from kubeloop.api.generated.rbac_v1 import AggregationRule, ClusterRole, ClusterRoleBinding, Role, RoleBinding
-from kubeloop.apiserver.authorization.escalation import missing_rights
+from kubeloop.apiserver.authorization.escalation import uncovered_rules
 
 AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 _A = TypeVar("_A")
 
 
-def completed(present: Any, wanted: Any) -> Any:
+def reconcile_rbac(present: Any, wanted: Any) -> Any:
     """Return a role or binding with all that it should have; the same object if nothing is missing."""
     if present.metadata.annotations.get(AUTOUPDATE) == "false":
         return present
@@ -32,12 +32,12 @@ def completed(present: Any, wanted: Any) -> Any:
 
 def _with_content(present: Any, wanted: Any) -> Any:
     if isinstance(present, ClusterRoleBinding | RoleBinding):
-        return replace(present, subjects=_joined(present.subjects, wanted.subjects))
+        return replace(present, subjects=_union(present.subjects, wanted.subjects))
     if isinstance(present, ClusterRole) and wanted.aggregation_rule is not None:
         return replace(present, aggregation_rule=_aggregation(present.aggregation_rule, wanted.aggregation_rule))
     if isinstance(present, ClusterRole | Role):
         rules = present.rules or ()
-        missing = missing_rights(rules, wanted.rules or ())
+        missing = uncovered_rules(rules, wanted.rules or ())
         return replace(present, rules=(*rules, *missing)) if missing else present
     return present
 
@@ -45,9 +45,9 @@ def _with_content(present: Any, wanted: Any) -> Any:
 def _aggregation(present: AggregationRule | None, wanted: AggregationRule) -> AggregationRule:
     if present is None:
         return wanted
-    selectors = _joined(present.cluster_role_selectors, wanted.cluster_role_selectors)
+    selectors = _union(present.cluster_role_selectors, wanted.cluster_role_selectors)
     return replace(present, cluster_role_selectors=selectors)
 
 
-def _joined(present: tuple[_A, ...], wanted: tuple[_A, ...]) -> tuple[_A, ...]:
+def _union(present: tuple[_A, ...], wanted: tuple[_A, ...]) -> tuple[_A, ...]:
     return (*present, *(one for one in wanted if one not in present))

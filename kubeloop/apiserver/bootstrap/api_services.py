@@ -15,9 +15,9 @@ from kubeloop.api.kinds import RESOURCES, Resource
 from kubeloop.api.scalars.wire import Time
 
 # Automanaged label: maintained continuously ("true"), or only at start-up ("onstart").
-KEPT = "kube-aggregator.kubernetes.io/automanaged"
-IS_KEPT = "true"
-_LABELS = {KEPT: "onstart"}
+AUTO_REGISTER_LABEL = "kube-aggregator.kubernetes.io/automanaged"
+MANAGED_CONTINUOUSLY = "true"
+_LABELS = {AUTO_REGISTER_LABEL: "onstart"}
 # The group of APIServices has no APIService itself.
 OWN_GROUP = "apiregistration.k8s.io"
 
@@ -104,15 +104,15 @@ def _local(now: Time) -> APIServiceStatus:
     return APIServiceStatus(conditions=(available,))
 
 
-def spec_of_custom(group: str, version: str) -> APIServiceSpec:
+def crd_api_service_spec(group: str, version: str) -> APIServiceSpec:
     """Return the APIService spec of a CRD's group version: behind built-in groups, versions sorted by name."""
     return APIServiceSpec(group=group, version=version, group_priority_minimum=1000, version_priority=100)
 
 
-def service_of_custom(group: str, version: str, now: Time) -> APIService:
+def crd_api_service(group: str, version: str, now: Time) -> APIService:
     """Return the APIService of a CRD's group version."""
     return APIService(
-        metadata=ObjectMeta(name=f"{version}.{group}", labels={KEPT: IS_KEPT}),
-        spec=spec_of_custom(group, version),
+        metadata=ObjectMeta(name=f"{version}.{group}", labels={AUTO_REGISTER_LABEL: MANAGED_CONTINUOUSLY}),
+        spec=crd_api_service_spec(group, version),
         status=_local(now),
     )

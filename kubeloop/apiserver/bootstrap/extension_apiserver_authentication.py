@@ -14,22 +14,22 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from kubeloop.apiserver.bootstrap.writer import OwnObjects
+from kubeloop.apiserver.bootstrap.writer import BootstrapWriter
 from kubeloop.apiserver.registry.internal_status import write_change
-from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.apiserver.registry.storage import StorageRegistry
 from kubeloop.clock import Clock
-from kubeloop.store import Event, Subscription
+from kubeloop.store import StoreEvent, Subscription
 
-LOOK_SECONDS: Final = 60.0
+SYNC_SECONDS: Final = 60.0
 NAMESPACE, NAME = "kube-system", "extension-apiserver-authentication"
 _CERTIFICATE: Final = re.compile(r"-----BEGIN CERTIFICATE-----\s.*?-----END CERTIFICATE-----", re.DOTALL)
 _AUTHORITIES: Final = ("client-ca-file", "requestheader-client-ca-file")
 
 
-class TrustMap:
+class AuthenticationConfigMap:
     """Reconciles the ConfigMap when it is created or deleted, and every minute."""
 
-    def __init__(self, registry: Registry, own: OwnObjects, wanted: Any, clock: Clock) -> None:
+    def __init__(self, registry: StorageRegistry, own: BootstrapWriter, wanted: Any, clock: Clock) -> None:
         self._storage = registry.named("", "v1", "configmaps")
         self._own = own
         self._wanted = wanted
@@ -54,15 +54,18 @@ class TrustMap:
         now = self._clock.now()
         complete = self._wanted.data
         write_change(
-            self._storage, record, lambda one: replace(one, data=combined(one.data, complete, now)), self._clock
+            self._storage,
+            record,
+            lambda one: replace(one, data=merge_authentication_info(one.data, complete, now)),
+            self._clock,
         )
 
-    def _changed(self, events: Sequence[Event]) -> None:
+    def _changed(self, events: Sequence[StoreEvent]) -> None:
         if any(event.record is None or event.previous is None for event in events):
             self.look()
 
 
-def combined(present: Mapping[str, str], wanted: Mapping[str, str], now: datetime) -> dict[str, str]:
+def merge_authentication_info(present: Mapping[str, str], wanted: Mapping[str, str], now: datetime) -> dict[str, str]:
     """Merge existing and desired data: union of lists and certificates, without expired ones."""
     data: dict[str, str] = {}
     for key in sorted({*present, *wanted} & {*wanted, *_AUTHORITIES}):

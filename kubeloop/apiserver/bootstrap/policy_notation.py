@@ -17,7 +17,7 @@ EVENTS = "create patch update: events @core,events.k8s.io"
 
 
 @cache
-def rule(line: str) -> PolicyRule:
+def parse_rule(line: str) -> PolicyRule:
     """Parse a line into a PolicyRule; equal lines share one rule."""
     verbs, _, rest = line.partition(": ")
     words = rest.split()
@@ -36,6 +36,6 @@ def rule(line: str) -> PolicyRule:
     return PolicyRule(verbs=tuple(verbs.split()), api_groups=groups, resources=tuple(resources), resource_names=names)
 
 
-def rules(lines: tuple[str, ...]) -> tuple[PolicyRule, ...]:
+def parse_rules(lines: tuple[str, ...]) -> tuple[PolicyRule, ...]:
     """Parse several lines."""
-    return tuple(rule(line) for line in lines)
+    return tuple(parse_rule(line) for line in lines)

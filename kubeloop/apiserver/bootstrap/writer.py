@@ -12,23 +12,23 @@ from typing import Any
 import msgspec
 
 from kubeloop.api import codec
-from kubeloop.api.apply.fields.field_owners import track_update
-from kubeloop.api.conversion import to_stored
+from kubeloop.api.apply.fields.field_owners import update_field_owners
+from kubeloop.api.conversion import to_storage_version
 from kubeloop.api.defaults import apply_defaults
 from kubeloop.api.kinds import Resource
 from kubeloop.api.meta import object_meta
 from kubeloop.api.scalars.times import format_time
 from kubeloop.api.schema import node_of
-from kubeloop.apiserver.bootstrap.access_updates import completed
+from kubeloop.apiserver.bootstrap.access_updates import reconcile_rbac
 from kubeloop.apiserver.registry.field_manager import set_entries
-from kubeloop.apiserver.registry.serializer import stored_bytes
-from kubeloop.apiserver.registry.storage import Registry, Storage
+from kubeloop.apiserver.registry.serializer import encode_stored
+from kubeloop.apiserver.registry.storage import ResourceStorage, StorageRegistry
 from kubeloop.clock import Clock, new_uid
-from kubeloop.store import Conflict, Event, Overtaken, Record, StoreClosed, StoreError
+from kubeloop.store import DependentConflict, Record, StoreClosed, StoreConflict, StoreError, StoreEvent
 
 MANAGER = "kube-apiserver"
 # Depends on how the server was started; all other objects belong to the administrators once created.
-_DESCRIBE_THE_SERVER = {
+_SERVER_DESCRIPTIONS = {
     ("services", "kubernetes"),
     ("endpoints", "kubernetes"),
     ("endpointslices", "kubernetes"),
@@ -38,10 +38,10 @@ _TRY_SECONDS = 1.0
 _FURTHER_SLICES = "kubernetes-"  # of servers that listen on other ports
 
 
-class OwnObjects:
+class BootstrapWriter:
     """Writer of bootstrap objects to one server's storages."""
 
-    def __init__(self, registry: Registry, clock: Clock) -> None:
+    def __init__(self, registry: StorageRegistry, clock: Clock) -> None:
         self._registry = registry
         self._clock = clock
 
@@ -54,7 +54,7 @@ class OwnObjects:
             if not failures:
                 return
             for failure in failures:  # another server may have created some meanwhile
-                if not isinstance(failure, Conflict | Overtaken):
+                if not isinstance(failure, StoreConflict | DependentConflict):
                     raise failure
 
     async def ensure_by_and_by(self, objects: Iterable[tuple[Resource, Any]]) -> None:
@@ -69,38 +69,38 @@ class OwnObjects:
                 if (write := self.write(resource, obj)) is not None:
                     await write
                 return
-            except (Conflict, Overtaken):
+            except (StoreConflict, DependentConflict):
                 return  # another server does the same
             except StoreClosed:
                 raise
             except StoreError:
                 await asyncio.sleep(_TRY_SECONDS)  # a full disk may have room later
 
-    def write(self, resource: Resource, obj: Any) -> asyncio.Future[Event] | None:
+    def write(self, resource: Resource, obj: Any) -> asyncio.Future[StoreEvent] | None:
         """Start to create or update an object; None if there is nothing to do."""
         storage = self._registry.of(resource)
         name, namespace = obj.metadata.name, obj.metadata.namespace
         record = storage.peek(namespace, name)
-        if record is not None and not _describes_the_server(resource, name):
-            return _completed(storage, record, obj) if resource.group == _ACCESS else None
+        if record is not None and not _is_server_description(resource, name):
+            return _write_completed(storage, record, obj) if resource.group == _ACCESS else None
         fresh = self._prepared(storage, obj, namespace)
         if record is not None:
-            return _corrected(storage, record, fresh)
+            return _write_corrected(storage, record, fresh)
         try:
-            return storage.store.write(storage.key(namespace, name), stored_bytes(fresh), 0)
-        except Conflict:
+            return storage.store.write(storage.key(namespace, name), encode_stored(fresh), 0)
+        except StoreConflict:
             return None  # another server was faster, with the same result
 
-    def _prepared(self, storage: Storage, obj: Any, namespace: str) -> Any:
+    def _prepared(self, storage: ResourceStorage, obj: Any, namespace: str) -> Any:
         """Return a complete copy as after a create, with the status that a create would drop."""
         resource = storage.resource
         fresh = codec.decode(codec.encode(obj), type(obj))
         apply_defaults(fresh)
         now = self._clock.now()
-        object_meta.fill_for_create(fresh.metadata, namespace, new_uid(self._clock), now)
+        object_meta.fill_system_fields(fresh.metadata, namespace, new_uid(self._clock), now)
         plain = codec.to_plain(fresh)
         set_entries(fresh, _entries(plain, resource, format_time(now)))
-        stored = to_stored(fresh, resource)
+        stored = to_storage_version(fresh, resource)
         status = getattr(stored, "status", None)
         storage.strategy.prepare_create(stored)
         if status is not None:
@@ -108,37 +108,39 @@ class OwnObjects:
         return stored
 
 
-def _describes_the_server(resource: Resource, name: str) -> bool:
-    if (resource.plural, name) in _DESCRIBE_THE_SERVER:
+def _is_server_description(resource: Resource, name: str) -> bool:
+    if (resource.plural, name) in _SERVER_DESCRIPTIONS:
         return True
     return resource.plural == "endpointslices" and name.startswith(_FURTHER_SLICES)
 
 
 def _entries(plain: dict[str, Any], resource: Resource, now: str) -> list[dict[str, Any]]:
     shape = node_of(resource.definition)
-    entries: list[dict[str, Any]] = track_update(None, plain, shape, MANAGER, resource.group_version, "", now, [], None)
+    entries: list[dict[str, Any]] = update_field_owners(
+        None, plain, shape, MANAGER, resource.group_version, "", now, [], None
+    )
     return entries
 
 
-def _completed(storage: Storage, record: Record, wanted: Any) -> asyncio.Future[Event] | None:
+def _write_completed(storage: ResourceStorage, record: Record, wanted: Any) -> asyncio.Future[StoreEvent] | None:
     """Write an RBAC object with what it lacks; None if nothing is missing."""
     present = storage.view.decode_stored(record.value, record.mod_revision)
-    found = completed(present, wanted)
+    found = reconcile_rbac(present, wanted)
     if found is present:
         return None
     try:
-        return storage.store.write(record.key, stored_bytes(found), record.mod_revision)
-    except Conflict:
+        return storage.store.write(record.key, encode_stored(found), record.mod_revision)
+    except StoreConflict:
         return None
 
 
-def _corrected(storage: Storage, record: Record, fresh: Any) -> asyncio.Future[Event] | None:
+def _write_corrected(storage: ResourceStorage, record: Record, fresh: Any) -> asyncio.Future[StoreEvent] | None:
     """Write the record with new content; None if it is unchanged."""
     old = storage.view.decode_stored(record.value, record.mod_revision)
     corrected = msgspec.structs.replace(fresh, metadata=old.metadata)
     if corrected == old:
         return None
     try:
-        return storage.store.write(record.key, stored_bytes(corrected), record.mod_revision)
-    except Conflict:
+        return storage.store.write(record.key, encode_stored(corrected), record.mod_revision)
+    except StoreConflict:
         return None

@@ -21,27 +21,35 @@ from kubeloop.api.defaults import apply_defaults
 from kubeloop.api.kinds import Resource, definition_of
 from kubeloop.api.schema import definitions
 from kubeloop.apiserver.decoding.go_json import MAX_DEPTH, GoJsonError, parse_json
-from kubeloop.apiserver.decoding.ordinary import Unusual, keys_written, look_at
-from kubeloop.apiserver.decoding.outcome import Decoded, StrictError, refused, unrecognized
+from kubeloop.apiserver.decoding.ordinary import NeedsSlowPath, count_known_keys, count_written_keys
+from kubeloop.apiserver.decoding.outcome import DecodedObject, StrictError, cannot_handle_error, unrecognized_error
 from kubeloop.apiserver.decoding.shapes import shape_of
 from kubeloop.apiserver.decoding.type_meta import (
     TypeMeta,
     UnrecognizedError,
     check_convertible,
-    check_known,
-    completed,
-    interpret,
+    check_registered,
+    parse_type_meta,
+    with_defaults_of,
 )
 from kubeloop.apiserver.decoding.unmarshal import unmarshal
 
-__all__ = ["Decoded", "StrictError", "decode_document", "decode_known", "decode_object", "decode_own", "parse_yaml"]
+__all__ = [
+    "DecodedObject",
+    "StrictError",
+    "decode_document",
+    "decode_object",
+    "decode_parts",
+    "decode_typed_body",
+    "parse_yaml",
+]
 
 ACCEPTED: Final = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
 # Errors of decoding that lead to the slow path.
 _FAILURES: Final = (msgspec.MsgspecError, ValueError, TypeError, RecursionError)
 
 
-def decode_object(body: bytes, content_type: str, resource: Resource, validation: str) -> Decoded:
+def decode_object(body: bytes, content_type: str, resource: Resource, validation: str) -> DecodedObject:
     """Decode a body of a resource's kind, with defaults; raises BadRequest or UnsupportedMediaType.
 
     The error's `__cause__` is the reason alone, without the description of the body.
@@ -61,16 +69,16 @@ def decode_object(body: bytes, content_type: str, resource: Resource, validation
     obj = _ordinary_object(body, resource)
     if obj is not None:
         apply_defaults(obj)
-        return Decoded(obj, [])
+        return DecodedObject(obj, [])
     try:
         document = parse_json(body)
     except GoJsonError as error:
         why = f"couldn't get version/kind; json parse error: {error}"
-        raise unrecognized(why, body, resource) from error
-    return _decode_carefully(_Source(document, body), resource, validation)
+        raise unrecognized_error(why, body, resource) from error
+    return _decode_slow_path(_Source(document, body), resource, validation)
 
 
-def decode_own(body: bytes, resource: Resource) -> Any | None:
+def decode_typed_body(body: bytes, resource: Resource) -> Any | None:
     """Decode a body that was encoded from the resource's struct class; None if it needs the full path."""
     if b"null" in body:  # in free-form JSON, null may mean absent
         return None
@@ -82,7 +90,7 @@ def decode_own(body: bytes, resource: Resource) -> Any | None:
 
 def decode_document(
     document: dict[str, Any], resource: Resource, validation: str, changed_by: Any | None = None
-) -> Decoded:
+) -> DecodedObject:
     """Decode a document that a patch produced, in any version that can be converted.
 
     If the patch's own fields show what it changes, only those are checked for unknown fields.
@@ -90,24 +98,24 @@ def decode_document(
     try:
         body = msgspec.json.encode(document)
     except RecursionError:
-        raise unrecognized(MAX_DEPTH, b"", resource) from GoJsonError(MAX_DEPTH)
+        raise unrecognized_error(MAX_DEPTH, b"", resource) from GoJsonError(MAX_DEPTH)
     if resource.is_custom:
         from kubeloop.apiserver.apiextensions import decoder as custom
 
-        return custom.decode_plain(custom.decode_text(body), body, resource, validation)
+        return custom.decode_document(custom.decode_text(body), body, resource, validation)
     obj = _typed(body, resource)
-    if obj is not None and (_is_known(changed_by, resource) or _is_known(document, resource)):
+    if obj is not None and (_has_only_known_fields(changed_by, resource) or _has_only_known_fields(document, resource)):
         apply_defaults(obj)
-        return Decoded(obj, [])
-    return _decode_carefully(_Source(document, body, any_version=True), resource, validation)
+        return DecodedObject(obj, [])
+    return _decode_slow_path(_Source(document, body, any_version=True), resource, validation)
 
 
-def decode_known(
+def decode_parts(
     document: dict[str, Any], resource: Resource, changed_by: Any, others: Mapping[str, Any]
 ) -> Any | None:
     """Decode parts of an object and complete it with others; None if it needs the full path."""
     obj = _typed(msgspec.json.encode(document), resource)
-    if obj is None or not (_is_known(changed_by, resource) or _is_known(document, resource)):
+    if obj is None or not (_has_only_known_fields(changed_by, resource) or _has_only_known_fields(document, resource)):
         return None
     for name, part in others.items():
         codec.force_setattr(obj, name, part)
@@ -115,10 +123,10 @@ def decode_known(
     return obj
 
 
-def _is_known(document: Any, resource: Resource) -> bool:
+def _has_only_known_fields(document: Any, resource: Resource) -> bool:
     try:
-        look_at(document, resource.definition)
-    except (Unusual, AttributeError, TypeError):  # a patch need not have an object's shape
+        count_known_keys(document, resource.definition)
+    except (NeedsSlowPath, AttributeError, TypeError):  # a patch need not have an object's shape
         return False
     return True
 
@@ -138,8 +146,12 @@ def _ordinary_object(body: bytes, resource: Resource) -> Any:
     if obj is None:
         return None
     try:
-        return obj if look_at(msgspec.json.decode(body), resource.definition) == keys_written(body) else None
-    except (Unusual, *_FAILURES):
+        return (
+            obj
+            if count_known_keys(msgspec.json.decode(body), resource.definition) == count_written_keys(body)
+            else None
+        )
+    except (NeedsSlowPath, *_FAILURES):
         return None
 
 
@@ -163,68 +175,68 @@ def _yaml() -> Any:
     return import_module(f"{__name__}.yaml_text")
 
 
-def _decode_yaml(body: bytes, resource: Resource, validation: str) -> Decoded:
+def _decode_yaml(body: bytes, resource: Resource, validation: str) -> DecodedObject:
     try:
         document, repeated = _yaml().read_yaml(body)
     except ValueError as error:
-        raise unrecognized(str(error), body, resource) from error
-    return _decode_carefully(_Source(document, body, repeated), resource, validation)
+        raise unrecognized_error(str(error), body, resource) from error
+    return _decode_slow_path(_Source(document, body, repeated), resource, validation)
 
 
-def _decode_protobuf(body: bytes, resource: Resource, validation: str) -> Decoded:
+def _decode_protobuf(body: bytes, resource: Resource, validation: str) -> DecodedObject:
     """Decode a protobuf body; it has no unknown or duplicate fields, as unknown numbers are skipped."""
     from kubeloop.api import protobuf  # imported on first use, as the YAML library
 
     try:
         envelope = protobuf.open_envelope(body)
-        meta = completed(interpret({"apiVersion": envelope.api_version, "kind": envelope.kind}), resource)
+        meta = with_defaults_of(parse_type_meta({"apiVersion": envelope.api_version, "kind": envelope.kind}), resource)
     except ValueError as error:
-        raise unrecognized(str(error), body, resource) from error
+        raise unrecognized_error(str(error), body, resource) from error
     document: dict[str, Any] = {"kind": meta.kind, "apiVersion": meta.group_version}
     if protobuf.is_known(meta.group_version, meta.kind):
         try:
-            document = protobuf.read_object(meta.group_version, meta.kind, envelope.raw)
+            document = protobuf.decode_object(meta.group_version, meta.kind, envelope.raw)
         except ValueError as error:
-            raise refused(meta, resource, str(error)) from error
+            raise cannot_handle_error(meta, resource, str(error)) from error
     return _decode_plain(document, body, resource, validation)
 
 
-def _decode_plain(document: dict[str, Any], body: bytes, resource: Resource, validation: str) -> Decoded:
+def _decode_plain(document: dict[str, Any], body: bytes, resource: Resource, validation: str) -> DecodedObject:
     """Decode a document without duplicate keys; the slow path reports its errors."""
     try:
         obj = _typed(codec.encode(document), resource)
     except RecursionError:
         obj = None
     if obj is None:
-        return _decode_carefully(_Source(document, body), resource, validation)
+        return _decode_slow_path(_Source(document, body), resource, validation)
     apply_defaults(obj)
-    return Decoded(obj, [])
+    return DecodedObject(obj, [])
 
 
-def _decode_carefully(source: _Source, resource: Resource, validation: str) -> Decoded:
+def _decode_slow_path(source: _Source, resource: Resource, validation: str) -> DecodedObject:
     """Decode by the slow path, which reports exact errors."""
     try:
-        meta = completed(interpret(source.document), resource)
+        meta = with_defaults_of(parse_type_meta(source.document), resource)
     except UnrecognizedError as error:
-        raise unrecognized(str(error), source.body, resource) from error
+        raise unrecognized_error(str(error), source.body, resource) from error
     try:
-        obj, strict = _careful_object(source, meta, resource, validation)
+        obj, strict = _slow_path_object(source, meta, resource, validation)
     except RecursionError:
-        raise refused(meta, resource, MAX_DEPTH) from GoJsonError(MAX_DEPTH)
+        raise cannot_handle_error(meta, resource, MAX_DEPTH) from GoJsonError(MAX_DEPTH)
     except _FAILURES as error:
-        raise refused(meta, resource, str(error)) from error
+        raise cannot_handle_error(meta, resource, str(error)) from error
     if meta.group_version != resource.group_version and not source.any_version:
         raise errors.bad_request(
             f"the API version in the data ({meta.group_version}) does not match "
             f"the expected API version ({resource.group_version})"
         )
     apply_defaults(obj)
-    return Decoded(obj, [] if validation == "Ignore" else [*source.repeated, *strict])
+    return DecodedObject(obj, [] if validation == "Ignore" else [*source.repeated, *strict])
 
 
-def _careful_object(source: _Source, meta: TypeMeta, resource: Resource, validation: str) -> tuple[Any, list[str]]:
+def _slow_path_object(source: _Source, meta: TypeMeta, resource: Resource, validation: str) -> tuple[Any, list[str]]:
     """Return the object and the strict errors; raises ValueError."""
-    check_known(meta, resource)
+    check_registered(meta, resource)
     plain, strict = _unmarshal(source.document, meta, resource)
     check_convertible(meta, resource)
     if validation == "Strict" and (strict or source.repeated):

@@ -7,13 +7,13 @@ from typing import Any, Final
 from kubeloop.api.scalars.quantity import canonical_quantity
 from kubeloop.api.scalars.times import normalize_micro_time, normalize_time
 from kubeloop.apiserver.decoding.go_base64 import decode_base64
-from kubeloop.apiserver.decoding.shapes import Shape
+from kubeloop.apiserver.decoding.shapes import GoShape
 from kubeloop.apiserver.decoding.unmarshal import kind_of, number_text
 
 _GO_KINDS: Final = {dict: "map", list: "slice", str: "string", bool: "bool", int: "int64", float: "float64"}
 
 
-def conversion_error(value: Any, shape: Shape) -> str:
+def conversion_error(value: Any, shape: GoShape) -> str:
     """Return the error of the first value that doesn't fit its type; empty if all fit."""
     if value is None:
         return ""
@@ -33,16 +33,16 @@ def conversion_error(value: Any, shape: Shape) -> str:
             return _scalar_error(value, found, shape)
 
 
-def _struct_error(value: dict[str, Any], shape: Shape) -> str:
+def _struct_error(value: dict[str, Any], shape: GoShape) -> str:
     errors = (conversion_error(value.get(name), field) for name, field in shape.fields.items() if name in value)
     return next(filter(None, errors), "")
 
 
-def _first(values: Any, shape: Shape) -> str:
+def _first(values: Any, shape: GoShape) -> str:
     return next(filter(None, (conversion_error(one, shape.item) for one in values)), "")
 
 
-def _scalar_error(value: Any, found: str, shape: Shape) -> str:
+def _scalar_error(value: Any, found: str, shape: GoShape) -> str:
     wanted = {"string": "string", "boolean": "bool", "number": "float64"}.get(shape.category, "int64")
     if found == wanted or (wanted == "float64" and found == "int64"):
         return ""
@@ -53,7 +53,7 @@ def _scalar_error(value: Any, found: str, shape: Shape) -> str:
     return f"unrecognized type: {shape.go_type if shape.category == 'integer' else wanted}"
 
 
-def _text_error(value: Any, found: str, shape: Shape) -> str:
+def _text_error(value: Any, found: str, shape: GoShape) -> str:
     """Return the error of types that unmarshal their JSON themselves."""
     try:
         match shape.category:

@@ -69,7 +69,7 @@ def decode_text(body: bytes) -> str:
         return body.decode(errors="replace")
 
 
-def whole_text(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """Return a string with unpaired surrogates, which escapes can produce, replaced."""
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 

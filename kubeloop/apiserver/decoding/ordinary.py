@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from kubeloop.apiserver.decoding.shapes import Shape, shape_of
+from kubeloop.apiserver.decoding.shapes import GoShape, shape_of
 
 # Content of a field with keys: a struct, a list of structs, a map of scalars, a map of structs, free-form JSON.
 _STRUCT, _STRUCTS, _SCALARS, _NAMED, _FREE = range(5)
@@ -19,16 +19,16 @@ Fields: TypeAlias = "dict[str, tuple[int, Fields] | None]"
 _SPACE: Final = b" \n\r\t"
 
 
-class Unusual(Exception):
+class NeedsSlowPath(Exception):
     """Signal for a body that needs the slow path."""
 
 
-def look_at(plain: Any, definition: str) -> int:
+def count_known_keys(plain: Any, definition: str) -> int:
     """Return the number of keys of a decoded document; raises Unusual if its type lacks one of them."""
     try:
         return _count(plain, _fields_of(shape_of(definition)))
     except (KeyError, RecursionError):
-        raise Unusual from None
+        raise NeedsSlowPath from None
 
 
 def _count(struct: Any, known: Fields) -> int:
@@ -41,14 +41,14 @@ def _count(struct: Any, known: Fields) -> int:
         holds, inner = place
         if value is None:
             if holds == _FREE:  # a null in free-form JSON means absent
-                raise Unusual
+                raise NeedsSlowPath
         elif holds == _STRUCT:
             keys += _count(value, inner)
         elif holds == _STRUCTS:
             for one in value:
                 keys += _count(one, inner)
         elif holds == _FREE:
-            keys += keys_written(msgspec.json.encode(value))
+            keys += count_written_keys(msgspec.json.encode(value))
         else:
             keys += len(value)
             if holds == _NAMED:
@@ -56,7 +56,7 @@ def _count(struct: Any, known: Fields) -> int:
     return keys
 
 
-def keys_written(text: bytes) -> int:
+def count_written_keys(text: bytes) -> int:
     """Return the number of keys in a JSON text, including duplicates; never too few. Raises Unusual.
 
     A key ends in `":`, and so does an escaped quote within a string, which its backslash distinguishes as long as no
@@ -66,32 +66,32 @@ def keys_written(text: bytes) -> int:
     keys = packed.count(b'":')
     if b"\\" in packed:
         if b'\\\\"' in packed:
-            raise Unusual
+            raise NeedsSlowPath
         keys -= packed.count(b'\\":')
     return keys
 
 
-def has_repeated_keys(body: bytes, plain: Any) -> bool:
+def has_duplicate_keys(body: bytes, plain: Any) -> bool:
     """Return True if a body may have more keys than the document decoded from it."""
     try:
-        return keys_written(body) != keys_written(msgspec.json.encode(plain))
-    except Unusual:
+        return count_written_keys(body) != count_written_keys(msgspec.json.encode(plain))
+    except NeedsSlowPath:
         return True
 
 
-_tables: dict[Shape, Fields] = {}
+_tables: dict[GoShape, Fields] = {}
 
 
-def _fields_of(shape: Shape) -> Fields:
+def _fields_of(shape: GoShape) -> Fields:
     """Return the table of a struct, made once; it may contain itself."""
     known = _tables.get(shape)
     if known is None:
         known = _tables[shape] = {}
-        known.update((name, _place(field)) for name, field in shape.fields.items())
+        known.update((name, _field_entry(field)) for name, field in shape.fields.items())
     return known
 
 
-def _place(shape: Shape) -> tuple[int, Fields] | None:
+def _field_entry(shape: GoShape) -> tuple[int, Fields] | None:
     if shape.category == "struct":
         return _STRUCT, _fields_of(shape)
     if shape.category == "any":

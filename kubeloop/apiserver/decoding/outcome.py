@@ -13,7 +13,7 @@ from kubeloop.apiserver.decoding.type_meta import TypeMeta
 _ECHO_LENGTH: Final = 30
 
 
-class Decoded(NamedTuple):
+class DecodedObject(NamedTuple):
     """Decoded object and warnings."""
 
     obj: Any
@@ -28,12 +28,12 @@ class StrictError(ValueError):
         self.found = tuple(found)
 
 
-def refused(meta: TypeMeta, resource: Resource, why: str) -> errors.BadRequest:
+def cannot_handle_error(meta: TypeMeta, resource: Resource, why: str) -> errors.BadRequest:
     """Return the BadRequest error for a body that does not decode as the resource's kind."""
     return errors.bad_request(f'{meta.kind} in version "{meta.version}" cannot be handled as a {resource.kind}: {why}')
 
 
-def unrecognized(why: str, body: bytes, resource: Resource) -> errors.BadRequest:
+def unrecognized_error(why: str, body: bytes, resource: Resource) -> errors.BadRequest:
     """Return the BadRequest error for a body whose kind is not recognizable."""
     return errors.bad_request(
         f"the object provided is unrecognized (must be of type {resource.kind}): {why} ({_echo(body)})"

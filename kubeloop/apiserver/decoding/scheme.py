@@ -95,7 +95,7 @@ def _known(group_version: str) -> frozenset[str]:
     return frozenset(kinds) if len(kinds) > len(_EVERYWHERE) else frozenset()
 
 
-def is_known(group_version: str, kind: str, server_group: str) -> bool:
+def is_registered(group_version: str, kind: str, server_group: str) -> bool:
     """Return True if the scheme that serves a group has the kind registered."""
     group = group_version.rpartition("/")[0]
     if (server_group in _OWN_SCHEMES or group in _OWN_SCHEMES) and group != server_group:

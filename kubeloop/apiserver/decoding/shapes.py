@@ -42,7 +42,7 @@ _SCALARS: Final[Mapping[tuple[str, str], tuple[Category, str]]] = {
 }
 
 
-class Shape:
+class GoShape:
     """Type of one place in an object, as Go's decoder sees it."""
 
     def __init__(self, category: Category, go_type: str, source: Mapping[str, Any], definition: str = "") -> None:
@@ -57,43 +57,45 @@ class Shape:
         return self._definition.rpartition(".")[2]
 
     @cached_property
-    def fields(self) -> Mapping[str, Shape]:
+    def fields(self) -> Mapping[str, GoShape]:
         """Fields of a struct by wire name."""
         named = named_types(self._definition)
-        return {field: _place(prop, named.get(field, "")) for field, prop in self._source.get("properties", {}).items()}
+        return {
+            field: _shape_at(prop, named.get(field, "")) for field, prop in self._source.get("properties", {}).items()
+        }
 
     @cached_property
-    def item(self) -> Shape:
+    def item(self) -> GoShape:
         """Type of the items of a list or map."""
         inner = self._source.get("items") or self._source["additionalProperties"]
         # Of `[]v1.Capability` or `map[string]v1.ExtraValue`, the part behind the brackets.
         _, bracket, named = self.go_type.partition("]")
-        return _place(inner, named if bracket else "")
+        return _shape_at(inner, named if bracket else "")
 
 
 @cache
-def shape_of(definition: str) -> Shape:
+def shape_of(definition: str) -> GoShape:
     """Return the shape of a named type, such as `io.k8s.api.core.v1.Pod`."""
     special = _SPECIAL.get(definition)
     source = definitions()[definition]
     if special:
-        return Shape(*special, source)
+        return GoShape(*special, source)
     package, _, name = definition.rpartition(".")
     go_type = f"{package.rpartition('.')[2]}.{name}"
-    return Shape("any" if name in _FREE_FORM else "struct", go_type, source, definition)
+    return GoShape("any" if name in _FREE_FORM else "struct", go_type, source, definition)
 
 
-def _place(source: Mapping[str, Any], named: str = "") -> Shape:
+def _shape_at(source: Mapping[str, Any], named: str = "") -> GoShape:
     """Return the shape of a field or item; `named` is the name of its type, if it has one."""
     reference = source.get("$ref")
     if reference:
         return shape_of(reference.removeprefix(_REF))
     found: str = source.get("type", "any")
     if source.get("format") == "int-or-string":
-        return Shape("int-or-string", "intstr.IntOrString", source)
+        return GoShape("int-or-string", "intstr.IntOrString", source)
     if found == "array":
-        return Shape("list", named or "[]" + _place(source["items"]).go_type, source)
+        return GoShape("list", named or "[]" + _shape_at(source["items"]).go_type, source)
     if found == "object" and "additionalProperties" in source:
-        return Shape("map", named or "map[string]" + _place(source["additionalProperties"]).go_type, source)
+        return GoShape("map", named or "map[string]" + _shape_at(source["additionalProperties"]).go_type, source)
     scalar = _SCALARS.get((found, source.get("format", "")))
-    return Shape(scalar[0], named or scalar[1], source) if scalar else Shape("any", "interface {}", source)
+    return GoShape(scalar[0], named or scalar[1], source) if scalar else GoShape("any", "interface {}", source)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from kubeloop.api.kinds import Resource
-from kubeloop.apiserver.decoding.go_json import Number, Pairs, whole_text
-from kubeloop.apiserver.decoding.scheme import internal_type, is_known, scheme_name
+from kubeloop.apiserver.decoding.go_json import Number, Pairs, replace_surrogates
+from kubeloop.apiserver.decoding.scheme import internal_type, is_registered, scheme_name
 from kubeloop.apiserver.decoding.unmarshal import kind_of
 
 _HEADER_TYPE: Final = (
@@ -32,11 +32,11 @@ class UnrecognizedError(ValueError):
     """Error for a body without recognizable kind and version."""
 
 
-class MisfitError(ValueError):
+class KindMismatchError(ValueError):
     """Error for a body whose kind is not accepted by the resource."""
 
 
-def interpret(document: Any) -> TypeMeta:
+def parse_type_meta(document: Any) -> TypeMeta:
     """Return the kind and version of a document, with case-insensitive keys as upstream's first pass."""
     found = {"apiVersion": "", "kind": ""}
     if document is not None and not isinstance(document, Pairs | dict):
@@ -52,7 +52,7 @@ def interpret(document: Any) -> TypeMeta:
             found_kind = kind_of(value)
             problem = problem or f"cannot unmarshal {found_kind} into Go struct field .{field} of type string"
         else:
-            found[field] = whole_text(value)
+            found[field] = replace_surrogates(value)
     if problem:
         raise UnrecognizedError(_json_error(problem))
     return TypeMeta(*_group_and_version(found["apiVersion"]), found["kind"])
@@ -71,7 +71,7 @@ def _group_and_version(text: str) -> tuple[str, str]:
     return group, version
 
 
-def completed(meta: TypeMeta, resource: Resource) -> TypeMeta:
+def with_defaults_of(meta: TypeMeta, resource: Resource) -> TypeMeta:
     """Return the type with missing parts taken from the resource."""
     group, version, kind = meta
     if not version and group in ("", resource.group):
@@ -79,13 +79,13 @@ def completed(meta: TypeMeta, resource: Resource) -> TypeMeta:
     return TypeMeta(group, version, kind or resource.kind)
 
 
-def check_known(meta: TypeMeta, resource: Resource) -> None:
+def check_registered(meta: TypeMeta, resource: Resource) -> None:
     """Raise MisfitError for an unregistered kind or version."""
     if not meta.version:
-        raise MisfitError("Object 'apiVersion' is missing")
-    if not is_known(meta.group_version, meta.kind, resource.group):
+        raise KindMismatchError("Object 'apiVersion' is missing")
+    if not is_registered(meta.group_version, meta.kind, resource.group):
         scheme = scheme_name(resource.group)
-        raise MisfitError(
+        raise KindMismatchError(
             f'no kind "{meta.kind}" is registered for version "{meta.group_version}" in scheme "{scheme}"'
         )
 
@@ -94,4 +94,4 @@ def check_convertible(meta: TypeMeta, resource: Resource) -> None:
     """Raise MisfitError for a kind that is no version of the resource's kind."""
     wanted = internal_type(resource.group, resource.kind)
     if internal_type(meta.group, meta.kind) != wanted:
-        raise MisfitError(f"converting ({meta.version}.{meta.kind}) to ({wanted}): unknown conversion")
+        raise KindMismatchError(f"converting ({meta.version}.{meta.kind}) to ({wanted}): unknown conversion")

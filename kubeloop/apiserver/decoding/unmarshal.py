@@ -16,8 +16,8 @@ from kubeloop.api.meta.field_path import quote
 from kubeloop.api.scalars.quantity import canonical_quantity
 from kubeloop.api.scalars.times import normalize_micro_time, normalize_time
 from kubeloop.apiserver.decoding.go_base64 import decode_base64
-from kubeloop.apiserver.decoding.go_json import Number, Pairs, whole_text
-from kubeloop.apiserver.decoding.shapes import Category, Shape
+from kubeloop.apiserver.decoding.go_json import Number, Pairs, replace_surrogates
+from kubeloop.apiserver.decoding.shapes import Category, GoShape
 
 MAX_STRICT_ERRORS: Final = 100
 _ABSENT: Final = object()
@@ -40,9 +40,9 @@ class UnmarshalError(ValueError):
     """Error for a document that doesn't fit its type, with the message of Go's decoder."""
 
 
-def unmarshal(document: Any, shape: Shape) -> tuple[dict[str, Any], list[str]]:
+def unmarshal(document: Any, shape: GoShape) -> tuple[dict[str, Any], list[str]]:
     """Return the document as its type takes it, and the strict errors; raises UnmarshalError."""
-    reader = _Reader()
+    reader = _Unmarshaler()
     try:
         plain = reader.read(shape, document)
     except UnmarshalError:
@@ -77,15 +77,15 @@ def kind_of(value: Any) -> str:
 def plain_json(value: Any) -> Any:
     """Return free-form JSON in an encodable form, with numbers unchanged."""
     if isinstance(value, Pairs | dict):
-        return {whole_text(key): plain_json(one) for key, one in value.items()}
+        return {replace_surrogates(key): plain_json(one) for key, one in value.items()}
     if isinstance(value, list):
         return [plain_json(one) for one in value]
     if isinstance(value, Number):
         return msgspec.Raw(value.encode())
-    return whole_text(value) if isinstance(value, str) else value
+    return replace_surrogates(value) if isinstance(value, str) else value
 
 
-class _Reader:
+class _Unmarshaler:
     """Reader of one document."""
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ class _Reader:
         self.place: list[str] = []  # current path, with keys and indexes
         self.struct = ""  # the innermost struct, and the path to its field
         self.fields: list[str] = []
-        self.readers: dict[Category, Callable[[Shape, Any, Any], Any]] = {
+        self.readers: dict[Category, Callable[[GoShape, Any, Any], Any]] = {
             "struct": self.read_struct,
             "map": self.read_map,
             "list": self.read_list,
@@ -110,13 +110,13 @@ class _Reader:
             "any": self.read_any,
         }
 
-    def read(self, shape: Shape, value: Any, before: Any = _ABSENT) -> Any:
+    def read(self, shape: GoShape, value: Any, before: Any = _ABSENT) -> Any:
         """Return the content of a place that held `before`, after reading a value into it."""
         if value is None:
             return _ABSENT if shape.category in ("map", "list", "any") else before
         return self.readers[shape.category](shape, value, before)
 
-    def read_struct(self, shape: Shape, value: Any, before: Any) -> Any:
+    def read_struct(self, shape: GoShape, value: Any, before: Any) -> Any:
         if not isinstance(value, Pairs | dict):
             return self.wrong(kind_of(value), shape.go_type)
         made = {} if before is _ABSENT else before
@@ -132,20 +132,20 @@ class _Reader:
             self.put(made, key, self.read_field(shape.name, key, field, inner, made.get(key, _ABSENT)))
         return made
 
-    def read_map(self, shape: Shape, value: Any, before: Any) -> Any:
+    def read_map(self, shape: GoShape, value: Any, before: Any) -> Any:
         if not isinstance(value, Pairs | dict):
             return self.wrong(kind_of(value), shape.go_type)
         made = {} if before is _ABSENT else before
         seen: set[str] = set()
         for raw_key, inner in value.items():
-            key = whole_text(raw_key)
+            key = replace_surrogates(raw_key)
             if key in seen:
                 self.note("duplicate", key)
             seen.add(key)
             self.put(made, key, self.read_item(f".{key}" if self.place else key, shape.item, inner))
         return made
 
-    def read_list(self, shape: Shape, value: Any, before: Any) -> Any:
+    def read_list(self, shape: GoShape, value: Any, before: Any) -> Any:
         if not isinstance(value, list | tuple):
             return self.wrong(kind_of(value), shape.go_type)
         made = []
@@ -155,7 +155,7 @@ class _Reader:
                 made.append(one)
         return made
 
-    def read_field(self, struct: str, name: str, shape: Shape, value: Any, before: Any) -> Any:
+    def read_field(self, struct: str, name: str, shape: GoShape, value: Any, before: Any) -> Any:
         outer, self.struct = self.struct, struct
         self.fields.append(name)
         self.place.append(f".{name}" if self.place else name)
@@ -165,7 +165,7 @@ class _Reader:
         self.struct = outer
         return made
 
-    def read_item(self, step: str, shape: Shape, value: Any) -> Any:
+    def read_item(self, step: str, shape: GoShape, value: Any) -> Any:
         """Read an element of a list or map; null is its type's zero value, or null itself."""
         if value is None:
             return _ZERO.get(shape.category)
@@ -174,12 +174,12 @@ class _Reader:
         self.place.pop()
         return made
 
-    def read_string(self, shape: Shape, value: Any, before: Any) -> Any:
+    def read_string(self, shape: GoShape, value: Any, before: Any) -> Any:
         if kind_of(value) != "string":
             return self.wrong(kind_of(value), shape.go_type)
-        return whole_text(value)
+        return replace_surrogates(value)
 
-    def read_bytes(self, shape: Shape, value: Any, before: Any) -> Any:
+    def read_bytes(self, shape: GoShape, value: Any, before: Any) -> Any:
         if kind_of(value) != "string":
             return self.wrong(kind_of(value), shape.go_type)
         try:
@@ -188,14 +188,14 @@ class _Reader:
             self.saved = self.saved or str(error)
             return _ABSENT
 
-    def read_integer(self, shape: Shape, value: Any, before: Any) -> Any:
+    def read_integer(self, shape: GoShape, value: Any, before: Any) -> Any:
         text = number_text(value)
         if text is None:
             return self.wrong(kind_of(value), shape.go_type)
         number = _integer(text, _INT_LIMITS["int32" if "32" in shape.go_type else "int64"])
         return number if number is not None else self.wrong(f"number {text}", shape.go_type)
 
-    def read_number(self, shape: Shape, value: Any, before: Any) -> Any:
+    def read_number(self, shape: GoShape, value: Any, before: Any) -> Any:
         text = number_text(value)
         if text is None:
             return self.wrong(kind_of(value), shape.go_type)
@@ -203,30 +203,30 @@ class _Reader:
             return self.wrong(f"number {text}", shape.go_type)
         return msgspec.Raw(text.encode())
 
-    def read_boolean(self, shape: Shape, value: Any, before: Any) -> Any:
+    def read_boolean(self, shape: GoShape, value: Any, before: Any) -> Any:
         return value if isinstance(value, bool) else self.wrong(kind_of(value), shape.go_type)
 
-    def read_int_or_string(self, shape: Shape, value: Any, before: Any) -> Any:
+    def read_int_or_string(self, shape: GoShape, value: Any, before: Any) -> Any:
         text = number_text(value)
         if text is None and isinstance(value, str):
-            return whole_text(value)
+            return replace_surrogates(value)
         number = _integer(text, _INT_LIMITS["int32"]) if text is not None else None
         if number is None:
             raise UnmarshalError(self.mismatch(kind_of(value) if text is None else f"number {text}", "int32"))
         return number
 
-    def read_quantity(self, shape: Shape, value: Any, before: Any) -> Any:
+    def read_quantity(self, shape: GoShape, value: Any, before: Any) -> Any:
         text = number_text(value)
         if text is None:
             text = value.strip() if isinstance(value, str) else "?"
         return canonical_quantity(text)
 
-    def read_time(self, shape: Shape, value: Any, before: Any) -> Any:
+    def read_time(self, shape: GoShape, value: Any, before: Any) -> Any:
         if kind_of(value) != "string":
             raise UnmarshalError(self.mismatch(kind_of(value), "string"))
         return normalize_time(value) if shape.category == "time" else normalize_micro_time(value)
 
-    def read_any(self, shape: Shape, value: Any, before: Any) -> Any:
+    def read_any(self, shape: GoShape, value: Any, before: Any) -> Any:
         return plain_json(value)
 
     def put(self, made: dict[str, Any], key: str, value: Any) -> None:
@@ -247,7 +247,7 @@ class _Reader:
 
     def note(self, what: str, key: str) -> None:
         if len(self.strict) < MAX_STRICT_ERRORS:
-            path = "".join((*self.place, "." if self.place else "", whole_text(key)))
+            path = "".join((*self.place, "." if self.place else "", replace_surrogates(key)))
             self.strict[f"{what} field {quote(path)}"] = None
 
 

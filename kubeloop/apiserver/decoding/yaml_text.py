@@ -14,7 +14,7 @@ import msgspec
 import yaml
 
 from kubeloop.apiserver.decoding.go_json import MAX_DEPTH, decode_text
-from kubeloop.apiserver.decoding.ordinary import has_repeated_keys
+from kubeloop.apiserver.decoding.ordinary import has_duplicate_keys
 
 _Loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 _MAX_DEPTH: Final = 500
@@ -37,7 +37,7 @@ def parse_yaml(body: bytes) -> tuple[Any, list[str]]:
     """Parse YAML (or JSON); return the document and warnings about duplicate keys. Raises ValueError."""
     try:
         plain = msgspec.json.decode(body)
-        if not has_repeated_keys(body, plain):
+        if not has_duplicate_keys(body, plain):
             return plain, []
     except (msgspec.MsgspecError, ValueError, RecursionError):
         pass
@@ -96,7 +96,7 @@ class _Builder:
     def take(self, event: Any) -> None:
         match event:
             case yaml.ScalarEvent():
-                value = scalar(event)
+                value = scalar_value(event)
                 if event.anchor:
                     self.anchors[event.anchor] = value
                     self.sizes[event.anchor] = 1
@@ -188,7 +188,7 @@ def _as_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def scalar(event: Any) -> Any:
+def scalar_value(event: Any) -> Any:
     """Return the value of a scalar: a plain one is resolved, a quoted one is text."""
     tag = event.tag
     if tag == _CORE + "binary":
@@ -199,11 +199,11 @@ def scalar(event: Any) -> Any:
     if tag == _CORE + "str" or (not event.implicit[0] and tag in (None, "!")):
         return event.value
     if tag is None or tag.startswith(_CORE):
-        return resolve(event.value)
+        return resolve_plain_scalar(event.value)
     return event.value
 
 
-def resolve(text: str) -> Any:
+def resolve_plain_scalar(text: str) -> Any:
     """Resolve a plain YAML 1.1 scalar as upstream's parser does; times stay strings."""
     if text in _WORDS:
         return _WORDS[text]

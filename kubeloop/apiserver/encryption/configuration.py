@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from kubeloop.apiserver.encryption.providers import AesCbc, AesGcm, Cipher, NotInstalled, Secretbox
-from kubeloop.apiserver.encryption.transformers import IDENTITY, Provider, Transformer
+from kubeloop.apiserver.encryption.providers import AesCbc, AesGcm, Cipher, MissingPackageError, Secretbox
+from kubeloop.apiserver.encryption.transformers import IDENTITY, EncryptionProvider, Transformer
 
 GroupResource = tuple[str, str]
 
@@ -25,7 +25,7 @@ _CIPHERS: dict[str, tuple[Callable[[bytes], Cipher], tuple[int, ...], str]] = {
 }
 
 
-class ConfigurationError(ValueError):
+class EncryptionConfigError(ValueError):
     """Error for an invalid file; the message is one sentence for the operator."""
 
 
@@ -33,34 +33,34 @@ class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="c
     pass
 
 
-class Key(_Strict, frozen=True):
+class EncryptionKey(_Strict, frozen=True):
     """Key of a provider: name, and secret in base64."""
 
     name: str = ""
     secret: str = ""
 
 
-class Keys(_Strict, frozen=True):
+class ProviderKeys(_Strict, frozen=True):
     """Keys of a provider; the first one encrypts."""
 
-    keys: tuple[Key, ...] = ()
+    keys: tuple[EncryptionKey, ...] = ()
 
 
-class ProviderConfig(_Strict, frozen=True):
+class ProviderConfiguration(_Strict, frozen=True):
     """Provider configuration: exactly one field is set."""
 
-    aesgcm: Keys | None = None
-    aescbc: Keys | None = None
-    secretbox: Keys | None = None
+    aesgcm: ProviderKeys | None = None
+    aescbc: ProviderKeys | None = None
+    secretbox: ProviderKeys | None = None
     identity: dict[str, Any] | None = None
     kms: dict[str, Any] | None = None
 
 
-class ResourceConfig(_Strict, frozen=True):
+class ResourceConfiguration(_Strict, frozen=True):
     """Resources and their providers."""
 
     resources: tuple[str, ...] = ()
-    providers: tuple[ProviderConfig, ...] = ()
+    providers: tuple[ProviderConfiguration, ...] = ()
 
 
 class EncryptionConfiguration(_Strict, frozen=True):
@@ -68,10 +68,10 @@ class EncryptionConfiguration(_Strict, frozen=True):
 
     kind: str = ""
     api_version: str = ""
-    resources: tuple[ResourceConfig, ...] = ()
+    resources: tuple[ResourceConfiguration, ...] = ()
 
 
-class Transformers:
+class ResourceTransformers:
     """Transformers by resource."""
 
     def __init__(self, found: Mapping[GroupResource, Transformer]) -> None:
@@ -85,7 +85,7 @@ class Transformers:
         return None
 
 
-def read_configuration(path: Path) -> Transformers:
+def read_configuration(path: Path) -> ResourceTransformers:
     """Read a file into transformers. Raises `ConfigurationError`."""
     import yaml
 
@@ -93,33 +93,33 @@ def read_configuration(path: Path) -> Transformers:
         document: Any = yaml.safe_load(path.read_text())
         config = msgspec.convert(document, EncryptionConfiguration)
     except (yaml.YAMLError, msgspec.ValidationError, UnicodeDecodeError, OSError) as error:
-        raise ConfigurationError(f"{path} is not an encryption configuration: {error}") from None
+        raise EncryptionConfigError(f"{path} is not an encryption configuration: {error}") from None
     if (config.api_version, config.kind) != ("apiserver.config.k8s.io/v1", "EncryptionConfiguration"):
-        raise ConfigurationError(f"{path}: it is a {config.api_version} {config.kind}, no EncryptionConfiguration")
-    problems = list(problems_of(config))
+        raise EncryptionConfigError(f"{path}: it is a {config.api_version} {config.kind}, no EncryptionConfiguration")
+    problems = list(validate_configuration(config))
     if problems:
-        raise ConfigurationError(f"{path}: {'; '.join(problems)}")
+        raise EncryptionConfigError(f"{path}: {'; '.join(problems)}")
     try:
         return transformers_of(config)
-    except (NotInstalled, ConfigurationError) as error:
-        raise ConfigurationError(f"{path}: {error}") from None
+    except (MissingPackageError, EncryptionConfigError) as error:
+        raise EncryptionConfigError(f"{path}: {error}") from None
 
 
-def transformers_of(config: EncryptionConfiguration) -> Transformers:
+def transformers_of(config: EncryptionConfiguration) -> ResourceTransformers:
     """Return the transformers of a valid configuration; a resource named twice can be read by all its providers."""
-    found: dict[GroupResource, list[Provider]] = {}
+    found: dict[GroupResource, list[EncryptionProvider]] = {}
     for one in config.resources:
         providers = [_provider_of(provider) for provider in one.providers]
         for text in one.resources:
-            named = parsed(text)
+            named = parse_group_resource(text)
             for masking in ((named[0], _ANY), (_ANY, _ANY)):
                 if masking in found and masking != named:
-                    raise ConfigurationError(f'resource "{text}" is masked by earlier rule "{_text(masking)}"')
+                    raise EncryptionConfigError(f'resource "{text}" is masked by earlier rule "{_text(masking)}"')
             found[named] = [*found.get(named, ()), *providers]
-    return Transformers({named: Transformer(providers) for named, providers in found.items()})
+    return ResourceTransformers({named: Transformer(providers) for named, providers in found.items()})
 
 
-def parsed(text: str) -> GroupResource:
+def parse_group_resource(text: str) -> GroupResource:
     """Parse a group resource: `secrets` and `secrets.` are of the core group, `deployments.apps` is not."""
     resource, _, group = text.partition(".")
     return group, resource
@@ -129,17 +129,17 @@ def _text(named: GroupResource) -> str:
     return "*." if named == ("", _ANY) else ".".join(part for part in (named[1], named[0]) if part)
 
 
-def _provider_of(config: ProviderConfig) -> Provider:
+def _provider_of(config: ProviderConfiguration) -> EncryptionProvider:
     for kind, (cipher, _, title) in _CIPHERS.items():
-        keys: Keys | None = getattr(config, kind)
+        keys: ProviderKeys | None = getattr(config, kind)
         if keys is not None:
             opened = tuple((f"{key.name}:".encode(), cipher(base64.b64decode(key.secret))) for key in keys.keys)
             missing = f"no matching key was found for the provided {title} transformer"
-            return Provider(f"k8s:enc:{kind}:v1:".encode(), opened, missing)
+            return EncryptionProvider(f"k8s:enc:{kind}:v1:".encode(), opened, missing)
     return IDENTITY
 
 
-def problems_of(config: EncryptionConfiguration) -> Iterator[str]:
+def validate_configuration(config: EncryptionConfiguration) -> Iterator[str]:
     """Yield the validation errors, each with its path."""
     if not config.resources:
         yield "resources: Required value: at least one resources is required"
@@ -158,25 +158,25 @@ def _resource_problems(resources: tuple[str, ...], path: str) -> Iterator[str]:
         problem = _name_problem(text)
         if problem:
             yield f'{path}[{index}]: Invalid value: "{text}": {problem}'
-    names = [parsed(text) for text in resources]
+    names = [parse_group_resource(text) for text in resources]
     listed = msgspec.json.encode(resources).decode()
     if len(set(names)) < len(names):
         yield f"{path}: Invalid value: {listed}: the same resource cannot be specified multiple times"
-    if any(_overlap(one, other) for i, one in enumerate(names) for j, other in enumerate(names) if i != j):
+    if any(_overlaps(one, other) for i, one in enumerate(names) for j, other in enumerate(names) if i != j):
         yield (
             f"{path}: Invalid value: {listed}: using overlapping resources such as 'secrets' and '*.' in the same "
             "resource list is not allowed as they will be masked"
         )
 
 
-def _overlap(one: GroupResource, other: GroupResource) -> bool:
+def _overlaps(one: GroupResource, other: GroupResource) -> bool:
     if one == other:
         return False
     return one == (_ANY, _ANY) or (one[0] == other[0] and _ANY in (one[1], other[1]))
 
 
 def _name_problem(text: str) -> str:
-    group, resource = parsed(text)
+    group, resource = parse_group_resource(text)
     if text != text.lower():
         return "resource name should not contain capital letters"
     if text == _ANY:
@@ -195,7 +195,7 @@ def _name_problem(text: str) -> str:
     return ""
 
 
-def _provider_problems(provider: ProviderConfig, path: str) -> Iterator[str]:
+def _provider_problems(provider: ProviderConfiguration, path: str) -> Iterator[str]:
     given = [name for name in provider.__struct_fields__ if getattr(provider, name) is not None]
     if not given:
         expected = "KMS, AESGCM, AESCBC, Secretbox, Identity"
@@ -206,7 +206,7 @@ def _provider_problems(provider: ProviderConfig, path: str) -> Iterator[str]:
     elif given == ["kms"]:
         yield f"{path}.kms: kubeloop does not support key management services yet"
     elif given[0] in _CIPHERS:
-        keys: Keys = getattr(provider, given[0])
+        keys: ProviderKeys = getattr(provider, given[0])
         path = f"{path}.{given[0]}.keys"
         if not keys.keys:
             yield f"{path}: Required value: at least one keys is required"
@@ -214,7 +214,7 @@ def _provider_problems(provider: ProviderConfig, path: str) -> Iterator[str]:
             yield from _key_problems(key, f"{path}[{index}]", _CIPHERS[given[0]][1])
 
 
-def _key_problems(key: Key, path: str, sizes: tuple[int, ...]) -> Iterator[str]:
+def _key_problems(key: EncryptionKey, path: str, sizes: tuple[int, ...]) -> Iterator[str]:
     """Yield the errors of a key; the secret is never shown."""
     if not key.name:
         yield f"{path}.name: Required value: name is a mandatory field for a key"

@@ -13,11 +13,11 @@ _BOX_TAG = 16
 _TOO_SHORT = "the stored data was shorter than the required size"
 
 
-class Undecryptable(Exception):
+class DecryptionError(Exception):
     """Error for stored bytes that a key does not decrypt; the message is upstream's."""
 
 
-class NotInstalled(Exception):
+class MissingPackageError(Exception):
     """Error for a provider whose package is missing; the message is one sentence for the operator."""
 
 
@@ -52,11 +52,11 @@ class AesGcm:
         from cryptography.exceptions import InvalidTag
 
         if len(sealed) < _GCM_NONCE + _GCM_TAG:
-            raise Undecryptable(_TOO_SHORT)
+            raise DecryptionError(_TOO_SHORT)
         try:
             return self._cipher.decrypt(sealed[:_GCM_NONCE], sealed[_GCM_NONCE:], context)
         except InvalidTag:
-            raise Undecryptable("cipher: message authentication failed") from None
+            raise DecryptionError("cipher: message authentication failed") from None
 
 
 class AesCbc:
@@ -76,17 +76,17 @@ class AesCbc:
     def open(self, sealed: bytes, context: bytes) -> bytes:
         """Decrypt; raises `Undecryptable`."""
         if len(sealed) < _BLOCK:
-            raise Undecryptable(_TOO_SHORT)
+            raise DecryptionError(_TOO_SHORT)
         vector, body = sealed[:_BLOCK], sealed[_BLOCK:]
         if len(body) % _BLOCK:
-            raise Undecryptable("the stored data is not a multiple of the block size")
+            raise DecryptionError("the stored data is not a multiple of the block size")
         decryptor = self._with(vector).decryptor()
         padded: bytes = decryptor.update(body) + decryptor.finalize()
         padding = padded[-1] if padded else 0
         if not 1 <= padding <= min(_BLOCK, len(padded)):
-            raise Undecryptable("invalid PKCS7 data (empty or not padded)")
+            raise DecryptionError("invalid PKCS7 data (empty or not padded)")
         if padded[-padding:] != bytes([padding]) * padding:
-            raise Undecryptable("invalid padding on input")
+            raise DecryptionError("invalid padding on input")
         return padded[:-padding]
 
     def _with(self, vector: bytes) -> Any:
@@ -103,7 +103,9 @@ class Secretbox:
         try:
             from nacl.secret import SecretBox
         except ImportError:
-            raise NotInstalled("the provider secretbox needs PyNaCl: pip install 'kubeloop[secretbox]'") from None
+            raise MissingPackageError(
+                "the provider secretbox needs PyNaCl: pip install 'kubeloop[secretbox]'"
+            ) from None
         self._box = SecretBox(key)
 
     def seal(self, plain: bytes, context: bytes) -> bytes:
@@ -115,8 +117,8 @@ class Secretbox:
         from nacl.exceptions import CryptoError
 
         if len(sealed) < _BOX_NONCE + _BOX_TAG:
-            raise Undecryptable(_TOO_SHORT)
+            raise DecryptionError(_TOO_SHORT)
         try:
             return bytes(self._box.decrypt(sealed))
         except CryptoError:
-            raise Undecryptable("output array was not large enough for encryption") from None
+            raise DecryptionError("output array was not large enough for encryption") from None

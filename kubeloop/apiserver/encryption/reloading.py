@@ -5,15 +5,15 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from kubeloop.apiserver.encryption.configuration import ConfigurationError, read_configuration
+from kubeloop.apiserver.encryption.configuration import EncryptionConfigError, read_configuration
 from kubeloop.apiserver.encryption.store import EncryptedStore
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS = 5.0
+CHECK_SECONDS = 5.0
 
 
-class Reloading:
+class EncryptionConfigReloader:
     """Reloader of one file for one store."""
 
     def __init__(self, path: Path, store: EncryptedStore) -> None:
@@ -29,7 +29,7 @@ class Reloading:
         self._seen = content
         try:
             transformers = read_configuration(self._path)
-        except ConfigurationError as error:
+        except EncryptionConfigError as error:
             log.error("the configuration of encryption stays as it was: %s", error)
         else:
             self._store.use(transformers)

@@ -7,22 +7,22 @@ import logging
 from collections.abc import Callable, Sequence
 
 from kubeloop.api import errors
-from kubeloop.api.features.optional_resources import OFFERED
+from kubeloop.api.features.optional_resources import OPTIONAL_RESOURCES
 from kubeloop.api.kinds import RESOURCES
-from kubeloop.apiserver.encryption.configuration import Transformers
-from kubeloop.apiserver.encryption.providers import Undecryptable
+from kubeloop.apiserver.encryption.configuration import ResourceTransformers
+from kubeloop.apiserver.encryption.providers import DecryptionError
 from kubeloop.apiserver.encryption.transformers import ENCRYPTED, UNENCRYPTED, Transformer
-from kubeloop.apiserver.measures import Counters
-from kubeloop.store import Conflict, Event, Range, Record, Store, Subscription
+from kubeloop.apiserver.measures import CounterFamily
+from kubeloop.store import RangeResult, Record, Store, StoreConflict, StoreEvent, Subscription
 from kubeloop.store.base import WATCH_BUFFER_EVENTS, EventCallback
 from kubeloop.store.watch import BufferedWatch
 
 log = logging.getLogger(__name__)
 
 _Pair = tuple[Record, Record]  # stored and decrypted form
-_KNOWN = {one.key_prefix: (one.group, one.plural) for one in reversed((*RESOURCES, *OFFERED)) if one.is_stored} | {
-    "/registry/events/": ("", "events")
-}
+_KNOWN = {
+    one.key_prefix: (one.group, one.plural) for one in reversed((*RESOURCES, *OPTIONAL_RESOURCES)) if one.is_stored
+} | {"/registry/events/": ("", "events")}
 
 
 class EncryptedStore:
@@ -33,19 +33,19 @@ class EncryptedStore:
     prefix of a resource; None for those that are not, and have not been, encrypted.
     """
 
-    def __init__(self, inner: Store, transformers: Transformers | None) -> None:
+    def __init__(self, inner: Store, transformers: ResourceTransformers | None) -> None:
         self._inner = inner
         self._transformers = transformers
         self._opened: dict[str, tuple[_Pair, _Pair | None]] = {}
         self._scopes: dict[str, Transformer | None] = {}
         self._watches: set[BufferedWatch] = set()
         labels = ("resource", "transformation_type", "transformer_prefix", "status")
-        self.operations = Counters("apiserver_storage_transformation_operations_total", *labels)
+        self.operations = CounterFamily("apiserver_storage_transformation_operations_total", *labels)
         # Prefixes with encrypted values: these must be detected even if the configuration no longer has their keys.
         everything = inner.range("").records
-        self._encrypted = {place_of(one.key) for one in everything if one.value.startswith(ENCRYPTED)}
+        self._encrypted = {resource_prefix_of(one.key) for one in everything if one.value.startswith(ENCRYPTED)}
 
-    def use(self, transformers: Transformers | None) -> None:
+    def use(self, transformers: ResourceTransformers | None) -> None:
         """Use another configuration from now on."""
         self._transformers = transformers
         self._encrypted |= {place for place, scope in self._scopes.items() if scope is not None}
@@ -118,38 +118,38 @@ class EncryptedStore:
         """Return the newest durable record decrypted."""
         return self._shown(self._inner.get(key))
 
-    def range(self, prefix: str, *, start_after: str = "", limit: int = 0, revision: int = 0) -> Range:
+    def range(self, prefix: str, *, start_after: str = "", limit: int = 0, revision: int = 0) -> RangeResult:
         """Return durable records under a prefix, decrypted."""
         found = self._inner.range(prefix, start_after=start_after, limit=limit, revision=revision)
         if not self._concerns(prefix):
             return found
-        return Range([self._listed(one) for one in found.records], found.revision, found.more, found.remaining)
+        return RangeResult([self._listed(one) for one in found.records], found.revision, found.more, found.remaining)
 
-    def write(self, key: str, value: bytes | None, expected: int | None = None) -> asyncio.Future[Event]:
+    def write(self, key: str, value: bytes | None, expected: int | None = None) -> asyncio.Future[StoreEvent]:
         """Encrypt and write a value; conflicts carry the decrypted record."""
         scope = self._scope(key)
         if scope is None:
             return self._inner.write(key, value, expected)
         try:
             written = self._inner.write(key, None if value is None else self._sealed(scope, value, key), expected)
-        except Conflict as conflict:
-            raise Conflict(self._shown(conflict.current)) from None
+        except StoreConflict as conflict:
+            raise StoreConflict(self._shown(conflict.current)) from None
         sealed = self._inner.peek(key)
         if value is not None and sealed is not None:
             self._remember(sealed, Record(key, value, sealed.create_revision, sealed.mod_revision))
-        return _mapped(written, self._event, self._refusal)
+        return _map_future(written, self._event, self._refusal)
 
     async def durable(self, record: Record) -> int:
         """Wait until a record is durable, and return its revision; conflicts carry the decrypted record."""
         try:
             return await self._inner.durable(record)
-        except Conflict as conflict:
-            raise Conflict(self._shown(conflict.current)) from None
+        except StoreConflict as conflict:
+            raise StoreConflict(self._shown(conflict.current)) from None
 
     def subscribe(self, prefix: str, after_revision: int, callback: EventCallback) -> Subscription:
         """Subscribe to decrypted events; those that can't be decrypted are left out."""
 
-        def tell(events: Sequence[Event]) -> None:
+        def tell(events: Sequence[StoreEvent]) -> None:
             if self._concerns(prefix):
                 events = [shown for event in events if (shown := self._readable(event)) is not None]
             if events:
@@ -175,7 +175,7 @@ class EncryptedStore:
     # Internal methods.
 
     def _scope(self, key: str) -> Transformer | None:
-        place = place_of(key)
+        place = resource_prefix_of(key)
         try:
             return self._scopes[place]
         except KeyError:
@@ -197,13 +197,13 @@ class EncryptedStore:
             return None
         try:
             return self._open(record)
-        except Undecryptable as error:
+        except DecryptionError as error:
             raise errors.internal_error(str(error)) from None
 
     def _listed(self, record: Record) -> Record:
         try:
             return self._open(record)
-        except Undecryptable as error:
+        except DecryptionError as error:
             raise errors.internal_error(f'unable to transform key "{record.key}": {error}') from None
 
     def _open(self, record: Record) -> Record:
@@ -232,7 +232,7 @@ class EncryptedStore:
         about = _qualified(record.key), "from_storage"
         try:
             plain = scope.open(record.value, record.key)
-        except Undecryptable:
+        except DecryptionError:
             self.operations.add(*about, scope.prefix_of(record.value), "Unknown")
             raise
         self.operations.add(*about, scope.prefix_of(record.value), "OK")
@@ -245,29 +245,29 @@ class EncryptedStore:
         else:
             self._opened[sealed.key] = (known[0], (sealed, shown))
 
-    def _event(self, event: Event) -> Event:
+    def _event(self, event: StoreEvent) -> StoreEvent:
         """Return an event decrypted. Raises `Undecryptable`."""
         if self._scope(event.key) is None:
             return event
         previous = self._open(event.previous) if event.previous is not None else None
         if event.record is None:
             self._opened.pop(event.key, None)
-            return Event(event.revision, event.key, None, previous)
-        return Event(event.revision, event.key, self._open(event.record), previous)
+            return StoreEvent(event.revision, event.key, None, previous)
+        return StoreEvent(event.revision, event.key, self._open(event.record), previous)
 
     def _refusal(self, error: BaseException) -> BaseException:
-        return Conflict(self._shown(error.current)) if isinstance(error, Conflict) else error
+        return StoreConflict(self._shown(error.current)) if isinstance(error, StoreConflict) else error
 
-    def _readable(self, event: Event) -> Event | None:
+    def _readable(self, event: StoreEvent) -> StoreEvent | None:
         """Return an event decrypted, or None (logged) if that fails: subscribers must not stop for it."""
         try:
             return self._event(event)
-        except Undecryptable as error:
+        except DecryptionError as error:
             log.error("%s cannot be read: %s", event.key, error)
             return None
 
 
-def place_of(key: str) -> str:
+def resource_prefix_of(key: str) -> str:
     """Return the key prefix of a key's resource; also for a prefix below it."""
     parts = key.split("/", 4)
     place = f"/{'/'.join(parts[1:3])}/"
@@ -283,17 +283,19 @@ def _resource_of(place: str) -> tuple[str, str]:
 
 
 def _qualified(key: str) -> str:
-    group, resource = _resource_of(place_of(key))
+    group, resource = _resource_of(resource_prefix_of(key))
     return f"{resource}.{group}" if group else resource
 
 
-def _mapped(
-    written: asyncio.Future[Event], change: Callable[[Event], Event], refusal: Callable[[BaseException], BaseException]
-) -> asyncio.Future[Event]:
+def _map_future(
+    written: asyncio.Future[StoreEvent],
+    change: Callable[[StoreEvent], StoreEvent],
+    refusal: Callable[[BaseException], BaseException],
+) -> asyncio.Future[StoreEvent]:
     """Return a future with the write's event, or its error, as the writer sees it."""
-    seen: asyncio.Future[Event] = written.get_loop().create_future()
+    seen: asyncio.Future[StoreEvent] = written.get_loop().create_future()
 
-    def settle(done: asyncio.Future[Event]) -> None:
+    def settle(done: asyncio.Future[StoreEvent]) -> None:
         if seen.done():
             if not done.cancelled():
                 done.exception()

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kubeloop.apiserver.encryption.providers import Cipher, Undecryptable
+from kubeloop.apiserver.encryption.providers import Cipher, DecryptionError
 
 ENCRYPTED = b"k8s:enc:"
 _NO_PREFIX = "no matching prefix found"
 
 
-class Provider(NamedTuple):
+class EncryptionProvider(NamedTuple):
     """Keys of one provider, by name, the writing one first; `prefix` is empty for the identity provider."""
 
     prefix: bytes
@@ -22,25 +22,25 @@ class Provider(NamedTuple):
         """Decrypt with any of the keys. Raises `Undecryptable`."""
         if not self.prefix:
             if stored.startswith(ENCRYPTED):
-                raise Undecryptable("identity transformer tried to read encrypted data")
+                raise DecryptionError("identity transformer tried to read encrypted data")
             return stored
         sealed, failures = stored[len(self.prefix) :], []
         for name, cipher in self.keys:
             if sealed.startswith(name):
                 try:
                     return cipher.open(sealed[len(name) :], context)
-                except Undecryptable as error:
+                except DecryptionError as error:
                     failures.append(str(error))
-        raise Undecryptable(_summary(failures) or self.no_key)
+        raise DecryptionError(_summary(failures) or self.no_key)
 
 
-IDENTITY = Provider(b"")
+IDENTITY = EncryptionProvider(b"")
 
 
 class Transformer:
     """Transformer of one resource's values."""
 
-    def __init__(self, providers: Sequence[Provider]) -> None:
+    def __init__(self, providers: Sequence[EncryptionProvider]) -> None:
         self._providers = tuple(providers)
         first = self._providers[0]
         self._writes_with = first.keys[0][1] if first.keys else None
@@ -60,9 +60,9 @@ class Transformer:
             if stored.startswith(provider.prefix):
                 try:
                     return provider.open(stored, key.encode())
-                except Undecryptable as error:
+                except DecryptionError as error:
                     failures.append(str(error))
-        raise Undecryptable(_summary(failures) or _NO_PREFIX)
+        raise DecryptionError(_summary(failures) or _NO_PREFIX)
 
     def prefix_of(self, stored: bytes) -> str:
         """Return the prefix of the provider that wrote a value, as label of metrics."""

@@ -18,30 +18,30 @@ class _Camel(msgspec.Struct, frozen=True, rename="camel"):
     pass
 
 
-class Meta(_Camel, frozen=True):
+class FlowObjectMeta(_Camel, frozen=True):
     """Name and UID of an object."""
 
     name: str = ""
     uid: str = ""
 
 
-class Named(_Camel, frozen=True):
+class NameReference(_Camel, frozen=True):
     """Reference by name."""
 
     name: str = ""
     namespace: str = ""
 
 
-class Subject(_Camel, frozen=True):
+class FlowSubject(_Camel, frozen=True):
     """Subject of a rule: one of the three, by kind."""
 
     kind: str = ""
-    user: Named | None = None
-    group: Named | None = None
-    service_account: Named | None = None
+    user: NameReference | None = None
+    group: NameReference | None = None
+    service_account: NameReference | None = None
 
 
-class ResourceRule(_Camel, frozen=True):
+class FlowResourceRule(_Camel, frozen=True):
     """Rule for resource requests."""
 
     verbs: tuple[str, ...] = ()
@@ -51,41 +51,41 @@ class ResourceRule(_Camel, frozen=True):
     namespaces: tuple[str, ...] = ()
 
 
-class NonResourceRule(_Camel, frozen=True):
+class FlowNonResourceRule(_Camel, frozen=True):
     """Rule for non-resource requests."""
 
     verbs: tuple[str, ...] = ()
     non_resource_urls: tuple[str, ...] = msgspec.field(default=(), name="nonResourceURLs")
 
 
-class Rules(_Camel, frozen=True):
+class FlowRules(_Camel, frozen=True):
     """Any of the subjects with any of the rules (PolicyRulesWithSubjects)."""
 
-    subjects: tuple[Subject, ...] = ()
-    resource_rules: tuple[ResourceRule, ...] = ()
-    non_resource_rules: tuple[NonResourceRule, ...] = ()
+    subjects: tuple[FlowSubject, ...] = ()
+    resource_rules: tuple[FlowResourceRule, ...] = ()
+    non_resource_rules: tuple[FlowNonResourceRule, ...] = ()
 
 
-class Distinguisher(_Camel, frozen=True):
+class DistinguisherMethod(_Camel, frozen=True):
     """Flow distinguisher method."""
 
     type: str = ""
 
 
-class SchemaSpec(_Camel, frozen=True):
+class FlowSchemaSpecConfig(_Camel, frozen=True):
     """Spec of a FlowSchema."""
 
-    priority_level_configuration: Named = Named()
+    priority_level_configuration: NameReference = NameReference()
     matching_precedence: int = 1000
-    distinguisher_method: Distinguisher | None = None
-    rules: tuple[Rules, ...] = ()
+    distinguisher_method: DistinguisherMethod | None = None
+    rules: tuple[FlowRules, ...] = ()
 
 
-class Schema(_Camel, frozen=True):
+class FlowSchemaConfig(_Camel, frozen=True):
     """FlowSchema."""
 
-    metadata: Meta = Meta()
-    spec: SchemaSpec = SchemaSpec()
+    metadata: FlowObjectMeta = FlowObjectMeta()
+    spec: FlowSchemaSpecConfig = FlowSchemaSpecConfig()
 
     @property
     def level(self) -> str:
@@ -93,7 +93,7 @@ class Schema(_Camel, frozen=True):
         return self.spec.priority_level_configuration.name
 
 
-class Queuing(_Camel, frozen=True):
+class QueuingConfig(_Camel, frozen=True):
     """Number and length of queues, and the hand size of a flow."""
 
     queues: int = 64
@@ -101,42 +101,42 @@ class Queuing(_Camel, frozen=True):
     queue_length_limit: int = 50
 
 
-class LimitResponse(_Camel, frozen=True):
+class LevelLimitResponse(_Camel, frozen=True):
     """Handling of requests without a free seat: Queue or Reject."""
 
     type: str = ""
-    queuing: Queuing | None = None
+    queuing: QueuingConfig | None = None
 
 
-class Limited(_Camel, frozen=True):
+class LimitedLevel(_Camel, frozen=True):
     """Limited priority level: shares, and percentages that may be lent and borrowed."""
 
     nominal_concurrency_shares: int | None = 30
     lendable_percent: int | None = 0
     borrowing_limit_percent: int | None = None
-    limit_response: LimitResponse = LimitResponse()
+    limit_response: LevelLimitResponse = LevelLimitResponse()
 
 
-class Exempt(_Camel, frozen=True):
+class ExemptLevel(_Camel, frozen=True):
     """Exempt priority level: never waits; its unused seats may be lent."""
 
     nominal_concurrency_shares: int | None = 0
     lendable_percent: int | None = 0
 
 
-class LevelSpec(_Camel, frozen=True):
+class PriorityLevelSpec(_Camel, frozen=True):
     """Spec of a priority level: one of the two, by type."""
 
     type: str = "Limited"
-    limited: Limited | None = None
-    exempt: Exempt | None = None
+    limited: LimitedLevel | None = None
+    exempt: ExemptLevel | None = None
 
 
-class LevelConfig(_Camel, frozen=True):
+class PriorityLevelConfig(_Camel, frozen=True):
     """PriorityLevelConfiguration."""
 
-    metadata: Meta = Meta()
-    spec: LevelSpec = LevelSpec()
+    metadata: FlowObjectMeta = FlowObjectMeta()
+    spec: PriorityLevelSpec = PriorityLevelSpec()
 
     @property
     def is_exempt(self) -> bool:
@@ -161,18 +161,18 @@ class LevelConfig(_Camel, frozen=True):
         return None if self.spec.limited is None else self.spec.limited.borrowing_limit_percent
 
     @property
-    def queuing(self) -> Queuing | None:
+    def queuing(self) -> QueuingConfig | None:
         """Queuing configuration; None if requests without a free seat are rejected."""
         limited = self.spec.limited
         if limited is None or limited.limit_response.type != "Queue":
             return None
-        return limited.limit_response.queuing or Queuing()
+        return limited.limit_response.queuing or QueuingConfig()
 
 
-_SCHEMA, _LEVEL = msgspec.json.Decoder(Schema), msgspec.json.Decoder(LevelConfig)
+_SCHEMA, _LEVEL = msgspec.json.Decoder(FlowSchemaConfig), msgspec.json.Decoder(PriorityLevelConfig)
 
 
-def read_schemas(records: Iterable[Record]) -> list[Schema]:
+def read_schemas(records: Iterable[Record]) -> list[FlowSchemaConfig]:
     """Decode the stored FlowSchemas, in matching order, without the mandatory ones that may be missing."""
     return sorted(
         (_SCHEMA.decode(record.value) for record in records),
@@ -180,13 +180,13 @@ def read_schemas(records: Iterable[Record]) -> list[Schema]:
     )
 
 
-def read_levels(records: Iterable[Record]) -> dict[str, LevelConfig]:
+def read_levels(records: Iterable[Record]) -> dict[str, PriorityLevelConfig]:
     """Decode the stored priority levels, by name, with the mandatory ones added."""
     found = {one.metadata.name: one for one in (_LEVEL.decode(record.value) for record in records)}
-    return {EXEMPT: _OWN_EXEMPT, CATCH_ALL: _OWN_CATCH_ALL} | found
+    return {EXEMPT: _MANDATORY_EXEMPT, CATCH_ALL: _MANDATORY_CATCH_ALL} | found
 
 
-def usable(schemas: Iterable[Schema], levels: Iterable[str]) -> list[Schema]:
+def with_mandatory_schemas(schemas: Iterable[FlowSchemaConfig], levels: Iterable[str]) -> list[FlowSchemaConfig]:
     """Return the schemas whose level exists, with the mandatory exempt and catch-all ones added."""
     known = set(levels)
     found = [one for one in schemas if one.level in known]
@@ -195,15 +195,19 @@ def usable(schemas: Iterable[Schema], levels: Iterable[str]) -> list[Schema]:
     return [*first, *found, *([] if CATCH_ALL in names else [_CATCH_ALL_SCHEMA])]
 
 
-def _schema(level: str, precedence: int, groups: tuple[str, ...], told_apart: str = "") -> Schema:
-    everything: Any = ResourceRule(_EVERY, _EVERY, _EVERY, True, _EVERY)
-    subjects = tuple(Subject("Group", group=Named(group)) for group in groups)
-    rules = Rules(subjects, (everything,), (NonResourceRule(_EVERY, _EVERY),))
-    distinguisher = Distinguisher(told_apart) if told_apart else None
-    return Schema(Meta(level), SchemaSpec(Named(level), precedence, distinguisher, (rules,)))
+def _schema(level: str, precedence: int, groups: tuple[str, ...], told_apart: str = "") -> FlowSchemaConfig:
+    everything: Any = FlowResourceRule(_EVERY, _EVERY, _EVERY, True, _EVERY)
+    subjects = tuple(FlowSubject("Group", group=NameReference(group)) for group in groups)
+    rules = FlowRules(subjects, (everything,), (FlowNonResourceRule(_EVERY, _EVERY),))
+    distinguisher = DistinguisherMethod(told_apart) if told_apart else None
+    return FlowSchemaConfig(
+        FlowObjectMeta(level), FlowSchemaSpecConfig(NameReference(level), precedence, distinguisher, (rules,))
+    )
 
 
-_OWN_EXEMPT = LevelConfig(Meta(EXEMPT), LevelSpec("Exempt", exempt=Exempt()))
-_OWN_CATCH_ALL = LevelConfig(Meta(CATCH_ALL), LevelSpec(limited=Limited(5, 0, None, LimitResponse("Reject"))))
+_MANDATORY_EXEMPT = PriorityLevelConfig(FlowObjectMeta(EXEMPT), PriorityLevelSpec("Exempt", exempt=ExemptLevel()))
+_MANDATORY_CATCH_ALL = PriorityLevelConfig(
+    FlowObjectMeta(CATCH_ALL), PriorityLevelSpec(limited=LimitedLevel(5, 0, None, LevelLimitResponse("Reject")))
+)
 _EXEMPT_SCHEMA = _schema(EXEMPT, 1, ("system:masters",))
 _CATCH_ALL_SCHEMA = _schema(CATCH_ALL, 10000, _ANYBODY, "ByUser")

@@ -9,21 +9,27 @@ from functools import partial
 from types import TracebackType
 
 from kubeloop.api import errors
-from kubeloop.apiserver.authorization.attributes import Attributes, of_path
-from kubeloop.apiserver.flowcontrol.config import LevelConfig, Schema, read_levels, read_schemas, usable
-from kubeloop.apiserver.flowcontrol.flow_schema_match import distinguisher, schema_for
-from kubeloop.apiserver.flowcontrol.priority_level import Level, NoSeat
-from kubeloop.apiserver.flowcontrol.seat_allocation import bounds_of, limits_for
-from kubeloop.apiserver.flowcontrol.shuffle_sharding import hand_of
-from kubeloop.apiserver.measures import Histograms
+from kubeloop.apiserver.authorization.attributes import AuthorizationAttributes, attributes_of_path
+from kubeloop.apiserver.flowcontrol.config import (
+    FlowSchemaConfig,
+    PriorityLevelConfig,
+    read_levels,
+    read_schemas,
+    with_mandatory_schemas,
+)
+from kubeloop.apiserver.flowcontrol.flow_schema_match import compute_flow_distinguisher, schema_for
+from kubeloop.apiserver.flowcontrol.priority_level import PriorityLevel, RequestRejected
+from kubeloop.apiserver.flowcontrol.seat_allocation import allocate_seats, bounds_of
+from kubeloop.apiserver.flowcontrol.shuffle_sharding import deal_hand
+from kubeloop.apiserver.measures import HistogramFamily
 from kubeloop.apiserver.request.context import User
 from kubeloop.apiserver.request.routing import Target
 from kubeloop.clock import Clock
-from kubeloop.store import Event, Store, Subscription
+from kubeloop.store import Store, StoreEvent, Subscription
 
 ADJUST_SECONDS = 10.0
 SCHEMAS, LEVELS = "/registry/flowschemas/", "/registry/prioritylevelconfigurations/"
-_REMEMBERED = 4096
+_MAX_CACHED_FLOWS = 4096
 _OBJECTS_PER_SEAT = 100
 _RETRY_SECONDS = 1
 _WAITS = "apiserver_flowcontrol_request_wait_duration_seconds"
@@ -32,7 +38,7 @@ _WAIT_BUCKETS = (0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30)
 FlowKey = tuple[str, tuple[str, ...], str, str, str, str, str]
 
 
-class Counts:
+class FlowSchemaCounters:
     """Request counters of one FlowSchema."""
 
     __slots__ = ("dispatched", "executing", "note_wait", "rejected", "waiting")
@@ -45,7 +51,7 @@ class Counts:
         self.rejected: dict[str, int] = {}
 
 
-class Flow:
+class RequestFlow:
     """Requests that share queues: those of one FlowSchema and one user or namespace.
 
     As an async context manager it holds a seat while a request is served; many requests may be in it at a time.
@@ -53,7 +59,14 @@ class Flow:
 
     __slots__ = ("_clock", "counts", "hand", "headers", "level", "schema")
 
-    def __init__(self, schema: Schema, level: Level, hand: tuple[int, ...], counts: Counts, clock: Clock) -> None:
+    def __init__(
+        self,
+        schema: FlowSchemaConfig,
+        level: PriorityLevel,
+        hand: tuple[int, ...],
+        counts: FlowSchemaCounters,
+        clock: Clock,
+    ) -> None:
         self.schema = schema.metadata.name
         self.level = level
         self.hand = hand
@@ -84,7 +97,7 @@ class Flow:
         try:
             await self.level.wait(self.hand, width)
             served = True
-        except NoSeat as error:
+        except RequestRejected as error:
             why = str(error)
             counts.rejected[why] = counts.rejected.get(why, 0) + 1
             raise errors.too_many_requests("Too many requests, please try again later.", _RETRY_SECONDS) from None
@@ -93,24 +106,24 @@ class Flow:
             counts.note_wait(self._clock.monotonic() - since, served)
 
 
-class FlowControl:
+class FlowController:
     """Flow controller that watches the configuration in the store; calls `configured` on every change."""
 
     def __init__(
-        self, store: Store, clock: Clock, seats: int, configured: Callable[[Sequence[Schema], set[str]], None]
+        self, store: Store, clock: Clock, seats: int, configured: Callable[[Sequence[FlowSchemaConfig], set[str]], None]
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._store = store
         self._clock = clock
         self._seats = seats
         self._configured = configured
-        self._schemas: list[Schema] = []
-        self._configs: Mapping[str, LevelConfig] = {}
-        self._flows: dict[FlowKey, Flow] = {}
-        self._held: list[tuple[Level, int]] = []  # held by reads of this turn of the loop
-        self.levels: dict[str, Level] = {}
-        self.counts: dict[tuple[str, str], Counts] = {}
-        self.waits = Histograms(_WAITS, _WAIT_BUCKETS, "flow_schema", "priority_level", "execute")
+        self._schemas: list[FlowSchemaConfig] = []
+        self._configs: Mapping[str, PriorityLevelConfig] = {}
+        self._flows: dict[FlowKey, RequestFlow] = {}
+        self._held: list[tuple[PriorityLevel, int]] = []  # held by reads of this turn of the loop
+        self.levels: dict[str, PriorityLevel] = {}
+        self.counts: dict[tuple[str, str], FlowSchemaCounters] = {}
+        self.waits = HistogramFamily(_WAITS, _WAIT_BUCKETS, "flow_schema", "priority_level", "execute")
         self._is_due = False
         self._read()
         self._subscriptions: list[Subscription] = [
@@ -122,7 +135,7 @@ class FlowControl:
         for subscription in self._subscriptions:
             subscription.cancel()
 
-    def flow_of(self, user: User, verb: str, target: Target) -> Flow:
+    def flow_of(self, user: User, verb: str, target: Target) -> RequestFlow:
         """Return the flow of a resource request; cached by user, verb and target."""
         resource = target.resource
         namespace = target.namespace or (target.name if resource.plural == "namespaces" else "")
@@ -130,15 +143,15 @@ class FlowControl:
         flow = self._flows.get(key)
         if flow is None:
             subject = (resource.group, resource.version, resource.plural, target.subresource, namespace)
-            flow = self._remembered(key, Attributes(user, verb, *subject))
+            flow = self._remembered(key, AuthorizationAttributes(user, verb, *subject))
         return flow
 
-    def flow_of_path(self, user: User, method: str, path: str) -> Flow:
+    def flow_of_path(self, user: User, method: str, path: str) -> RequestFlow:
         """Return the flow of a non-resource request, cached likewise."""
         key = (user.name, user.groups, method, path, "", "", "")
-        return self._flows.get(key) or self._remembered(key, of_path(user, method, path))
+        return self._flows.get(key) or self._remembered(key, attributes_of_path(user, method, path))
 
-    def take_turn(self, flow: Flow, width: int) -> bool:
+    def take_turn(self, flow: RequestFlow, width: int) -> bool:
         """Acquire seats of a read until the end of this turn of the loop; False if there are none.
 
         A read never awaits, so as many reads as there are seats are served in one turn; then other requests come first.
@@ -148,24 +161,24 @@ class FlowControl:
         self._hold(flow, width)
         return True
 
-    async def await_turn(self, flow: Flow, width: int) -> None:
+    async def await_turn(self, flow: RequestFlow, width: int) -> None:
         """Wait for seats of a read that found none. Raises TooManyRequests."""
         await flow.wait(width)
         self._hold(flow, width)
 
-    def _hold(self, flow: Flow, width: int) -> None:
+    def _hold(self, flow: RequestFlow, width: int) -> None:
         flow.counts.dispatched += 1
         if not self._held:
             self._loop.call_soon(self._end_turn)
         self._held.append((flow.level, width))
 
-    def _remembered(self, key: FlowKey, asked: Attributes) -> Flow:
-        if len(self._flows) >= _REMEMBERED:
+    def _remembered(self, key: FlowKey, asked: AuthorizationAttributes) -> RequestFlow:
+        if len(self._flows) >= _MAX_CACHED_FLOWS:
             self._flows.clear()
         flow = self._flows[key] = self._find_flow(asked)
         return flow
 
-    def width_of(self, flow: Flow, prefix: str) -> int:
+    def width_of(self, flow: RequestFlow, prefix: str) -> int:
         """Return the seats of a list request: one per hundred objects, within bounds."""
         if flow.level.is_exempt:
             return 1
@@ -179,7 +192,7 @@ class FlowControl:
         limited = {name: one for name, one in self.levels.items() if not one.is_exempt and name in self._configs}
         spoken_for = sum(needs[name].most for name, one in self.levels.items() if one.is_exempt)
         bounds = {name: one.bounds for name, one in limited.items()}
-        found = limits_for(bounds, needs, max(self._seats - spoken_for, sum(one.lower for one in bounds.values())))
+        found = allocate_seats(bounds, needs, max(self._seats - spoken_for, sum(one.lower for one in bounds.values())))
         for name, limit in found.items():
             limited[name].set_limit(limit)
 
@@ -188,23 +201,25 @@ class FlowControl:
         for level, width in held:
             level.release(width)
 
-    def _find_flow(self, asked: Attributes) -> Flow:
+    def _find_flow(self, asked: AuthorizationAttributes) -> RequestFlow:
         schema = schema_for(asked, self._schemas) or self._schemas[-1]
         level = self.levels[schema.level]
         queuing = level.queuing
         hand: tuple[int, ...] = ()
         if queuing is not None:
-            hand = hand_of(schema.metadata.name, distinguisher(asked, schema), queuing.queues, queuing.hand_size)
+            hand = deal_hand(
+                schema.metadata.name, compute_flow_distinguisher(asked, schema), queuing.queues, queuing.hand_size
+            )
         names = schema.metadata.name, level.name
         counts = self.counts.get(names)
         if counts is None:
-            counts = self.counts[names] = Counts(partial(self._note_wait, names))
-        return Flow(schema, level, hand, counts, self._clock)
+            counts = self.counts[names] = FlowSchemaCounters(partial(self._note_wait, names))
+        return RequestFlow(schema, level, hand, counts, self._clock)
 
     def _note_wait(self, names: tuple[str, str], seconds: float, served: bool) -> None:
         self.waits.observe(seconds, *names, "true" if served else "false")
 
-    def _changed(self, _: Sequence[Event]) -> None:
+    def _changed(self, _: Sequence[StoreEvent]) -> None:
         """Schedule one reload for all changes of this turn."""
         if not self._is_due:
             self._is_due = True
@@ -214,12 +229,12 @@ class FlowControl:
         self._is_due = False
         stored = read_schemas(self._store.range(SCHEMAS).records)
         configs = self._configs = read_levels(self._store.range(LEVELS).records)
-        self._schemas = usable(stored, configs)
+        self._schemas = with_mandatory_schemas(stored, configs)
         bounds = bounds_of(configs, self._seats)
         for name, config in configs.items():
             level = self.levels.get(name)
             if level is None:
-                level = self.levels[name] = Level(config)
+                level = self.levels[name] = PriorityLevel(config)
             level.configure(config, bounds[name])
         gone = [name for name, one in self.levels.items() if name not in configs and not one.executing + one.waiting]
         for name in gone:

@@ -8,9 +8,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from kubeloop.api.meta import object_meta
-from kubeloop.apiserver.flowcontrol.config import Schema
+from kubeloop.apiserver.flowcontrol.config import FlowSchemaConfig
 from kubeloop.apiserver.registry.internal_status import write_status
-from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.apiserver.registry.storage import StorageRegistry
 from kubeloop.clock import Clock
 from kubeloop.store import Record
 
@@ -21,22 +21,22 @@ _NAMED = "This FlowSchema references the PriorityLevelConfiguration object named
 class DanglingConditions:
     """Maintains the Dangling condition of all FlowSchemas in one server's store."""
 
-    def __init__(self, registry: Registry, clock: Clock) -> None:
+    def __init__(self, registry: StorageRegistry, clock: Clock) -> None:
         self._storage = registry.named("flowcontrol.apiserver.k8s.io", "v1", "flowschemas")
         self._clock = clock
 
-    def keep(self, schemas: Sequence[Schema], levels: set[str]) -> None:
+    def keep(self, schemas: Sequence[FlowSchemaConfig], levels: set[str]) -> None:
         """Correct the conditions that are wrong; only these objects are fully decoded and written."""
         for schema in schemas:
             record = self._storage.peek("", schema.metadata.name)
-            if record is not None and not _says(record, schema.level, schema.level in levels):
+            if record is not None and not _has_condition(record, schema.level, schema.level in levels):
                 self._correct(record, schema.level, schema.level in levels)
 
     def _correct(self, record: Record, level: str, found: bool) -> None:
         from kubeloop.api.generated.flowcontrol_v1 import FlowSchemaCondition
 
         now = object_meta.time_of(self._clock.now())
-        status, reason, message = wording(level, found)
+        status, reason, message = dangling_condition_text(level, found)
 
         def corrected(schema: Any) -> Any:
             others = tuple(one for one in schema.status.conditions if one.type != _DANGLING)
@@ -50,14 +50,14 @@ class DanglingConditions:
         write_status(self._storage, record, corrected, self._clock)
 
 
-def wording(level: str, found: bool) -> tuple[str, str, str]:
+def dangling_condition_text(level: str, found: bool) -> tuple[str, str, str]:
     """Return status, reason and message of the condition."""
     if found:
         return "False", "Found", f'{_NAMED} "{level}" and it exists'
     return "True", "NotFound", f'{_NAMED} "{level}" but there is no such object'
 
 
-def _says(record: Record, level: str, found: bool) -> bool:
+def _has_condition(record: Record, level: str, found: bool) -> bool:
     """Return True if the bytes contain the right message already; it occurs nowhere else in a FlowSchema."""
-    message = wording(level, found)[2].replace('"', '\\"')
+    message = dangling_condition_text(level, found)[2].replace('"', '\\"')
     return message.encode() in record.value

@@ -9,7 +9,7 @@ from types import TracebackType
 from kubeloop.api import errors
 
 
-class InFlight:
+class InFlightLimiter:
     """Bounded number of seats with a bounded FIFO queue; used as async context manager."""
 
     def __init__(self, seats: int, queue: int) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-from kubeloop.apiserver.flowcontrol.controller import FlowControl
-from kubeloop.apiserver.metrics import family
+from kubeloop.apiserver.flowcontrol.controller import FlowController
+from kubeloop.apiserver.metrics import format_family
 
 Labels = tuple[tuple[str, str], ...]
 Family = tuple[str, str, list[tuple[Labels, float]]]
@@ -14,14 +14,14 @@ Family = tuple[str, str, list[tuple[Labels, float]]]
 _PREFIX = "apiserver_flowcontrol_"
 
 
-def lines_of(control: FlowControl) -> Iterator[str]:
+def lines_of(control: FlowController) -> Iterator[str]:
     """Yield the metrics in Prometheus text format."""
     for found in chain(_of_levels(control), _of_schemas(control)):
-        yield from family(*found)
+        yield from format_family(*found)
     yield from control.waits.lines()
 
 
-def _of_levels(control: FlowControl) -> Iterator[Family]:
+def _of_levels(control: FlowController) -> Iterator[Family]:
     levels = [((("priority_level", name),), one) for name, one in control.levels.items()]
     yield _gauge("nominal_limit_seats", [(labels, one.bounds.nominal) for labels, one in levels])
     yield _gauge("lower_limit_seats", [(labels, one.bounds.lower) for labels, one in levels])
@@ -31,7 +31,7 @@ def _of_levels(control: FlowControl) -> Iterator[Family]:
     yield _gauge("demand_seats_smoothed", [(labels, one.usual) for labels, one in levels])
 
 
-def _of_schemas(control: FlowControl) -> Iterator[Family]:
+def _of_schemas(control: FlowController) -> Iterator[Family]:
     found = [
         ((("flow_schema", schema), ("priority_level", level)), counts)
         for (schema, level), counts in control.counts.items()

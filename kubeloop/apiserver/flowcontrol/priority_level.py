@@ -6,39 +6,39 @@ import asyncio
 from collections import deque
 from typing import NamedTuple
 
-from kubeloop.apiserver.flowcontrol.config import LevelConfig, Queuing
-from kubeloop.apiserver.flowcontrol.seat_allocation import Bounds, Need
+from kubeloop.apiserver.flowcontrol.config import PriorityLevelConfig, QueuingConfig
+from kubeloop.apiserver.flowcontrol.seat_allocation import SeatBounds, SeatDemand
 
 # A quarter of upstream's request timeout: then the queued request is rejected.
 _LONGEST_WAIT_SECONDS = 15.0
-_WIDEST_SHARE = 0.15
-_WIDEST = 10
+_MAX_SEATS_SHARE = 0.15
+_MAX_SEATS = 10
 # Smoothing factor: how slowly the usual demand decays towards the current one.
 _SMOOTHING = 0.9
 
 
-class NoSeat(Exception):
+class RequestRejected(Exception):
     """Error for a request that is rejected; the message is upstream's reason label."""
 
 
-class Waiting(NamedTuple):
+class QueuedRequest(NamedTuple):
     """Queued request: its future, and the seats that it needs."""
 
     turn: asyncio.Future[None]
     width: int
 
 
-class Queue:
+class FairQueue:
     """FIFO queue; `credit` is the service it has received in seats, and the queue with the least is next."""
 
     __slots__ = ("credit", "requests")
 
     def __init__(self) -> None:
-        self.requests: deque[Waiting] = deque()
+        self.requests: deque[QueuedRequest] = deque()
         self.credit = 0.0
 
 
-class Level:
+class PriorityLevel:
     """Priority level with its seats and queues.
 
     Invariants: `waiting` counts the requests in all queues, `busy` are the non-empty queues; there are none while seats
@@ -46,28 +46,28 @@ class Level:
     there, and gains nothing for having been idle.
     """
 
-    def __init__(self, config: LevelConfig) -> None:
+    def __init__(self, config: PriorityLevelConfig) -> None:
         self.name = config.metadata.name
         self.uid = config.metadata.uid
         self.is_exempt = config.is_exempt
-        self.queuing: Queuing | None = None
-        self.bounds = Bounds(0, 0, 0)
+        self.queuing: QueuingConfig | None = None
+        self.bounds = SeatBounds(0, 0, 0)
         self.limit = 0
         self.executing = 0  # seats
         self.waiting = 0
         self.most = 0  # most seats requested at one time since the last review
         self.usual = 0.0
-        self._queues: list[Queue] = []
-        self._busy: set[Queue] = set()
+        self._queues: list[FairQueue] = []
+        self._busy: set[FairQueue] = set()
         self._served = 0.0
 
-    def configure(self, config: LevelConfig, bounds: Bounds) -> None:
+    def configure(self, config: PriorityLevelConfig, bounds: SeatBounds) -> None:
         """Apply a configuration; requests that are queued already stay in their queues until served."""
         fresh = not self.limit
         self.uid, self.is_exempt = config.metadata.uid, config.is_exempt
         if self.queuing != config.queuing:
             self.queuing = config.queuing
-            self._queues = [Queue() for _ in range(config.queuing.queues)] if config.queuing is not None else []
+            self._queues = [FairQueue() for _ in range(config.queuing.queues)] if config.queuing is not None else []
         if fresh or self.bounds != bounds:
             self.bounds = bounds
             self.limit = max(1, bounds.nominal - (bounds.nominal - bounds.lower) // 2)
@@ -77,7 +77,7 @@ class Level:
     def widest(self) -> int:
         """Maximum number of seats of one request."""
         hand = self.queuing.hand_size if self.queuing is not None else 1
-        return max(1, min(_WIDEST, int(_WIDEST_SHARE * self.bounds.nominal), self.bounds.nominal // hand))
+        return max(1, min(_MAX_SEATS, int(_MAX_SEATS_SHARE * self.bounds.nominal), self.bounds.nominal // hand))
 
     def take(self, width: int) -> bool:
         """Acquire seats immediately if they are free and no request waits; return True if acquired."""
@@ -91,13 +91,13 @@ class Level:
     async def wait(self, hand: tuple[int, ...], width: int) -> None:
         """Wait for seats in turn. Raises `NoSeat` if the queue is full, or after the timeout."""
         if not self._queues:
-            raise NoSeat("concurrency-limit")
+            raise RequestRejected("concurrency-limit")
         queue = min((self._queues[index % len(self._queues)] for index in hand), key=lambda one: len(one.requests))
         assert self.queuing is not None, "there are queues"
         if len(queue.requests) >= self.queuing.queue_length_limit:
-            raise NoSeat("queue-full")
+            raise RequestRejected("queue-full")
         loop = asyncio.get_running_loop()
-        one = Waiting(loop.create_future(), width)
+        one = QueuedRequest(loop.create_future(), width)
         self._enqueue(queue, one)
         timer = loop.call_later(_LONGEST_WAIT_SECONDS, self._give_up, queue, one)
         try:
@@ -117,18 +117,18 @@ class Level:
         if self.waiting:
             self._dispatch()
 
-    def review(self) -> Need:
+    def review(self) -> SeatDemand:
         """Return the demand since the last call."""
         most, self.most = self.most, self.executing + self.waiting
         self.usual = max(float(most), _SMOOTHING * self.usual + (1 - _SMOOTHING) * most)
-        return Need(most, self.usual)
+        return SeatDemand(most, self.usual)
 
     def set_limit(self, limit: int) -> None:
         """Set the number of seats, and serve the next requests."""
         self.limit = limit
         self._dispatch()
 
-    def _enqueue(self, queue: Queue, one: Waiting) -> None:
+    def _enqueue(self, queue: FairQueue, one: QueuedRequest) -> None:
         if not queue.requests:
             queue.credit = max(queue.credit, self._served)
             self._busy.add(queue)
@@ -149,7 +149,7 @@ class Level:
                 self.executing += one.width
                 one.turn.set_result(None)
 
-    def _remove(self, queue: Queue, one: Waiting) -> None:
+    def _remove(self, queue: FairQueue, one: QueuedRequest) -> None:
         """Remove a queued request; it may be gone already."""
         try:
             queue.requests.remove(one)
@@ -159,7 +159,7 @@ class Level:
         if not queue.requests:
             self._busy.discard(queue)
 
-    def _give_up(self, queue: Queue, one: Waiting) -> None:
+    def _give_up(self, queue: FairQueue, one: QueuedRequest) -> None:
         if not one.turn.done():
             self._remove(queue, one)
-            one.turn.set_exception(NoSeat("time-out"))
+            one.turn.set_exception(RequestRejected("time-out"))

@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from kubeloop.apiserver.flowcontrol.config import LevelConfig
+from kubeloop.apiserver.flowcontrol.config import PriorityLevelConfig
 
 _STEPS = 50  # of bisection: precise far below a seat
 
 
-class Bounds(NamedTuple):
+class SeatBounds(NamedTuple):
     """Seats of a level: nominal (by shares), minimum and maximum."""
 
     nominal: int
@@ -19,27 +19,27 @@ class Bounds(NamedTuple):
     upper: int
 
 
-class Need(NamedTuple):
+class SeatDemand(NamedTuple):
     """Recent demand of a level in seats: the peak, and a smoothed average."""
 
     most: int
     usual: float
 
 
-def bounds_of(levels: Mapping[str, LevelConfig], seats: int) -> dict[str, Bounds]:
+def bounds_of(levels: Mapping[str, PriorityLevelConfig], seats: int) -> dict[str, SeatBounds]:
     """Distribute the server's seats by shares."""
     whole = sum(one.shares for one in levels.values()) or 1
     return {name: _bounds(one, math.ceil(seats * one.shares / whole), seats) for name, one in levels.items()}
 
 
-def _bounds(level: LevelConfig, nominal: int, seats: int) -> Bounds:
+def _bounds(level: PriorityLevelConfig, nominal: int, seats: int) -> SeatBounds:
     lendable = round(nominal * level.lendable_percent / 100)
     percent = level.borrowing_percent
     borrowable = seats if percent is None else round(nominal * percent / 100)
-    return Bounds(nominal, nominal - lendable, nominal + borrowable)
+    return SeatBounds(nominal, nominal - lendable, nominal + borrowable)
 
 
-def limits_for(bounds: Mapping[str, Bounds], needs: Mapping[str, Need], seats: int) -> dict[str, int]:
+def allocate_seats(bounds: Mapping[str, SeatBounds], needs: Mapping[str, SeatDemand], seats: int) -> dict[str, int]:
     """Return the levels' seats for the next period: lower bounds, used nominal seats, and the rest by demand."""
     floors = {name: max(one.lower, min(one.nominal, needs[name].most)) for name, one in bounds.items()}
     wanted = {name: max(float(floors[name]), needs[name].usual) for name in bounds}

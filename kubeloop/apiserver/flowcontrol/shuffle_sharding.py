@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 
 
-def hand_of(schema: str, distinguisher: str, queues: int, size: int) -> tuple[int, ...]:
+def deal_hand(schema: str, distinguisher: str, queues: int, size: int) -> tuple[int, ...]:
     """Return the queue indices of a flow, all different, by the hash of its name."""
     digest = hashlib.sha256(f"{schema}\0{distinguisher}".encode()).digest()
     entropy = int.from_bytes(digest[:8], "little")

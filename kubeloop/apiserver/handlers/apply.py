@@ -9,21 +9,21 @@ from kubeloop.api import errors
 from kubeloop.api.apply.server_side import apply
 from kubeloop.api.scalars.times import format_time
 from kubeloop.apiserver.decoding import decode_document, parse_yaml
-from kubeloop.apiserver.registry.existing import Current
-from kubeloop.apiserver.registry.field_manager import set_entries, settable_in
-from kubeloop.apiserver.registry.storage import Storage
+from kubeloop.apiserver.registry.existing import ExistingObject
+from kubeloop.apiserver.registry.field_manager import set_entries, settable_fields_of
+from kubeloop.apiserver.registry.storage import ResourceStorage
 from kubeloop.apiserver.registry.versions import conversion_of
-from kubeloop.apiserver.request.context import Context
+from kubeloop.apiserver.request.context import RequestContext
 from kubeloop.apiserver.request.write_options import field_validation
 
 
-def apply_config(ctx: Context, storage: Storage) -> Callable[[Current | None], Any]:
+def apply_config(ctx: RequestContext, storage: ResourceStorage) -> Callable[[ExistingObject | None], Any]:
     """Return a function that applies the configuration to the newest record, including managedFields."""
     config, repeated = read_config(ctx)
     resource = ctx.resource
-    settable = settable_in(storage.strategy, ctx.target.subresource)
+    settable = settable_fields_of(storage.strategy, ctx.target.subresource)
 
-    def produce(current: Current | None) -> Any:
+    def produce(current: ExistingObject | None) -> Any:
         applied = apply(
             None if current is None else current.plain,
             config,
@@ -38,7 +38,7 @@ def apply_config(ctx: Context, storage: Storage) -> Callable[[Current | None], A
             settable,
             conversion_of(resource),
         )
-        tell_of_repeats(ctx, repeated)
+        report_duplicate_keys(ctx, repeated)
         _check(ctx, applied.obj, creating=current is None)
         obj = decode_document(applied.obj, resource, "Ignore").obj
         set_entries(obj, applied.entries)
@@ -47,7 +47,7 @@ def apply_config(ctx: Context, storage: Storage) -> Callable[[Current | None], A
     return produce
 
 
-def read_config(ctx: Context) -> tuple[dict[str, Any], list[str]]:
+def read_config(ctx: RequestContext) -> tuple[dict[str, Any], list[str]]:
     """Return the applied configuration, from YAML or JSON, and the strict parser's errors about duplicate keys."""
     try:
         document, repeated = parse_yaml(ctx.request.body)
@@ -67,7 +67,7 @@ def _json_kind(value: Any) -> str:
     return "array" if isinstance(value, list) else "string" if isinstance(value, str) else "number"
 
 
-def tell_of_repeats(ctx: Context, repeated: list[str]) -> None:
+def report_duplicate_keys(ctx: RequestContext, repeated: list[str]) -> None:
     """Reject or warn about duplicate keys; upstream does so only if the configuration is valid otherwise."""
     mode = field_validation(ctx.query)
     if repeated and mode == "Strict":
@@ -80,7 +80,7 @@ def tell_of_repeats(ctx: Context, repeated: list[str]) -> None:
             ctx.warn(warning)
 
 
-def _check(ctx: Context, document: dict[str, Any], creating: bool) -> None:
+def _check(ctx: RequestContext, document: dict[str, Any], creating: bool) -> None:
     meta = document.get("metadata") or {}
     name = meta.get("name", "")
     target = ctx.target

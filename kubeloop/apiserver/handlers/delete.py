@@ -10,21 +10,21 @@ import msgspec
 from kubeloop.api import codec, errors
 from kubeloop.api.generated.meta_v1 import DeleteOptions
 from kubeloop.api.meta import field_path, object_meta
-from kubeloop.api.meta.field_path import FieldError, Path
-from kubeloop.apiserver.handlers.list_objects import Page, list_page
-from kubeloop.apiserver.registry.storage import Storage
-from kubeloop.apiserver.registry.store import Mutations, Written
-from kubeloop.apiserver.request.context import Context
-from kubeloop.apiserver.request.list_options import parse_options
+from kubeloop.api.meta.field_path import FieldError, FieldPath
+from kubeloop.apiserver.handlers.list_objects import ListPage, list_page
+from kubeloop.apiserver.registry.storage import ResourceStorage
+from kubeloop.apiserver.registry.store import ObjectStore, WriteResult
+from kubeloop.apiserver.request.context import RequestContext
+from kubeloop.apiserver.request.list_options import parse_list_options
 from kubeloop.apiserver.request.negotiation import PROTOBUF
-from kubeloop.apiserver.response.writers import TAKEN, many_objects, one_object, respond
+from kubeloop.apiserver.response.writers import OBJECT_TAKEN_RESPONSE, document_response, list_response, object_response
 from kubeloop.http import Response
-from kubeloop.store import Conflict, Record
+from kubeloop.store import Record, StoreConflict
 
 _POLICIES = ("Foreground", "Background", "Orphan")
 _ATTEMPTS = 5
 # Number of objects of a collection that are deleted concurrently: one flush of the store covers them all.
-_AT_ONCE = 64
+_CONCURRENT_DELETES = 64
 _ORPHANS_PODS = (
     "child pods are preserved by default when jobs are deleted; "
     "set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"
@@ -51,10 +51,10 @@ _ANSWER_WITH_OBJECT = {
 }
 
 
-async def delete_object(ctx: Context, storage: Storage, mutations: Mutations) -> Response:
+async def delete_object(ctx: RequestContext, storage: ResourceStorage, mutations: ObjectStore) -> Response:
     """Handle DELETE of one object."""
-    options = read_options(ctx)
-    _note_dry_run(ctx, options)
+    options = read_delete_options(ctx)
+    _set_dry_run(ctx, options)
     _warn_of_orphans(ctx, options)
     record = storage.peek(ctx.target.namespace, ctx.target.name)
     if record is None:
@@ -63,20 +63,20 @@ async def delete_object(ctx: Context, storage: Storage, mutations: Mutations) ->
     await mutations.admit_delete(ctx, storage.seen(record), options)
     removed, written = await delete_record(ctx, storage, mutations, record, options)
     if removed and storage.resource.qualified not in _ANSWER_WITH_OBJECT:
-        return respond(ctx, _success(ctx, written.obj.metadata.uid))
+        return document_response(ctx, _success(ctx, written.obj.metadata.uid))
     if ctx.takes_object:
         ctx.written = written
-        return TAKEN
+        return OBJECT_TAKEN_RESPONSE
     code = 202 if not removed and options.orphan_dependents is False else 200
-    return one_object(ctx, storage, written.value, written.revision, code)
+    return object_response(ctx, storage, written.value, written.revision, code)
 
 
-async def delete_collection(ctx: Context, storage: Storage, mutations: Mutations) -> Response:
+async def delete_collection(ctx: RequestContext, storage: ResourceStorage, mutations: ObjectStore) -> Response:
     """Handle DELETE of a collection: delete what a list would return, and respond with that list."""
-    options = read_options(ctx)
-    _note_dry_run(ctx, options)
+    options = read_delete_options(ctx)
+    _set_dry_run(ctx, options)
     _warn_of_orphans(ctx, options)
-    selected = parse_options(ctx.query, storage.memory, watch=False)
+    selected = parse_list_options(ctx.query, storage.memory, watch=False)
     page = list_page(storage.store, storage.prefix(ctx.target.namespace), selected)
 
     async def delete(record: Record) -> None:
@@ -87,15 +87,17 @@ async def delete_collection(ctx: Context, storage: Storage, mutations: Mutations
         await mutations.admit_delete(ctx, storage.seen(newest), options)
         await delete_record(ctx, storage, mutations, newest, msgspec.structs.replace(options))
 
-    for begin in range(0, len(page.records), _AT_ONCE):
-        ended = await asyncio.gather(*map(delete, page.records[begin : begin + _AT_ONCE]), return_exceptions=True)
+    for begin in range(0, len(page.records), _CONCURRENT_DELETES):
+        ended = await asyncio.gather(
+            *map(delete, page.records[begin : begin + _CONCURRENT_DELETES]), return_exceptions=True
+        )
         for failure in ended:
             if failure is not None and not isinstance(failure, errors.NotFound):
                 raise failure
-    return many_objects(ctx, storage, Page(page.records, storage.store.revision))
+    return list_response(ctx, storage, ListPage(page.records, storage.store.revision))
 
 
-def _warn_of_orphans(ctx: Context, options: DeleteOptions) -> None:
+def _warn_of_orphans(ctx: RequestContext, options: DeleteOptions) -> None:
     """Warn if a Job's pods are orphaned by default; no other kind's default needs a warning."""
     undecided = options.propagation_policy is None and options.orphan_dependents is None
     if undecided and ctx.resource.qualified == "jobs.batch":
@@ -103,13 +105,13 @@ def _warn_of_orphans(ctx: Context, options: DeleteOptions) -> None:
 
 
 async def delete_record(
-    ctx: Context, storage: Storage, mutations: Mutations, record: Record, options: DeleteOptions
-) -> tuple[bool, Written]:
+    ctx: RequestContext, storage: ResourceStorage, mutations: ObjectStore, record: Record, options: DeleteOptions
+) -> tuple[bool, WriteResult]:
     """Delete an object, with retries if it changes meanwhile; return (is removed, last or remaining state)."""
     for _ in range(_ATTEMPTS):
         try:
             return await _delete_once(ctx, storage, mutations, record, options)
-        except Conflict as conflict:
+        except StoreConflict as conflict:
             if conflict.current is None:
                 raise errors.not_found(ctx.resource.group, ctx.resource.plural, ctx.target.name) from None
             record = conflict.current
@@ -117,27 +119,27 @@ async def delete_record(
 
 
 async def _delete_once(
-    ctx: Context, storage: Storage, mutations: Mutations, record: Record, options: DeleteOptions
-) -> tuple[bool, Written]:
+    ctx: RequestContext, storage: ResourceStorage, mutations: ObjectStore, record: Record, options: DeleteOptions
+) -> tuple[bool, WriteResult]:
     await storage.prepare(record)
     obj = storage.view.decode_stored(record.value, record.mod_revision)
-    check_preconditions(storage, obj.metadata, options)
+    check_delete_preconditions(storage, obj.metadata, options)
     if _is_definition(storage) and obj.metadata.deletion_timestamp is None:
         return False, await _mark_definition(ctx, storage, mutations, record, obj)
     changed = _set_grace(ctx, storage, obj, options.grace_period_seconds)
     if changed is None:
-        return False, Written(record.value, await storage.store.durable(record), obj=obj)
-    orphan, foreground = _dependents(storage, obj.metadata, options)
+        return False, WriteResult(record.value, await storage.store.durable(record), obj=obj)
+    orphan, foreground = _propagation_of(storage, obj.metadata, options)
     changed |= _set_finalizers(ctx, storage, obj, orphan, foreground)
     graceful = storage.strategy.grace_period is not None
     waits = (
         bool(obj.metadata.finalizers)
-        or object_meta.held_by_spec(obj)
+        or object_meta.has_spec_finalizers(obj)
         or (graceful and bool(obj.metadata.deletion_grace_period_seconds))
     )
     if not changed:
         if waits:
-            return False, Written(record.value, await storage.store.durable(record), obj=obj)
+            return False, WriteResult(record.value, await storage.store.durable(record), obj=obj)
         return True, (await mutations.remove_record(ctx, storage, record))._replace(obj=obj)
     written = await mutations.put_record(ctx, storage, record, obj)
     if waits or ctx.dry_run:
@@ -146,7 +148,9 @@ async def _delete_once(
     return True, (await mutations.remove_record(ctx, storage, marked))._replace(obj=obj)
 
 
-async def _mark_definition(ctx: Context, storage: Storage, mutations: Mutations, record: Record, obj: Any) -> Written:
+async def _mark_definition(
+    ctx: RequestContext, storage: ResourceStorage, mutations: ObjectStore, record: Record, obj: Any
+) -> WriteResult:
     """Mark a CustomResourceDefinition as terminating; its finalizer waits until its objects are gone."""
     from kubeloop.apiserver.apiextensions.naming_conditions import (
         mark_terminating,  # imported only if there are custom resources
@@ -155,31 +159,31 @@ async def _mark_definition(ctx: Context, storage: Storage, mutations: Mutations,
     return await mutations.put_record(ctx, storage, record, mark_terminating(obj, object_meta.time_of(ctx.now)))
 
 
-def _set_grace(ctx: Context, storage: Storage, obj: Any, asked: int | None) -> bool | None:
+def _set_grace(ctx: RequestContext, storage: ResourceStorage, obj: Any, asked: int | None) -> bool | None:
     """Set deletion timestamp and grace period; None if an earlier deletion has a grace period at most as long."""
     meta, grace_period = obj.metadata, storage.strategy.grace_period
     if grace_period is None:
         return False
     if meta.deletion_timestamp is None:
-        object_meta.mark_deleting(meta, ctx.now, grace_period(obj, asked))
+        object_meta.set_deletion_timestamp(meta, ctx.now, grace_period(obj, asked))
         return True
     if meta.deletion_grace_period_seconds is None:
         return False
     if asked is None or asked >= meta.deletion_grace_period_seconds:
         return None if meta.deletion_grace_period_seconds or meta.finalizers else False
-    object_meta.shorten_grace(meta, max(asked, 0))
+    object_meta.shorten_grace_period(meta, max(asked, 0))
     return True
 
 
-def _set_finalizers(ctx: Context, storage: Storage, obj: Any, orphan: bool, foreground: bool) -> bool:
+def _set_finalizers(ctx: RequestContext, storage: ResourceStorage, obj: Any, orphan: bool, foreground: bool) -> bool:
     """Set the finalizers of the propagation policy; mark the object as deleted if any finalizer holds it."""
     meta, changed = obj.metadata, False
     finalizers = object_meta.finalizers_for_policy(meta.finalizers, orphan, foreground)
     if finalizers != meta.finalizers:
         codec.force_setattr(meta, "finalizers", finalizers)
         changed = True
-    if (finalizers or object_meta.held_by_spec(obj)) and meta.deletion_timestamp is None:
-        object_meta.mark_deleting(meta, ctx.now, 0)
+    if (finalizers or object_meta.has_spec_finalizers(obj)) and meta.deletion_timestamp is None:
+        object_meta.set_deletion_timestamp(meta, ctx.now, 0)
         if _is_namespace(storage):
             codec.force_setattr(meta, "deletion_grace_period_seconds", None)
             codec.force_setattr(obj.status, "phase", "Terminating")
@@ -187,7 +191,7 @@ def _set_finalizers(ctx: Context, storage: Storage, obj: Any, orphan: bool, fore
     return changed
 
 
-def _dependents(storage: Storage, meta: Any, options: DeleteOptions) -> tuple[bool, bool]:
+def _propagation_of(storage: ResourceStorage, meta: Any, options: DeleteOptions) -> tuple[bool, bool]:
     """Return (orphan dependents, delete dependents first): by the options, else by the object's finalizers."""
     if storage.strategy.garbage_collection == "Unsupported":
         return False, False
@@ -201,7 +205,7 @@ def _dependents(storage: Storage, meta: Any, options: DeleteOptions) -> tuple[bo
     return storage.strategy.garbage_collection == "Orphan", False
 
 
-def check_preconditions(storage: Storage, meta: Any, options: DeleteOptions) -> None:
+def check_delete_preconditions(storage: ResourceStorage, meta: Any, options: DeleteOptions) -> None:
     """Raise Conflict if the object does not meet the preconditions of the options."""
     wanted = options.preconditions
     if wanted is None:
@@ -228,16 +232,16 @@ def check_preconditions(storage: Storage, meta: Any, options: DeleteOptions) -> 
         )
 
 
-def _is_definition(storage: Storage) -> bool:
+def _is_definition(storage: ResourceStorage) -> bool:
     return storage.resource.qualified == "customresourcedefinitions.apiextensions.k8s.io"
 
 
-def _is_namespace(storage: Storage) -> bool:
+def _is_namespace(storage: ResourceStorage) -> bool:
     """Return True for namespaces, which the namespace controller empties before they are removed."""
     return storage.resource.qualified == "namespaces"
 
 
-def read_options(ctx: Context) -> DeleteOptions:
+def read_delete_options(ctx: RequestContext) -> DeleteOptions:
     """Read DeleteOptions from the body, or from the query if there is no body; raises Invalid."""
     if ctx.request.body:
         options = _from_body(ctx)
@@ -249,7 +253,7 @@ def read_options(ctx: Context) -> DeleteOptions:
     return options
 
 
-def _from_body(ctx: Context) -> DeleteOptions:
+def _from_body(ctx: RequestContext) -> DeleteOptions:
     request = ctx.request
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     try:
@@ -266,10 +270,10 @@ def _plain_options(body: bytes) -> bytes:
     api_version, kind, raw = protobuf.open_envelope(body)
     if kind not in ("", "DeleteOptions"):
         raise ValueError("decoded object cannot be converted to DeleteOptions")
-    return codec.encode(protobuf.read_object(api_version, "DeleteOptions", raw))
+    return codec.encode(protobuf.decode_object(api_version, "DeleteOptions", raw))
 
 
-def _from_query(ctx: Context) -> DeleteOptions:
+def _from_query(ctx: RequestContext) -> DeleteOptions:
     query = ctx.query
     if not query:
         return DeleteOptions()
@@ -286,20 +290,20 @@ def _check(options: DeleteOptions) -> list[FieldError]:
     policy = options.propagation_policy
     if options.orphan_dependents is not None and policy is not None:
         detail = "orphanDependents and deletionPropagation cannot be both set"
-        found.append(field_path.invalid(Path("propagationPolicy"), policy, detail))
+        found.append(field_path.invalid(FieldPath("propagationPolicy"), policy, detail))
     if policy is not None and policy not in _POLICIES:
-        found.append(field_path.not_supported(Path("propagationPolicy"), policy, (*_POLICIES, "nil")))
+        found.append(field_path.not_supported(FieldPath("propagationPolicy"), policy, (*_POLICIES, "nil")))
     if any(value != "All" for value in options.dry_run):
-        found.append(field_path.not_supported(Path("dryRun"), list(options.dry_run), ("All",)))
+        found.append(field_path.not_supported(FieldPath("dryRun"), list(options.dry_run), ("All",)))
     return found
 
 
-def _note_dry_run(ctx: Context, options: DeleteOptions) -> None:
+def _set_dry_run(ctx: RequestContext, options: DeleteOptions) -> None:
     if options.dry_run:
         ctx.dry_run = True
 
 
-def _success(ctx: Context, uid: str) -> bytes:
+def _success(ctx: RequestContext, uid: str) -> bytes:
     details: dict[str, str] = {"name": ctx.target.name}
     if ctx.resource.group:
         details["group"] = ctx.resource.group

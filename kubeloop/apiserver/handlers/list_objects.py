@@ -8,7 +8,7 @@ import msgspec
 
 from kubeloop.api import errors
 from kubeloop.apiserver.request.list_options import ListOptions, decode_continue, encode_continue
-from kubeloop.store import Compacted, FutureRevision, Range, Record, Store
+from kubeloop.store import CompactedError, FutureRevision, RangeResult, Record, Store
 
 _INCONSISTENT = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
@@ -18,7 +18,7 @@ _INCONSISTENT = (
 )
 
 
-class Page(msgspec.Struct):
+class ListPage(msgspec.Struct):
     """One page of a list: records and list metadata."""
 
     records: list[Record]
@@ -36,7 +36,7 @@ class Page(msgspec.Struct):
         return msgspec.json.encode(fields)
 
 
-def list_page(store: Store, prefix: str, options: ListOptions) -> Page:
+def list_page(store: Store, prefix: str, options: ListOptions) -> ListPage:
     """Return the page of records under a prefix that the list options select."""
     try:
         asked = options.revision()
@@ -55,30 +55,32 @@ def list_page(store: Store, prefix: str, options: ListOptions) -> Page:
     return _select(lambda after, limit: _range(store, prefix, after, limit, at), prefix, start_after, at, options)
 
 
-def _range(store: Store, prefix: str, start_after: str, limit: int, at: int) -> Range:
+def _range(store: Store, prefix: str, start_after: str, limit: int, at: int) -> RangeResult:
     try:
         return store.range(prefix, start_after=start_after, limit=limit, revision=at)
     except FutureRevision:
         raise errors.too_large_resource_version(at, store.revision) from None
-    except Compacted:
+    except CompactedError:
         if not start_after:
             raise errors.expired() from None
         token = encode_continue(-1, start_after.removeprefix(prefix))
         raise errors.expired(_INCONSISTENT, token) from None
 
 
-def _select(fetch: Callable[[str, int], Range], prefix: str, start_after: str, at: int, options: ListOptions) -> Page:
+def _select(
+    fetch: Callable[[str, int], RangeResult], prefix: str, start_after: str, at: int, options: ListOptions
+) -> ListPage:
     selection, limit = options.selection, options.limit
     if selection.everything:
         found = fetch(start_after, limit)
-        page = Page(found.records, at or found.revision)
+        page = ListPage(found.records, at or found.revision)
         if found.more:
             page.continue_token = encode_continue(page.revision, found.records[-1].key.removeprefix(prefix))
             page.remaining = found.remaining
         return page
     # The number of remaining matches is unknown without evaluating the selector; upstream omits it, too.
     found = fetch(start_after, 0)
-    page = Page([], at or found.revision)
+    page = ListPage([], at or found.revision)
     for record in found.records:
         if selection.matches(record):
             if limit and len(page.records) == limit:

@@ -15,12 +15,12 @@ from kubeloop.api.defaults import apply_defaults
 from kubeloop.api.errors import ApiError
 from kubeloop.api.kinds import Resource
 from kubeloop.api.strategy import Strategy
-from kubeloop.api.struct_patch import Overlay
-from kubeloop.apiserver.decoding import decode_known
+from kubeloop.api.struct_patch import StructPatch
+from kubeloop.apiserver.decoding import decode_parts
 from kubeloop.apiserver.handlers.patch import JSON_PATCH, apply_patch
-from kubeloop.apiserver.registry.existing import Current
+from kubeloop.apiserver.registry.existing import ExistingObject
 from kubeloop.apiserver.registry.versions import conversion_of
-from kubeloop.apiserver.request.context import Context
+from kubeloop.apiserver.request.context import RequestContext
 
 _PARTS: Final = frozenset({"metadata", "spec", "status"})
 _STATUS: Final = ("status",)
@@ -29,7 +29,7 @@ _DEFAULTS_CROSS_PARTS: Final = frozenset({"services", "customresourcedefinitions
 _TYPE: Final = frozenset({"kind", "api_version"})
 
 
-def patched_parts(media: str, patch: Any, current: Current, ctx: Context, strategy: Strategy) -> Any | None:
+def patch_parts(media: str, patch: Any, current: ExistingObject, ctx: RequestContext, strategy: Strategy) -> Any | None:
     """Return the patched object, or None if the patch needs the full path."""
     resource, subresource = ctx.resource, ctx.target.subresource
     if media == JSON_PATCH or resource.is_custom or conversion_of(resource) is not None:
@@ -38,16 +38,16 @@ def patched_parts(media: str, patch: Any, current: Current, ctx: Context, strate
         return None
     if subresource == "status" or "status" not in resource.type.__struct_fields__:
         current.borrow()
-    names = _named(patch, current.served, strategy, subresource)
+    names = _patched_part_names(patch, current.served, strategy, subresource)
     obj = _patched(media, {name: patch[name] for name in names}, current, resource, subresource) if names else None
     if obj is None:
         current.whole()
     return obj
 
 
-def overlaid(overlay: Overlay, current: Current, ctx: Context) -> Any | None:
+def apply_struct_patch(overlay: StructPatch, current: ExistingObject, ctx: RequestContext) -> Any | None:
     """Return the object patched by a struct patch of an in-process caller, or None if it must be merged."""
-    if conversion_of(ctx.resource) is not None or not _is_alone(overlay.part, ctx):
+    if conversion_of(ctx.resource) is not None or not _can_change_only(overlay.part, ctx):
         return None
     current.borrow()
     was = current.served
@@ -58,13 +58,13 @@ def overlaid(overlay: Overlay, current: Current, ctx: Context) -> Any | None:
     current.only((overlay.part,))
     obj = type(was)(**{overlay.part: _copied(part)})
     apply_defaults(obj)
-    codec.force_setattr(obj, "metadata", _fresh(was.metadata))
+    codec.force_setattr(obj, "metadata", _copy_metadata(was.metadata))
     if overlay.part == "status":
         codec.force_setattr(obj, "spec", was.spec)
     return obj
 
 
-def _is_alone(part: str, ctx: Context) -> bool:
+def _can_change_only(part: str, ctx: RequestContext) -> bool:
     """Return True if the write can change this part only: a status, or the spec of a kind without status."""
     fields = ctx.resource.type.__struct_fields__
     if not _has_only_parts(fields) or part not in fields:
@@ -74,7 +74,9 @@ def _is_alone(part: str, ctx: Context) -> bool:
     )
 
 
-def _patched(media: str, patch: dict[str, Any], current: Current, resource: Resource, subresource: str) -> Any | None:
+def _patched(
+    media: str, patch: dict[str, Any], current: ExistingObject, resource: Resource, subresource: str
+) -> Any | None:
     was = current.served
     live = {"apiVersion": was.api_version, "kind": was.kind, **current.only(tuple(patch))}
     try:
@@ -82,18 +84,18 @@ def _patched(media: str, patch: dict[str, Any], current: Current, resource: Reso
     except ApiError:
         return None
     spec = _copied(was.spec) if not subresource and "spec" not in patch and hasattr(was, "spec") else None
-    obj = decode_known(patched, resource, patch, {} if spec is None else {"spec": spec})
+    obj = decode_parts(patched, resource, patch, {} if spec is None else {"spec": spec})
     if obj is None or (spec is not None and spec != was.spec):  # a default was added since the object was stored
         return None
     if "metadata" not in patch:
-        codec.force_setattr(obj, "metadata", _fresh(was.metadata))
+        codec.force_setattr(obj, "metadata", _copy_metadata(was.metadata))
     for name in ("spec", "status"):
         if name not in patch and hasattr(was, name):
             codec.force_setattr(obj, name, getattr(was, name) if spec is None or name != "spec" else spec)
     return obj
 
 
-def _named(patch: Any, was: Any, strategy: Strategy, subresource: str) -> tuple[str, ...]:
+def _patched_part_names(patch: Any, was: Any, strategy: Strategy, subresource: str) -> tuple[str, ...]:
     """Return the parts that a patch changes; empty if the patch needs the full path."""
     if type(patch) is not dict or not patch.keys() <= _PARTS or not _has_only_parts(was.__struct_fields__):
         return ()
@@ -115,7 +117,7 @@ def _has_only_parts(fields: tuple[str, ...]) -> bool:
     return set(fields) <= _PARTS | _TYPE
 
 
-def _fresh(meta: Any) -> Any:
+def _copy_metadata(meta: Any) -> Any:
     """Return a copy of the metadata without managedFields, which the write may complete in place."""
     return msgspec.structs.replace(
         meta, managed_fields=(), labels=dict(meta.labels), annotations=dict(meta.annotations)

@@ -11,7 +11,7 @@ import msgspec
 from kubeloop.api import errors
 from kubeloop.api.kinds import Resource, definition_of
 from kubeloop.api.meta import field_path
-from kubeloop.api.meta.field_path import Path
+from kubeloop.api.meta.field_path import FieldPath
 from kubeloop.api.patch import (
     PatchError,
     PatchRejected,
@@ -29,7 +29,7 @@ JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 
 
-def patch_of(body: bytes, media: str) -> Any:
+def parse_patch(body: bytes, media: str) -> Any:
     """Parse a patch; raises BadRequest."""
     try:
         return msgspec.json.decode(body)
@@ -49,15 +49,15 @@ def apply_patch(media: str, live: dict[str, Any], patch: Any, resource: Resource
             # The kind and apiVersion in such a patch are ignored.
             patched = {**patched, "apiVersion": live["apiVersion"], "kind": live["kind"]}
     except PatchRejected:
-        raise errors.generic(422) from None
+        raise errors.generic_server_response(422) from None
     except PatchError as error:
-        raise _worded(error) from None
+        raise _error_of(error) from None
     if not isinstance(patched, dict):
-        raise errors.generic(422)
+        raise errors.generic_server_response(422)
     return patched
 
 
-def _worded(error: PatchError) -> errors.ApiError:
+def _error_of(error: PatchError) -> errors.ApiError:
     if error.code == 400:
         return errors.bad_request(error.message)
     if error.code == 413:
@@ -66,7 +66,7 @@ def _worded(error: PatchError) -> errors.ApiError:
 
 
 @contextmanager
-def refuse_produced(media: str, patch: Any, patched: dict[str, Any]) -> Iterator[None]:
+def patch_decode_errors(media: str, patch: Any, patched: dict[str, Any]) -> Iterator[None]:
     """Turn errors in decoding the patched object into errors of the patch."""
     try:
         yield
@@ -79,15 +79,15 @@ def refuse_produced(media: str, patch: Any, patched: dict[str, Any]) -> Iterator
             shown = _json(after_merge(patched, patch))
         else:
             shown = go_text(patch)
-            why = _converters_words(cause, patched) or why
-        raise errors.invalid("", "", "", [field_path.invalid(Path("patch"), shown, why)]) from None
+            why = _converter_message(cause, patched) or why
+        raise errors.invalid("", "", "", [field_path.invalid(FieldPath("patch"), shown, why)]) from None
 
 
 def _json(document: Any) -> str:
     return msgspec.json.encode(document).decode()
 
 
-def _converters_words(cause: BaseException | None, patched: dict[str, Any]) -> str:
+def _converter_message(cause: BaseException | None, patched: dict[str, Any]) -> str:
     """Return upstream's message for a strategic merge patch, which differs as it is not decoded from JSON."""
     if isinstance(cause, StrictError):
         return str(StrictError(sorted(cause.found)))

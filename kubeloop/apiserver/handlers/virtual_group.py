@@ -5,13 +5,13 @@ from __future__ import annotations
 import msgspec
 
 from kubeloop.api import errors
-from kubeloop.api.node_calls import ReadOnlyGroup
-from kubeloop.api.selectors import LabelSelector, SelectorError, parse_labels
-from kubeloop.apiserver.request.context import Context
+from kubeloop.api.node_calls import VirtualGroup
+from kubeloop.api.selectors import LabelSelector, SelectorError, parse_label_selector
+from kubeloop.apiserver.request.context import RequestContext
 from kubeloop.http import Response
 
 
-def provided_answer(ctx: Context, group: ReadOnlyGroup) -> Response:
+def virtual_group_response(ctx: RequestContext, group: VirtualGroup) -> Response:
     """Return one object of a virtual group, or the list that the label selector matches."""
     target, resource = ctx.target, ctx.target.resource
     if target.name:
@@ -30,8 +30,8 @@ def _type(kind: str, api_version: str) -> dict[str, str]:
     return {"kind": kind, "apiVersion": api_version}
 
 
-def _selector(ctx: Context) -> LabelSelector:
+def _selector(ctx: RequestContext) -> LabelSelector:
     try:
-        return parse_labels(ctx.query.text("labelSelector"))
+        return parse_label_selector(ctx.query.text("labelSelector"))
     except SelectorError as error:
         raise errors.bad_request(str(error)) from None

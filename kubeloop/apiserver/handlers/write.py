@@ -7,19 +7,19 @@ from typing import Any
 from kubeloop.api import codec, errors
 from kubeloop.api.kinds import Resource
 from kubeloop.api.meta import field_path
-from kubeloop.api.meta.field_path import Path
-from kubeloop.apiserver.background.offload import is_long
-from kubeloop.apiserver.decoding import decode_document, decode_object, decode_own
+from kubeloop.api.meta.field_path import FieldPath
+from kubeloop.apiserver.background.offload import is_expensive_json
+from kubeloop.apiserver.decoding import decode_document, decode_object, decode_typed_body
 from kubeloop.apiserver.handlers.apply import apply_config
-from kubeloop.apiserver.handlers.partial_patch import overlaid, patched_parts
-from kubeloop.apiserver.handlers.patch import JSON_PATCH, apply_patch, patch_of, refuse_produced
-from kubeloop.apiserver.registry.existing import Current
-from kubeloop.apiserver.registry.storage import Storage
-from kubeloop.apiserver.registry.store import Mutations, Written, ensure_namespace
-from kubeloop.apiserver.request.context import Context
-from kubeloop.apiserver.request.preconditions import demand
-from kubeloop.apiserver.request.write_options import check_patch_options, check_write_options, field_validation
-from kubeloop.apiserver.response.writers import TAKEN, one_object
+from kubeloop.apiserver.handlers.partial_patch import apply_struct_patch, patch_parts
+from kubeloop.apiserver.handlers.patch import JSON_PATCH, apply_patch, parse_patch, patch_decode_errors
+from kubeloop.apiserver.registry.existing import ExistingObject
+from kubeloop.apiserver.registry.storage import ResourceStorage
+from kubeloop.apiserver.registry.store import ObjectStore, WriteResult, ensure_namespace
+from kubeloop.apiserver.request.context import RequestContext
+from kubeloop.apiserver.request.preconditions import check_preconditions
+from kubeloop.apiserver.request.write_options import field_validation, validate_patch_options, validate_write_options
+from kubeloop.apiserver.response.writers import OBJECT_TAKEN_RESPONSE, object_response
 from kubeloop.http import Response
 
 APPLY = "application/apply-patch+yaml"
@@ -31,21 +31,21 @@ PATCH_TYPES = (
 )
 
 
-async def create_object(ctx: Context, storage: Storage, mutations: Mutations) -> Response:
+async def create_object(ctx: RequestContext, storage: ResourceStorage, mutations: ObjectStore) -> Response:
     """Handle POST to a collection."""
-    check_write_options(ctx.query, "CreateOptions")
+    validate_write_options(ctx.query, "CreateOptions")
     model = mutations.models.of(ctx)
     if model is not None:
-        return answer(ctx, storage, await mutations.create_after(ctx, model))
-    obj = await _body(ctx, mutations)
+        return write_response(ctx, storage, await mutations.create_after(ctx, model))
+    obj = await _read_body(ctx, mutations)
     written = await mutations.create(ctx, obj)
-    return answer(ctx, storage, written)
+    return write_response(ctx, storage, written)
 
 
-def read_body(ctx: Context, resource: Resource) -> Any:
+def read_body(ctx: RequestContext, resource: Resource) -> Any:
     """Decode the object in a request's body, and record the decoder's warnings."""
     request = ctx.request
-    if ctx.has_typed_body and (obj := decode_own(request.body, resource)) is not None:
+    if ctx.has_typed_body and (obj := decode_typed_body(request.body, resource)) is not None:
         return obj
     decoded = decode_object(
         request.body, request.headers.get("content-type", ""), resource, field_validation(ctx.query)
@@ -55,25 +55,25 @@ def read_body(ctx: Context, resource: Resource) -> Any:
     return decoded.obj
 
 
-async def _body(ctx: Context, mutations: Mutations) -> Any:
+async def _read_body(ctx: RequestContext, mutations: ObjectStore) -> Any:
     """Decode the body; a long one is decoded in the worker thread, so that other requests are not delayed."""
-    if is_long(ctx.request.body):
+    if is_expensive_json(ctx.request.body):
         return await mutations.aside.run(read_body, ctx, ctx.resource)
     return read_body(ctx, ctx.resource)
 
 
-def answer(ctx: Context, storage: Storage, written: Written) -> Response:
+def write_response(ctx: RequestContext, storage: ResourceStorage, written: WriteResult) -> Response:
     """Return the response of a write; in-process callers take the object from the context."""
     if ctx.takes_object and written.key:
         ctx.written = written
-        return TAKEN
-    return one_object(ctx, storage, written.value, written.revision, 201 if written.created else 200)
+        return OBJECT_TAKEN_RESPONSE
+    return object_response(ctx, storage, written.value, written.revision, 201 if written.created else 200)
 
 
-async def replace_object(ctx: Context, storage: Storage, mutations: Mutations) -> Response:
+async def replace_object(ctx: RequestContext, storage: ResourceStorage, mutations: ObjectStore) -> Response:
     """Handle PUT of an object, or of a subresource that serves the whole object."""
-    check_write_options(ctx.query, "UpdateOptions")
-    obj = await _body(ctx, mutations)
+    validate_write_options(ctx.query, "UpdateOptions")
+    obj = await _read_body(ctx, mutations)
     ensure_namespace(obj.metadata, ctx.target.namespace)
     check_name(ctx, obj.metadata.name)
     uid = obj.metadata.uid
@@ -84,19 +84,19 @@ async def replace_object(ctx: Context, storage: Storage, mutations: Mutations) -
 
     unused = [obj]
 
-    def produce(current: Current | None) -> Any:
+    def produce(current: ExistingObject | None) -> Any:
         if current is not None and uid:
-            demand(storage, current.record, current.stored.metadata, uid=uid)
+            check_preconditions(storage, current.record, current.stored.metadata, uid=uid)
         # The object is completed in place; a retry after a conflict starts again from what was sent.
         return unused.pop() if unused else read_body(ctx, ctx.resource)
 
     subresource = ctx.target.subresource
     may_create = storage.strategy.allow_create_on_update and not subresource
     written = await mutations.update(ctx, produce, subresource=subresource, may_create=may_create, retry=True)
-    return answer(ctx, storage, written)
+    return write_response(ctx, storage, written)
 
 
-def check_name(ctx: Context, name: str) -> None:
+def check_name(ctx: RequestContext, name: str) -> None:
     """Raise BadRequest if the body names another object than the path."""
     if not name:
         raise errors.bad_request(
@@ -108,36 +108,36 @@ def check_name(ctx: Context, name: str) -> None:
         )
 
 
-async def patch_object(ctx: Context, storage: Storage, mutations: Mutations) -> Response:
+async def patch_object(ctx: RequestContext, storage: ResourceStorage, mutations: ObjectStore) -> Response:
     """Handle PATCH with any of the four patch types."""
     media = ctx.request.headers.get("content-type", "").partition(";")[0].strip()
     if media not in PATCH_TYPES:
-        raise errors.generic(415, "415: Unsupported Media Type")
+        raise errors.generic_server_response(415, "415: Unsupported Media Type")
     if ctx.resource.is_custom and media == PATCH_TYPES[2]:  # merge keys come from Go types
         raise errors.unsupported_media_type((*PATCH_TYPES[:2], APPLY))
-    check_patch_options(ctx.query, media == APPLY)
+    validate_patch_options(ctx.query, media == APPLY)
     if media == APPLY:
         return await _apply(ctx, storage, mutations)
     overlay = ctx.overlay
-    sent = patch_of(ctx.request.body, media) if overlay is None else None
+    sent = parse_patch(ctx.request.body, media) if overlay is None else None
     mode = field_validation(ctx.query)
 
     speaks_of_managers = b"managedFields" in ctx.request.body
 
-    def produce(current: Current | None) -> Any:
+    def produce(current: ExistingObject | None) -> Any:
         assert current is not None  # a plain patch creates nothing
-        if overlay is not None and (laid := overlaid(overlay, current, ctx)) is not None:
+        if overlay is not None and (laid := apply_struct_patch(overlay, current, ctx)) is not None:
             return laid
         patch = sent if overlay is None else codec.to_plain(overlay.document)
         if not speaks_of_managers:
-            parts = patched_parts(media, patch, current, ctx, storage.strategy)
+            parts = patch_parts(media, patch, current, ctx, storage.strategy)
             if parts is not None:
                 check_name(ctx, parts.metadata.name)
                 _keep_uid(ctx.resource, parts.metadata, current.served.metadata.uid)
                 return parts
         live = current.complete if speaks_of_managers else current.plain
         patched = apply_patch(media, live, patch, ctx.resource)
-        with refuse_produced(media, patch, patched):
+        with patch_decode_errors(media, patch, patched):
             decoded = decode_document(patched, ctx.resource, mode, changed_by=None if media == JSON_PATCH else patch)
         for warning in decoded.warnings:
             ctx.warn(warning)
@@ -147,18 +147,18 @@ async def patch_object(ctx: Context, storage: Storage, mutations: Mutations) -> 
         return decoded.obj
 
     written = await mutations.update(ctx, produce, subresource=ctx.target.subresource, retry=True)
-    return answer(ctx, storage, written)
+    return write_response(ctx, storage, written)
 
 
 def _keep_uid(resource: Resource, meta: Any, uid: str) -> None:
     if not meta.uid:
         codec.force_setattr(meta, "uid", uid)
     elif meta.uid != uid:
-        changed = field_path.invalid(Path("metadata").child("uid"), meta.uid, "field is immutable")
+        changed = field_path.invalid(FieldPath("metadata").child("uid"), meta.uid, "field is immutable")
         raise errors.invalid(resource.group, resource.kind, meta.name, [changed])
 
 
-async def _apply(ctx: Context, storage: Storage, mutations: Mutations) -> Response:
+async def _apply(ctx: RequestContext, storage: ResourceStorage, mutations: ObjectStore) -> Response:
     produce = apply_config(ctx, storage)
     written = await mutations.update(
         ctx,
@@ -168,4 +168,4 @@ async def _apply(ctx: Context, storage: Storage, mutations: Mutations) -> Respon
         tracked=False,
         retry=True,
     )
-    return answer(ctx, storage, written)
+    return write_response(ctx, storage, written)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 
-from kubeloop.http import Stream, StreamResponse
+from kubeloop.http import ResponseStream, StreamResponse
 
 # High-water marks: above the first a writer may wait for the reader, above the second the stream is cut.
 _CONGESTED_BYTES = 256 << 10
 _BUDGET_BYTES = 16 << 20
 
 
-class LocalStream(Stream):
+class InProcessStream(ResponseStream):
     """Stream without a connection; its reader takes the written pieces from here."""
 
     __slots__ = ("_arrived", "_held", "_pieces", "is_cut_off")
@@ -35,7 +35,7 @@ class LocalStream(Stream):
         """Append the contents of complete chunks; cut the stream if its reader is too far behind."""
         if self.closed:
             return
-        for piece in _unframed(data):
+        for piece in _unframe(data):
             self._pieces.append(piece)
             self._held += len(piece)
         self._arrived.set()
@@ -72,7 +72,7 @@ class LocalStream(Stream):
 
 async def pieces_of(response: StreamResponse) -> AsyncGenerator[bytes, None]:
     """Yield the body of a streamed response as it is written; raises `ConnectionError` if the reader is too slow."""
-    stream = LocalStream()
+    stream = InProcessStream()
     running = response.run(stream)
     writing = None
     if running is not None:
@@ -92,7 +92,7 @@ async def pieces_of(response: StreamResponse) -> AsyncGenerator[bytes, None]:
             await asyncio.wait((writing,))
 
 
-def _unframed(data: bytes) -> list[bytes]:
+def _unframe(data: bytes) -> list[bytes]:
     """Return the contents of complete chunks."""
     pieces, at = [], 0
     while at < len(data):

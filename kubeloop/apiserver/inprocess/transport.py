@@ -17,26 +17,26 @@ import msgspec
 from kubeloop.api import codec, errors
 from kubeloop.api.kinds import Resource
 from kubeloop.api.requests import Call, ListResult, WatchEvent
-from kubeloop.api.responses import decode_answer
-from kubeloop.api.struct_patch import Overlay
-from kubeloop.api.unstructured import PartialObject, plain_body
-from kubeloop.apiserver.app import ApiServer, store_failure
+from kubeloop.api.responses import decode_response
+from kubeloop.api.struct_patch import StructPatch
+from kubeloop.api.unstructured import PartialObjectMetadata, body_document
+from kubeloop.apiserver.app import ApiServer, store_error_to_api_error
 from kubeloop.apiserver.handlers.list_objects import list_page
 from kubeloop.apiserver.inprocess.stream import pieces_of
-from kubeloop.apiserver.registry.consistency import catch_up
-from kubeloop.apiserver.registry.storage import Storage, with_revision
-from kubeloop.apiserver.registry.store import Written
-from kubeloop.apiserver.request.context import Context, User
-from kubeloop.apiserver.request.list_options import ListOptions, parse_options, parse_revision
-from kubeloop.apiserver.request.negotiation import PLAIN, Format
+from kubeloop.apiserver.registry.consistency import wait_for_request_revision
+from kubeloop.apiserver.registry.storage import ResourceStorage, with_revision
+from kubeloop.apiserver.registry.store import WriteResult
+from kubeloop.apiserver.request.context import RequestContext, User
+from kubeloop.apiserver.request.list_options import ListOptions, parse_list_options, parse_revision
+from kubeloop.apiserver.request.negotiation import PLAIN, ResponseFormat
 from kubeloop.apiserver.request.query import Query
 from kubeloop.apiserver.request.routing import PageNotFound, Target
-from kubeloop.apiserver.watch.hub import Change, Timers, Watcher
+from kubeloop.apiserver.watch.hub import WatchChange, WatchSubscriber, WatchTimers
 from kubeloop.http import Request, Response, StreamResponse
-from kubeloop.store import Compacted, Event, Record, StoreError
+from kubeloop.store import CompactedError, Record, StoreError, StoreEvent
 
 if TYPE_CHECKING:
-    from kubeloop.apiserver.aggregator.remote import Remote
+    from kubeloop.apiserver.aggregator.remote import RemoteAPIServer
 
 _METHODS = {
     "get": "GET",
@@ -48,13 +48,13 @@ _METHODS = {
     "delete": "DELETE",
     "deletecollection": "DELETE",
 }
-_METADATA = Format(convert="PartialObjectMetadata")
+_METADATA = ResponseFormat(convert="PartialObjectMetadata")
 _CAUSE = "kubeloop-cause"
 # A watcher with this many unread events is cut, as a slow HTTP client is.
 _BACKLOG = 100_000
 
 
-class LocalEntry:
+class InProcessTransport:
     """Transport that calls the server directly as a given user."""
 
     def __init__(self, server: ApiServer, user: User) -> None:
@@ -73,19 +73,19 @@ class LocalEntry:
         if call.verb in ("get", "list") and not call.subresource and self._server.is_kept(call.resource):
             storage = self._server.registry.of(call.resource)
             if storage.store.shared:
-                await _caught_up(storage, call.verb, ctx.query)
+                await _wait_caught_up(storage, call.verb, ctx.query)
             read = self._get if call.verb == "get" else self._list
             if storage.conversion is None:
                 return read(ctx, storage, call)
-            from kubeloop.apiserver.apiextensions.conversion.reads import converted_read
+            from kubeloop.apiserver.apiextensions.conversion.reads import read_converted
 
             look = partial(read, ctx, storage, call)
-            return await converted_read(storage, storage.conversion, call.namespace, call.name, look)
+            return await read_converted(storage, storage.conversion, call.namespace, call.name, look)
         ctx.takes_object = not call.metadata_only
         body = _body_of(await self._server.serve(ctx, call.verb))
-        return decode_answer(body, call) if ctx.written is None else self._written(ctx.written, call)
+        return decode_response(body, call) if ctx.written is None else self._written(ctx.written, call)
 
-    def _written(self, written: Written, call: Call) -> Any:
+    def _written(self, written: WriteResult, call: Call) -> Any:
         """Return the result of a write: the shared struct, unless the object has changed since."""
         storage = self._server.registry.of(call.resource)
         record = storage.store.get(written.key) if written.key else None
@@ -93,7 +93,7 @@ class LocalEntry:
             return storage.shared(record)
         if isinstance(written.obj, msgspec.Struct) and not storage.view.converts:
             return with_revision(written.obj, written.revision)
-        return decode_answer(storage.view.object(written.value, written.revision), call)
+        return decode_response(storage.view.object(written.value, written.revision), call)
 
     def edition(self) -> object | None:
         """Return an object that identifies the current discovery documents; None if other servers provide some."""
@@ -110,7 +110,7 @@ class LocalEntry:
         try:
             response = self._server.paths.answer(Request("GET", path))
         except PageNotFound:
-            raise errors.generic(404) from None
+            raise errors.generic_server_response(404) from None
         return msgspec.json.decode(_body_of(response))
 
     async def stream(self, call: Call) -> AsyncIterator[bytes]:
@@ -133,7 +133,7 @@ class LocalEntry:
     async def close(self) -> None:
         """Do nothing: the transport holds no resources and does not stop the server."""
 
-    def _remote(self, call: Call) -> Remote | None:
+    def _remote(self, call: Call) -> RemoteAPIServer | None:
         """Authorize the call and return the aggregated server that answers it, or None for this server."""
         remotes = self._server.aggregation.remotes
         remote = remotes.get((call.resource.group, call.resource.version)) if remotes else None
@@ -142,31 +142,31 @@ class LocalEntry:
             self._server.authorize(self._user, _METHODS[call.verb], target, call.verb, Query.of(call.options))
         return remote
 
-    def _admit(self, call: Call) -> Context:
+    def _admit(self, call: Call) -> RequestContext:
         """Authorize a call and return its context; raises the errors of router and authorizer."""
         resource, verb = self._server.served(call.resource), call.verb
         target = Target(resource, verb, call.namespace, call.name, call.subresource)
         query = Query.of(call.options)
         self._server.authorize(self._user, _METHODS[verb], target, verb, query)
         if call.subresource and call.subresource not in resource.by_name:
-            raise errors.generic(404)
+            raise errors.generic_server_response(404)
         if verb not in (resource.by_name[call.subresource].verbs if call.subresource else resource.verbs):
-            raise errors.generic(405)
+            raise errors.generic_server_response(405)
         request = Request(_METHODS[verb], "", "", {"user-agent": call.user_agent})
         request.headers["content-type"] = call.patch_type or "application/json"
         if call.cause:
             request.headers[_CAUSE] = call.cause
-        overlay = call.body if isinstance(call.body, Overlay) else None
+        overlay = call.body if isinstance(call.body, StructPatch) else None
         if call.body is not None and overlay is None:
-            request.body = call.body if isinstance(call.body, bytes) else codec.encode(plain_body(call.body))
+            request.body = call.body if isinstance(call.body, bytes) else codec.encode(body_document(call.body))
         form = _METADATA if call.metadata_only else PLAIN
-        ctx = Context(request, target, query, self._user, form, self._server.clock.now().replace(microsecond=0))
+        ctx = RequestContext(request, target, query, self._user, form, self._server.clock.now().replace(microsecond=0))
         ctx.dry_run = bool(query.text("dryRun"))
         ctx.overlay = overlay
         ctx.has_typed_body = isinstance(call.body, msgspec.Struct) and type(call.body) is resource.type
         return ctx
 
-    def _get(self, ctx: Context, storage: Storage, call: Call) -> Any:
+    def _get(self, ctx: RequestContext, storage: ResourceStorage, call: Call) -> Any:
         if "resourceVersion" in ctx.query:
             asked = _revision(lambda: parse_revision(ctx.query.text("resourceVersion")))
             if asked > storage.store.revision:
@@ -177,8 +177,8 @@ class LocalEntry:
         obj = storage.shared(record)
         return _partial(obj) if call.metadata_only else obj
 
-    def _list(self, ctx: Context, storage: Storage, call: Call) -> ListResult:
-        options = parse_options(ctx.query, storage.memory, watch=False)
+    def _list(self, ctx: RequestContext, storage: ResourceStorage, call: Call) -> ListResult:
+        options = parse_list_options(ctx.query, storage.memory, watch=False)
         page = list_page(storage.store, storage.prefix(call.namespace), options)
         objects = map(storage.shared, page.records)
         return ListResult(
@@ -203,17 +203,17 @@ class LocalEntry:
             return
         ctx = self._admit(call)
         storage = self._server.registry.of(call.resource)
-        options = parse_options(ctx.query, storage.memory, watch=True)
+        options = parse_list_options(ctx.query, storage.memory, watch=True)
         if storage.store.shared:
-            await _caught_up(storage, "watch", ctx.query)
-        watcher = LocalWatcher(storage, call.namespace, options.selection, call.metadata_only)
+            await _wait_caught_up(storage, "watch", ctx.query)
+        watcher = InProcessWatcher(storage, call.namespace, options.selection, call.metadata_only)
         if storage.conversion is not None:
             from kubeloop.apiserver.apiextensions.conversion.reads import prepare_past
 
             await prepare_past(storage, storage.conversion, _revision(options.revision))
         _catch_up(storage, watcher, options)
         storage.hub.add(watcher)
-        timers = Timers()
+        timers = WatchTimers()
         if options.timeout_seconds:
             timers.after(options.timeout_seconds, watcher.close)
         try:
@@ -228,14 +228,14 @@ class LocalEntry:
         return (resource.group, resource.version) not in self._server.aggregation.remotes
 
 
-async def _caught_up(storage: Storage, verb: str, query: Query) -> None:
+async def _wait_caught_up(storage: ResourceStorage, verb: str, query: Query) -> None:
     try:
-        await catch_up(storage.store, verb, query)
+        await wait_for_request_revision(storage.store, verb, query)
     except StoreError as error:
-        raise store_failure(error) from None
+        raise store_error_to_api_error(error) from None
 
 
-def _catch_up(storage: Storage, watcher: LocalWatcher, options: ListOptions) -> None:
+def _catch_up(storage: ResourceStorage, watcher: InProcessWatcher, options: ListOptions) -> None:
     """Deliver the past: the current state for resourceVersion 0 or none, the history since any other."""
     asked, now = _revision(options.revision), storage.store.revision
     wants_state = options.initial_events if options.initial_events is not None else not asked
@@ -246,7 +246,7 @@ def _catch_up(storage: Storage, watcher: LocalWatcher, options: ListOptions) -> 
     elif asked < now:
         try:
             watcher.tell(storage.hub.replay(asked), {})
-        except Compacted as error:
+        except CompactedError as error:
             raise errors.too_old_resource_version(asked, error.compact_revision) from None
 
 
@@ -257,16 +257,16 @@ def _revision(parse: Callable[[], int]) -> int:
         raise errors.ApiError(str(error)) from None
 
 
-def _partial(obj: Any) -> PartialObject:
-    return PartialObject(metadata=obj.metadata)
+def _partial(obj: Any) -> PartialObjectMetadata:
+    return PartialObjectMetadata(metadata=obj.metadata)
 
 
-class LocalWatcher(Watcher):
+class InProcessWatcher(WatchSubscriber):
     """Watcher that queues its events as objects."""
 
     __slots__ = ("_arrived", "_events", "_metadata_only", "_storage", "closed")
 
-    def __init__(self, storage: Storage, namespace: str, selection: Any, metadata_only: bool) -> None:
+    def __init__(self, storage: ResourceStorage, namespace: str, selection: Any, metadata_only: bool) -> None:
         super().__init__(namespace, selection)
         self._metadata_only = metadata_only
         self._storage = storage
@@ -274,7 +274,7 @@ class LocalWatcher(Watcher):
         self._arrived = asyncio.Event()
         self.closed = False
 
-    def tell(self, changes: Sequence[Change], shared: dict[object, bytes]) -> None:
+    def tell(self, changes: Sequence[WatchChange], shared: dict[object, bytes]) -> None:
         """Queue the matching changes as shared structs; end the watch if too many are unread."""
         for change in changes:
             kind, record = self.seen(change)
@@ -290,7 +290,7 @@ class LocalWatcher(Watcher):
 
     def offer_state(self, records: Sequence[Record]) -> None:
         """Queue the current records as ADDED events."""
-        self.tell([self._storage.hub.change(Event(one.mod_revision, one.key, one, None)) for one in records], {})
+        self.tell([self._storage.hub.change(StoreEvent(one.mod_revision, one.key, one, None)) for one in records], {})
 
     def bookmark(self, revision: int, initial_events_end: bool = False) -> None:
         """Queue a BOOKMARK event."""

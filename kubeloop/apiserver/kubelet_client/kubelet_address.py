@@ -7,9 +7,9 @@ from urllib.parse import quote, urlencode
 
 from kubeloop.api.errors import ApiError
 from kubeloop.api.generated.core_v1 import Node, Pod
-from kubeloop.api.node_calls import LogOptions, Wanted
+from kubeloop.api.node_calls import PodLogOptions, PodStreamRequest
 from kubeloop.api.scalars.times import format_time
-from kubeloop.apiserver.aggregator.endpoints import Address
+from kubeloop.apiserver.aggregator.endpoints import HostPort
 
 DEFAULT_PORT = 10250
 # kubeadm's order; upstream's default begins with host names, which few networks resolve.
@@ -17,18 +17,18 @@ ADDRESS_TYPES = ("InternalIP", "ExternalIP", "Hostname", "InternalDNS", "Externa
 _PATHS = {"exec": "exec", "attach": "attach", "portforward": "portForward"}
 
 
-def address_of(node: Node, types: Sequence[str]) -> Address:
+def address_of(node: Node, types: Sequence[str]) -> HostPort:
     """Return the first address of the most preferred type, with the port that the kubelet reports."""
     port = node.status.daemon_endpoints.kubelet_endpoint.port or DEFAULT_PORT
     for wanted in types:
         for one in node.status.addresses:
             if one.type == wanted:
-                return Address(one.address, port)
+                return HostPort(one.address, port)
     known = " ".join(f"{{{one.type} {one.address}}}" for one in node.status.addresses)
     raise ApiError(f"no preferred addresses found; known addresses: [{known}]")
 
 
-def log_target(pod: Pod, container: str, options: LogOptions) -> str:
+def log_target(pod: Pod, container: str, options: PodLogOptions) -> str:
     """Return path and query of a log request."""
     said = {
         "follow": "true" if options.follow else "",
@@ -43,7 +43,7 @@ def log_target(pod: Pod, container: str, options: LogOptions) -> str:
     return f"/containerLogs/{_words(pod)}/{quote(container)}?{query}"
 
 
-def stream_target(pod: Pod, container: str, wanted: Wanted) -> str:
+def stream_target(pod: Pod, container: str, wanted: PodStreamRequest) -> str:
     """Return path and query of an exec, attach or portforward request."""
     path = f"/{_PATHS[wanted.how]}/{_words(pod)}" + (f"/{quote(container)}" if container else "")
     flags = {"input": wanted.stdin, "output": wanted.stdout, "error": wanted.stderr, "tty": wanted.tty}

@@ -17,19 +17,19 @@ from pathlib import Path
 from typing import Any
 
 from kubeloop.api.generated.core_v1 import Node
-from kubeloop.api.node_calls import SHOWN_CERTIFICATE
-from kubeloop.apiserver.aggregator.connection import Connection, UnknownAuthority, Unreachable, dial
-from kubeloop.apiserver.aggregator.endpoints import Address
+from kubeloop.api.node_calls import SERVING_CERTIFICATE_ANNOTATION
+from kubeloop.apiserver.aggregator.connection import RemoteConnection, RemoteUnreachable, UnknownAuthority, dial
+from kubeloop.apiserver.aggregator.endpoints import HostPort
 from kubeloop.apiserver.kubelet_client.kubelet_address import ADDRESS_TYPES
 
 _NODE_USER = "system:node:"
 _MISMATCH = "tls: failed to verify certificate: x509: certificate is valid for {}, not {}"
 _NOT_PINNED = "tls: failed to verify certificate: x509: certificate is not the one that the Node object names"
-_MOST_PINS = 10_000
+_MAX_PINS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class KubeletConfig:
+class KubeletClientConfig:
     """Kubelet client configuration; times in seconds."""
 
     certificate: Path | None = None  # this server's client certificate for kubelets
@@ -54,38 +54,38 @@ class _Checks(Enum):
     HOST = 2  # and valid for the dialled host
 
 
-class Trust:
+class KubeletDialer:
     """Opens verified connections to kubelets."""
 
-    def __init__(self, config: KubeletConfig) -> None:
+    def __init__(self, config: KubeletClientConfig) -> None:
         self._config = config
         self._contexts: dict[_Checks, tuple[object, ssl.SSLContext]] = {}
         self._pinned: set[str] = set()  # certificates that our authority is known not to have signed
 
-    async def connect(self, node: Node, address: Address, *, insecure: bool = False) -> Connection:
+    async def connect(self, node: Node, address: HostPort, *, insecure: bool = False) -> RemoteConnection:
         """Return a connection to the kubelet of this very node; raises `Unreachable`."""
         config = self._config
         if insecure or config.insecure:
             return await self._dial(address, _Checks.NOTHING)
         if config.authority is not None:
             return await self._dial(address, _Checks.HOST)
-        pin = node.metadata.annotations.get(SHOWN_CERTIFICATE, "")
+        pin = node.metadata.annotations.get(SERVING_CERTIFICATE_ANNOTATION, "")
         if pin in self._pinned and (connection := await self._dial_pinned(address, pin)) is not None:
             return connection
         try:
-            return _unless_other(await self._dial(address, _Checks.CHAIN), node.metadata.name)
+            return _require_node_identity(await self._dial(address, _Checks.CHAIN), node.metadata.name)
         except UnknownAuthority:
             if not pin:
                 raise
         connection = await self._dial_pinned(address, pin)
         if connection is None:
-            raise Unreachable(_NOT_PINNED)
-        if len(self._pinned) >= _MOST_PINS:
+            raise RemoteUnreachable(_NOT_PINNED)
+        if len(self._pinned) >= _MAX_PINS:
             self._pinned.clear()
         self._pinned.add(pin)
         return connection
 
-    async def _dial_pinned(self, address: Address, pin: str) -> Connection | None:
+    async def _dial_pinned(self, address: HostPort, pin: str) -> RemoteConnection | None:
         """Return a connection if the pinned certificate is presented, else None."""
         connection = await self._dial(address, _Checks.NOTHING)
         shown = connection.writer.get_extra_info("ssl_object").getpeercert(True)
@@ -94,7 +94,7 @@ class Trust:
             return None
         return connection
 
-    async def _dial(self, address: Address, checks: _Checks) -> Connection:
+    async def _dial(self, address: HostPort, checks: _Checks) -> RemoteConnection:
         return await dial(*address, self._context(checks), address.host, self._config.timeout)
 
     def _context(self, checks: _Checks) -> ssl.SSLContext:
@@ -108,7 +108,7 @@ class Trust:
         try:
             made = _context_of(config, checks)
         except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-            raise Unreachable(f"the certificates for kubelets can't be used: {error}") from None
+            raise RemoteUnreachable(f"the certificates for kubelets can't be used: {error}") from None
         self._contexts[checks] = stamp, made
         return made
 
@@ -118,7 +118,7 @@ def fingerprint(certificate: bytes) -> str:
     return f"sha256:{hashlib.sha256(certificate).hexdigest()}"
 
 
-def _context_of(config: KubeletConfig, checks: _Checks) -> ssl.SSLContext:
+def _context_of(config: KubeletClientConfig, checks: _Checks) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
@@ -139,11 +139,11 @@ def _stamp(path: Path | None) -> object:
         return None
 
 
-def _unless_other(connection: Connection, node: str) -> Connection:
+def _require_node_identity(connection: RemoteConnection, node: str) -> RemoteConnection:
     """Return the connection if its certificate names the node; else close it and raise `Unreachable`."""
     peer: Any = connection.writer.get_extra_info("peercert") or {}
     names = [value for part in peer.get("subject", ()) for key, value in part if key == "commonName"]
     if names != [f"{_NODE_USER}{node}"]:
         connection.close()
-        raise Unreachable(_MISMATCH.format(", ".join(names), f"{_NODE_USER}{node}"))
+        raise RemoteUnreachable(_MISMATCH.format(", ".join(names), f"{_NODE_USER}{node}"))
     return connection

@@ -13,17 +13,23 @@ from typing import Any, Final
 
 from kubeloop.api.errors import ApiError
 from kubeloop.api.kinds import Resource
-from kubeloop.api.node_calls import SIMULATED, ReadOnlyGroup
-from kubeloop.api.pods.usage import NODES, PODS, Measured, amounts, measured
-from kubeloop.apiserver.kubelet_client.dialer import Kubelets
-from kubeloop.apiserver.kubelet_client.resource_metrics import NODE, Telling, containers_of, read, used
-from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.api.node_calls import SIMULATED_NODE_ANNOTATION, VirtualGroup
+from kubeloop.api.pods.usage import NODES, PODS, MetricsWindow, metrics_object, total_usage
+from kubeloop.apiserver.kubelet_client.dialer import KubeletClient
+from kubeloop.apiserver.kubelet_client.resource_metrics import (
+    NODE,
+    MetricsBatch,
+    containers_of,
+    parse_scrape,
+    usage_between,
+)
+from kubeloop.apiserver.registry.storage import StorageRegistry
 from kubeloop.clock import Clock
 
-SECONDS: Final = 15.0
-_AT_ONCE: Final = 32
+SCRAPE_SECONDS: Final = 15.0
+_CONCURRENT_SCRAPES: Final = 32
 _PATH: Final = "/metrics/resource"
-_OWN: Final = f'"{SIMULATED}":""'.encode()
+_SIMULATED: Final = f'"{SIMULATED_NODE_ANNOTATION}":""'.encode()
 
 log = logging.getLogger(__name__)
 
@@ -34,27 +40,27 @@ class KubeletMetrics:
     resources = (NODES, PODS)
 
     def __init__(
-        self, registry: Registry, kubelets: Kubelets, clock: Clock, beside: ReadOnlyGroup | None = None
+        self, registry: StorageRegistry, kubelets: KubeletClient, clock: Clock, beside: VirtualGroup | None = None
     ) -> None:
         self._registry = registry
         self._kubelets = kubelets
         self._clock = clock
         self._beside = beside
-        self._told: dict[str, tuple[Telling | None, Telling]] = {}
+        self._told: dict[str, tuple[MetricsBatch | None, MetricsBatch]] = {}
         self._silent: set[str] = set()
-        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._turns = asyncio.Semaphore(_CONCURRENT_SCRAPES)
 
     async def run(self) -> None:
         """Scrape all kubelets periodically, until cancelled."""
         while True:
             await self.ask_all()
-            await asyncio.sleep(SECONDS)
+            await asyncio.sleep(SCRAPE_SECONDS)
 
     async def ask_all(self) -> None:
         """Scrape all kubelets once."""
         storage = self._registry.named("", "v1", "nodes")
         # Skips simulated nodes, possibly thousands: this process has its own metrics of them, others are unreachable.
-        others = (one for one in storage.store.range(storage.prefix("")).records if _OWN not in one.value)
+        others = (one for one in storage.store.range(storage.prefix("")).records if _SIMULATED not in one.value)
         names = [one.key.rpartition("/")[2] for one in others]
         for gone in self._told.keys() - set(names):
             del self._told[gone]
@@ -63,7 +69,7 @@ class KubeletMetrics:
     async def _ask(self, name: str) -> None:
         async with self._turns:
             try:
-                text = await self._kubelets.text(name, _PATH, SECONDS)
+                text = await self._kubelets.text(name, _PATH, SCRAPE_SECONDS)
             except ApiError as error:
                 level = logging.DEBUG if name in self._silent else logging.WARNING
                 log.log(level, "node %s doesn't tell what it uses: %s", name, error)
@@ -72,7 +78,7 @@ class KubeletMetrics:
                 return
         self._silent.discard(name)
         last = self._told.get(name)
-        self._told[name] = last[1] if last is not None else None, read(text, self._clock.now().timestamp())
+        self._told[name] = last[1] if last is not None else None, parse_scrape(text, self._clock.now().timestamp())
 
     # Served objects.
 
@@ -87,9 +93,9 @@ class KubeletMetrics:
         made = []
         for name, (before, now) in self._told.items():
             node = self._registry.find("nodes", "", name) if wanted in ("", name) else None
-            usage = used(before, now, NODE)
+            usage = usage_between(before, now, NODE)
             if node is not None and usage is not None:
-                made.append(measured(node, _moment(before, now), {"usage": amounts([usage])}))
+                made.append(metrics_object(node, _moment(before, now), {"usage": total_usage([usage])}))
         return made
 
     def _pods(self, wanted_namespace: str, wanted: str) -> list[dict[str, Any]]:
@@ -99,14 +105,16 @@ class KubeletMetrics:
                 if wanted_namespace not in ("", namespace) or wanted not in ("", pod_name):
                     continue
                 pod = self._registry.find("pods", namespace, pod_name)
-                usages = {one: used(before, now, (namespace, pod_name, one)) for one in containers}
+                usages = {one: usage_between(before, now, (namespace, pod_name, one)) for one in containers}
                 if pod is None or pod.spec.node_name != name or None in usages.values():
                     continue
-                shown = [{"name": one, "usage": amounts([usage])} for one, usage in usages.items() if usage is not None]
-                made.append(measured(pod, _moment(before, now), {"containers": shown}))
+                shown = [
+                    {"name": one, "usage": total_usage([usage])} for one, usage in usages.items() if usage is not None
+                ]
+                made.append(metrics_object(pod, _moment(before, now), {"containers": shown}))
         return made
 
 
-def _moment(before: Telling | None, now: Telling) -> Measured:
-    window = now.at - before.at if before is not None else SECONDS
-    return Measured(datetime.fromtimestamp(now.at, UTC), f"{window:.3f}s")
+def _moment(before: MetricsBatch | None, now: MetricsBatch) -> MetricsWindow:
+    window = now.at - before.at if before is not None else SCRAPE_SECONDS
+    return MetricsWindow(datetime.fromtimestamp(now.at, UTC), f"{window:.3f}s")

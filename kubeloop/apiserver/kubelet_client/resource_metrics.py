@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from kubeloop.api.pods.usage import Used
+from kubeloop.api.pods.usage import ResourceUsage
 
 _LINE: Final = re.compile(r"(?P<name>[a-z_]+)(?:\{(?P<labels>[^}]*)\})? (?P<value>\S+)(?: (?P<millis>\d+))?")
 _LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
@@ -17,11 +17,11 @@ _STARTED: Final = "start_time_seconds"
 _GIGA: Final = 10**9
 NODE: Final = ("", "", "")
 
-Whose = tuple[str, str, str]  # namespace, pod and container; all empty for the node
+MetricOwner = tuple[str, str, str]  # namespace, pod and container; all empty for the node
 
 
 @dataclass(slots=True)
-class Point:
+class MetricsPoint:
     """Values of one node or container; times in seconds since the epoch."""
 
     cpu_seconds: float | None = None
@@ -31,30 +31,30 @@ class Point:
 
 
 @dataclass(slots=True)
-class Telling:
+class MetricsBatch:
     """Result of one scrape."""
 
     at: float
-    points: dict[Whose, Point] = field(default_factory=dict)
+    points: dict[MetricOwner, MetricsPoint] = field(default_factory=dict)
 
 
-class Sample(NamedTuple):
+class MetricSample(NamedTuple):
     """Parsed line of Prometheus text."""
 
     name: str
-    whose: Whose
+    whose: MetricOwner
     value: float
     at: float | None
 
 
-def read(text: str, at: float) -> Telling:
+def parse_scrape(text: str, at: float) -> MetricsBatch:
     """Parse a scrape made at this time; unknown metrics are ignored."""
-    telling = Telling(at)
+    telling = MetricsBatch(at)
     for sample in _samples(text):
         kind, _, what = sample.name.partition("_")
         if kind not in ("node", "container") or (kind == "node") != (sample.whose == NODE):
             continue
-        point = telling.points.setdefault(sample.whose, Point(at=at))
+        point = telling.points.setdefault(sample.whose, MetricsPoint(at=at))
         if what == _CPU:
             point.cpu_seconds, point.at = sample.value, at if sample.at is None else sample.at
         elif what == _MEMORY:
@@ -64,7 +64,7 @@ def read(text: str, at: float) -> Telling:
     return telling
 
 
-def used(before: Telling | None, now: Telling, whose: Whose) -> Used | None:
+def usage_between(before: MetricsBatch | None, now: MetricsBatch, whose: MetricOwner) -> ResourceUsage | None:
     """Return the usage between two scrapes; None if it cannot be computed yet."""
     point = now.points.get(whose)
     if point is None or point.cpu_seconds is None or point.memory_bytes is None:
@@ -74,12 +74,12 @@ def used(before: Telling | None, now: Telling, whose: Whose) -> Used | None:
         # A new container has used everything since its start.
         if point.started is None or (before is not None and point.started < before.at) or point.started >= point.at:
             return None
-        last = Point(0.0, at=point.started)
+        last = MetricsPoint(0.0, at=point.started)
     rate = (point.cpu_seconds - (last.cpu_seconds or 0.0)) / (point.at - last.at)
-    return Used(round(rate * _GIGA), int(point.memory_bytes))
+    return ResourceUsage(round(rate * _GIGA), int(point.memory_bytes))
 
 
-def containers_of(telling: Telling) -> Mapping[tuple[str, str], list[str]]:
+def containers_of(telling: MetricsBatch) -> Mapping[tuple[str, str], list[str]]:
     """Return the containers of a scrape, by namespace and pod."""
     found: dict[tuple[str, str], list[str]] = {}
     for namespace, pod, container in telling.points:
@@ -88,7 +88,7 @@ def containers_of(telling: Telling) -> Mapping[tuple[str, str], list[str]]:
     return found
 
 
-def _samples(text: str) -> Iterator[Sample]:
+def _samples(text: str) -> Iterator[MetricSample]:
     for line in text.splitlines():
         found = _LINE.fullmatch(line.strip())
         if found is None:
@@ -99,4 +99,4 @@ def _samples(text: str) -> Iterator[Sample]:
             continue
         labels = dict(_LABEL.findall(found["labels"] or ""))
         whose = labels.get("namespace", ""), labels.get("pod", ""), labels.get("container", "")
-        yield Sample(found["name"], whose, value, int(found["millis"]) / 1000 if found["millis"] else None)
+        yield MetricSample(found["name"], whose, value, int(found["millis"]) / 1000 if found["millis"] else None)

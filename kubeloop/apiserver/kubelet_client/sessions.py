@@ -10,9 +10,16 @@ from typing import Any
 import msgspec
 
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.node_calls import CommandFailed, Duplex, Streams, TerminalSize, ToldByNode, Wanted
-from kubeloop.apiserver.aggregator.connection import Connection
-from kubeloop.http.byte_pipe import Wire
+from kubeloop.api.node_calls import (
+    CommandFailed,
+    NodeForwardFailed,
+    PodStreamRequest,
+    PortConnection,
+    StandardStreams,
+    TerminalSize,
+)
+from kubeloop.apiserver.aggregator.connection import RemoteConnection
+from kubeloop.http.byte_pipe import TransportCarrier
 from kubeloop.http.upgrade.spdy import SpdyConnection, SpdyStream
 
 _UNUSED_SECONDS = 30.0  # seconds within which the session must be used
@@ -23,9 +30,9 @@ _CUT = "error reading from error stream: unexpected EOF"
 class KubeletSession:
     """SPDY connection to a kubelet, for one command or for any number of port connections."""
 
-    def __init__(self, connection: Connection, wanted: Wanted) -> None:
+    def __init__(self, connection: RemoteConnection, wanted: PodStreamRequest) -> None:
         self._wanted = wanted
-        self._wire = Wire(self._data, self._ended)
+        self._wire = TransportCarrier(self._data, self._ended)
         self._spdy = SpdyConnection(self._wire)
         self._requests = count()
         self._raw = connection  # keeps a reference: the writer closes the transport when it is collected
@@ -37,15 +44,15 @@ class KubeletSession:
         self._unused.cancel()
         self._spdy.close()
 
-    async def execute(self, pod: Pod, container: str, command: tuple[str, ...], streams: Streams) -> int:
+    async def execute(self, pod: Pod, container: str, command: tuple[str, ...], streams: StandardStreams) -> int:
         """Connect the streams of a command and return its exit code."""
         return exit_code(await self._serve(streams))
 
-    async def attach(self, pod: Pod, container: str, streams: Streams) -> None:
+    async def attach(self, pod: Pod, container: str, streams: StandardStreams) -> None:
         """Connect the streams of a running container."""
         exit_code(await self._serve(streams))
 
-    async def forward(self, pod: Pod, port: int, connection: Duplex) -> None:
+    async def forward(self, pod: Pod, port: int, connection: PortConnection) -> None:
         """Relay one connection to a port by a pair of streams; returns when both sides are done."""
         self._unused.cancel()
         about = {"port": str(port), "requestid": str(next(self._requests))}
@@ -57,7 +64,7 @@ class KubeletSession:
         try:
             told = await _all_of(error)
             if told:
-                raise ToldByNode(told.decode("utf-8", "replace"))
+                raise NodeForwardFailed(told.decode("utf-8", "replace"))
             await receiving
         finally:
             for one in (sending, receiving):
@@ -65,7 +72,7 @@ class KubeletSession:
             await asyncio.gather(sending, receiving, return_exceptions=True)
             data.reset()
 
-    async def _serve(self, streams: Streams) -> bytes:
+    async def _serve(self, streams: StandardStreams) -> bytes:
         """Connect all streams, and return the data of the error stream."""
         self._unused.cancel()
         wanted, opened = self._wanted, self._spdy.open
@@ -77,7 +84,7 @@ class KubeletSession:
         if wanted.stderr:
             pumps.append(_pump(opened({"streamtype": "stderr"}).read, streams.write_error))
         if wanted.tty:
-            _follow_size(streams, opened({"streamtype": "resize"}))
+            _send_terminal_sizes(streams, opened({"streamtype": "resize"}))
         speaking = asyncio.ensure_future(_pump(streams.read, stdin.write, stdin.finish)) if stdin is not None else None
         try:
             told = asyncio.ensure_future(_all_of(error))
@@ -131,7 +138,7 @@ async def _all_of(stream: SpdyStream) -> bytes:
     return said
 
 
-def _follow_size(streams: Streams, stream: SpdyStream) -> None:
+def _send_terminal_sizes(streams: StandardStreams, stream: SpdyStream) -> None:
     def tell(size: TerminalSize) -> None:
         stream.write_now(msgspec.json.encode({"Width": size.width, "Height": size.height}) + b"\n")
 

@@ -12,7 +12,7 @@ import msgspec
 
 from kubeloop.api.kinds import Resource, Subresource
 from kubeloop.apiserver.request.etag import etag_of
-from kubeloop.apiserver.request.negotiation import clauses
+from kubeloop.apiserver.request.negotiation import parse_accept
 
 _AGGREGATED_KIND = ("apidiscovery.k8s.io", "v2", "APIGroupDiscoveryList")
 AGGREGATED_MEDIA_TYPE = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -23,7 +23,7 @@ def wants_aggregated(accept: str) -> bool:
 
     If it accepts neither form, this is False: the negotiation of the plain form then rejects it.
     """
-    for media, params in clauses(accept):
+    for media, params in parse_accept(accept):
         if media not in ("application/json", "application/*", "*/*"):
             continue
         if (params.get("g"), params.get("v"), params.get("as")) == _AGGREGATED_KIND:
@@ -33,7 +33,7 @@ def wants_aggregated(accept: str) -> bool:
     return False
 
 
-class Discovery:
+class DiscoveryDocuments:
     """Discovery documents of a set of resources.
 
     Groups and their versions are listed in the order in which the resources first name them, so that the first version
@@ -148,7 +148,7 @@ def _rows(resource: Resource) -> Iterator[dict[str, Any]]:
         "kind": resource.kind,
         "verbs": resource.verbs,
     }
-    row |= _nicknames(resource)
+    row |= _short_names_and_categories(resource)
     if resource.is_stored:
         row["storageVersionHash"] = resource.storage_version_hash
     yield row
@@ -167,7 +167,7 @@ def _subresource_row(resource: Resource, subresource: Subresource) -> dict[str, 
     return row | {"kind": subresource.kind or resource.kind, "verbs": subresource.verbs}
 
 
-def _nicknames(resource: Resource) -> dict[str, Any]:
+def _short_names_and_categories(resource: Resource) -> dict[str, Any]:
     found = {"shortNames": resource.short_names, "categories": resource.categories}
     return {key: names for key, names in found.items() if names}
 
@@ -205,7 +205,7 @@ def _aggregated_resource(resource: Resource) -> dict[str, Any]:
         "singularResource": resource.singular,
         "verbs": resource.verbs,
     }
-    entry |= _nicknames(resource)
+    entry |= _short_names_and_categories(resource)
     if resource.subresources:
         entry["subresources"] = [
             {

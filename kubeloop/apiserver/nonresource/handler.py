@@ -14,12 +14,12 @@ from kubeloop import KUBERNETES_VERSION, __version__
 from kubeloop.api import errors, schema
 from kubeloop.api.kinds import Resource
 from kubeloop.apiserver.authentication import openid
-from kubeloop.apiserver.metrics import Metrics
-from kubeloop.apiserver.nonresource.discovery import AGGREGATED_MEDIA_TYPE, Discovery, wants_aggregated
-from kubeloop.apiserver.nonresource.health import Health
+from kubeloop.apiserver.metrics import ApiServerMetrics
+from kubeloop.apiserver.nonresource.discovery import AGGREGATED_MEDIA_TYPE, DiscoveryDocuments, wants_aggregated
+from kubeloop.apiserver.nonresource.health import HealthChecks
 from kubeloop.apiserver.nonresource.openapi import OpenAPI, v2_media_type, v3_media_type
 from kubeloop.apiserver.nonresource.openapi.v3 import link_to
-from kubeloop.apiserver.request.etag import is_known
+from kubeloop.apiserver.request.etag import is_not_modified
 from kubeloop.apiserver.request.negotiation import negotiate
 from kubeloop.apiserver.request.query import Query
 from kubeloop.apiserver.request.routing import PageNotFound
@@ -36,14 +36,14 @@ _Described = tuple[Sequence[Resource], Callable[[], Mapping[str, Mapping[str, An
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class Paths:
+class NonResourceHandler:
     """Handler of requests for non-resource paths."""
 
     def __init__(
         self,
         resources: Sequence[Resource],
-        health: Health,
-        metrics: Metrics,
+        health: HealthChecks,
+        metrics: ApiServerMetrics,
         server_address: Callable[[], str],
         clock: Clock,
         issuer: Callable[[], ServiceAccountTokens] | None = None,
@@ -55,7 +55,7 @@ class Paths:
         self._health = health
         self._metrics = metrics
         self._clock = clock
-        self._discovery = Discovery(resources, server_address)
+        self._discovery = DiscoveryDocuments(resources, server_address)
         self._openapi = OpenAPI(resources)
         self._remote: Sequence[RemoteVersion] = ()
         self._described: _Described = (resources, schema.definitions, ())
@@ -78,7 +78,7 @@ class Paths:
     def _describe_anew(self) -> None:
         resources, definitions, undescribed = self._described
         if not self._remote:
-            self._discovery = Discovery((*resources, *undescribed), self._address)
+            self._discovery = DiscoveryDocuments((*resources, *undescribed), self._address)
             self._openapi = OpenAPI(resources, definitions, before=self._openapi)
             return
         from kubeloop.apiserver.aggregator.merged_discovery import MergedDiscovery
@@ -115,15 +115,17 @@ class Paths:
         raise PageNotFound
 
     def _describe_issuer(self, path: str, tokens: ServiceAccountTokens) -> Response:
-        if not openid.is_issuer(tokens.issuer):
+        if not openid.is_valid_issuer(tokens.issuer):
             raise PageNotFound
         if path == openid.KEYS_PATH:
-            return openid.keys(tokens)
-        return openid.configuration(tokens, self._keys_uri or f"https://{self._address()}{openid.KEYS_PATH}")
+            return openid.jwks_response(tokens)
+        return openid.openid_configuration_response(
+            tokens, self._keys_uri or f"https://{self._address()}{openid.KEYS_PATH}"
+        )
 
     def _only_read(self, path: str) -> Response:
         if path in ("/version", "/metrics", "/api", "/apis") or path.startswith(("/api/", "/apis/", "/openapi/")):
-            raise errors.generic(405)
+            raise errors.generic_server_response(405)
         raise PageNotFound
 
     def _discover(self, path: str, request: Request) -> Response:
@@ -136,7 +138,7 @@ class Paths:
         if body is None:
             if parts[0] == "apis" and not (parts[1] and self._discovery.has_built_in(parts[1])):
                 raise PageNotFound
-            raise errors.generic(404)
+            raise errors.generic_server_response(404)
         if form.yaml:
             return Response(200, _yaml(body), "application/yaml")
         return Response(200, body)
@@ -155,7 +157,7 @@ class Paths:
         body = found.aggregated_core() if which == "api" else found.aggregated_groups()
         etag = found.aggregated_core_etag() if which == "api" else found.aggregated_groups_etag()
         headers = (("ETag", etag), ("Vary", "Accept"), ("Cache-Control", "public"))
-        if is_known(etag, request.headers.get("if-none-match", "")):
+        if is_not_modified(etag, request.headers.get("if-none-match", "")):
             return Response(304, b"", AGGREGATED_MEDIA_TYPE, headers)
         return Response(200, body, AGGREGATED_MEDIA_TYPE, headers)
 
@@ -180,7 +182,7 @@ class Paths:
 
     def _cached(self, request: Request, etag: str, media: str, body: Callable[[], bytes]) -> Response:
         headers = (("ETag", etag), ("Vary", "Accept"))
-        if is_known(etag, request.headers.get("if-none-match", "")):
+        if is_not_modified(etag, request.headers.get("if-none-match", "")):
             return Response(304, b"", media, headers)
         return Response(200, body(), media, headers)
 
@@ -198,7 +200,7 @@ class Paths:
         if asked:
             expires = format_datetime(self._clock.now() + timedelta(days=365), usegmt=True)
             headers = (*headers, ("Cache-Control", "public, immutable"), ("Expires", expires))
-        if is_known(etag, request.headers.get("if-none-match", "")):
+        if is_not_modified(etag, request.headers.get("if-none-match", "")):
             return Response(304, b"", media, headers)
         return Response(200, body, media, headers)
 

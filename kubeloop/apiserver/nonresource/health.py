@@ -13,7 +13,7 @@ Check = Callable[[], str]
 _TEXT = "text/plain; charset=utf-8"
 
 
-class Health:
+class HealthChecks:
     """Health checks of the three endpoints."""
 
     def __init__(self, live: Mapping[str, Check], ready: Mapping[str, Check]) -> None:

@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from kubeloop.api import errors
-from kubeloop.http import Request, Response, Stream, StreamResponse, frame
+from kubeloop.http import Request, Response, ResponseStream, StreamResponse, encode_chunk
 from kubeloop.store import Store
 
 _TYPE: Final = "application/vnd.sqlite3"
 _PIECE_BYTES: Final = 1 << 20
 
 
-async def snapshot_page(store: Store, request: Request) -> Response:
+async def snapshot_response(store: Store, request: Request) -> Response:
     """Stream a snapshot of one revision that includes everything acknowledged before the request."""
     if request.method != "GET":
-        raise errors.generic(405)
+        raise errors.generic_server_response(405)
     await store.current()
     with tempfile.TemporaryDirectory(prefix="kubeloop-") as folder:
         path = Path(folder) / "snapshot"
@@ -39,12 +39,12 @@ class _Snapshot(StreamResponse):
         super().__init__(200, content_type=_TYPE)
         self._file = file
 
-    async def run(self, stream: Stream) -> None:
+    async def run(self, stream: ResponseStream) -> None:
         async with aclosing(_pieces(self._file)) as pieces:
             async for piece in pieces:
                 if stream.closed:
                     return
-                stream.write(frame(piece))
+                stream.write(encode_chunk(piece))
                 await stream.drained()
 
 

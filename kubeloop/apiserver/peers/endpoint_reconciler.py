@@ -16,9 +16,9 @@ import msgspec
 from kubeloop.api import codec
 from kubeloop.api.generated.discovery_v1 import EndpointSlice
 from kubeloop.apiserver.bootstrap import endpoint_objects
-from kubeloop.apiserver.bootstrap.writer import OwnObjects
-from kubeloop.apiserver.registry.storage import Registry
-from kubeloop.store import Conflict, Event, StoreError
+from kubeloop.apiserver.bootstrap.writer import BootstrapWriter
+from kubeloop.apiserver.registry.storage import StorageRegistry
+from kubeloop.store import StoreConflict, StoreError, StoreEvent
 
 RENEW_SECONDS: Final = 5.0
 _LIFE_SECONDS: Final = 8.0  # until a server that stops renewing counts as dead; the store may double it
@@ -33,10 +33,10 @@ class _Server(msgspec.Struct, frozen=True):
     generation: int = 0  # number of renewals: an equal value would not be written
 
 
-class LiveServers:
+class LeaseEndpointReconciler:
     """One server's endpoint reconciler."""
 
-    def __init__(self, registry: Registry, own: OwnObjects, address: str, port: int) -> None:
+    def __init__(self, registry: StorageRegistry, own: BootstrapWriter, address: str, port: int) -> None:
         self._registry = registry
         self._store = registry.store
         self._own = own
@@ -52,7 +52,7 @@ class LiveServers:
 
     def renew(self) -> None:
         """Renew the registration and reconcile; called every few seconds."""
-        self._written().add_done_callback(_look_at)
+        self._written().add_done_callback(_consume_result)
         self._correct()
 
     async def leave(self) -> None:
@@ -63,11 +63,11 @@ class LiveServers:
                 await self._store.write(self._key, None)
         self._correct()
 
-    def _written(self) -> asyncio.Future[Event]:
+    def _written(self) -> asyncio.Future[StoreEvent]:
         self._server = msgspec.structs.replace(self._server, generation=self._server.generation + 1)
         return self._store.write(self._key, msgspec.json.encode(self._server))
 
-    def _changed(self, events: Sequence[Event]) -> None:
+    def _changed(self, events: Sequence[StoreEvent]) -> None:
         if any(event.deleted or event.previous is None for event in events):
             self._correct()
 
@@ -80,7 +80,7 @@ class LiveServers:
         for resource, obj in wanted:
             with suppress(StoreError):
                 if (write := self._own.write(resource, obj)) is not None:
-                    write.add_done_callback(_look_at)
+                    write.add_done_callback(_consume_result)
         self._remove_slices_but({obj.metadata.name for _, obj in wanted})
 
     def _remove_slices_but(self, wanted: set[str]) -> None:
@@ -89,11 +89,11 @@ class LiveServers:
             found = codec.decode(record.value, EndpointSlice).metadata
             ours = found.labels.get("kubernetes.io/service-name") == _SERVICE
             if wanted and ours and found.name not in wanted:
-                with suppress(Conflict):
-                    self._store.write(record.key, None, record.mod_revision).add_done_callback(_look_at)
+                with suppress(StoreConflict):
+                    self._store.write(record.key, None, record.mod_revision).add_done_callback(_consume_result)
 
 
-def _look_at(write: asyncio.Future[Event]) -> None:
+def _consume_result(write: asyncio.Future[StoreEvent]) -> None:
     """Retrieve the result of a write; a failed one is repeated at the next renewal."""
     if not write.cancelled():
         write.exception()

@@ -20,11 +20,11 @@ from kubeloop.api.generated.coordination_v1 import Lease, LeaseSpec
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.scalars.times import format_micro_time, parse_micro_time
 from kubeloop.api.scalars.wire import MicroTime
-from kubeloop.apiserver.bootstrap.writer import OwnObjects
-from kubeloop.apiserver.registry.serializer import stored_bytes
-from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.apiserver.bootstrap.writer import BootstrapWriter
+from kubeloop.apiserver.registry.serializer import encode_stored
+from kubeloop.apiserver.registry.storage import StorageRegistry
 from kubeloop.clock import Clock, new_uid
-from kubeloop.store import Event, StoreError
+from kubeloop.store import StoreError, StoreEvent
 
 RENEW_SECONDS: Final = 10.0
 COLLECT_SECONDS: Final = 3600.0
@@ -37,7 +37,7 @@ _COMPONENT: Final = "kube-apiserver"
 class IdentityLease:
     """Lease of this server; Leases of servers that are gone are collected by any other."""
 
-    def __init__(self, registry: Registry, own: OwnObjects, clock: Clock, address: str) -> None:
+    def __init__(self, registry: StorageRegistry, own: BootstrapWriter, clock: Clock, address: str) -> None:
         self._storage = registry.named("coordination.k8s.io", "v1", "leases")
         self._own = own
         self._clock = clock
@@ -54,9 +54,9 @@ class IdentityLease:
             else:
                 old = codec.decode(record.value, Lease)
                 renewed = msgspec.structs.replace(old, spec=self._lease().spec)
-                write = self._storage.store.write(record.key, stored_bytes(renewed), record.mod_revision)
+                write = self._storage.store.write(record.key, encode_stored(renewed), record.mod_revision)
             if write is not None:
-                write.add_done_callback(_look_at)
+                write.add_done_callback(_consume_result)
 
     def collect(self) -> None:
         """Delete expired identity Leases."""
@@ -65,7 +65,7 @@ class IdentityLease:
             lease = codec.decode(record.value, Lease)
             if lease.metadata.labels.get(_IDENTITY) == _COMPONENT and is_expired(lease.spec, now):
                 with suppress(StoreError):
-                    self._storage.store.write(record.key, None, record.mod_revision).add_done_callback(_look_at)
+                    self._storage.store.write(record.key, None, record.mod_revision).add_done_callback(_consume_result)
 
     def _lease(self) -> Lease:
         labels = {_IDENTITY: _COMPONENT, "kubernetes.io/hostname": self._host}
@@ -93,6 +93,6 @@ def is_expired(spec: LeaseSpec, now: datetime) -> bool:
     return parse_micro_time(spec.renew_time) + timedelta(seconds=spec.lease_duration_seconds) < now
 
 
-def _look_at(write: asyncio.Future[Event]) -> None:
+def _consume_result(write: asyncio.Future[StoreEvent]) -> None:
     if not write.cancelled():
         write.exception()

@@ -4,36 +4,38 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack
 
-from kubeloop.apiserver.background.periodic import Periodic
-from kubeloop.apiserver.bootstrap.writer import OwnObjects
+from kubeloop.apiserver.background.periodic import PeriodicJob
+from kubeloop.apiserver.bootstrap.writer import BootstrapWriter
 from kubeloop.apiserver.peers.identity_lease import COLLECT_SECONDS, RENEW_SECONDS, IdentityLease
-from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.apiserver.registry.storage import StorageRegistry
 from kubeloop.clock import Clock
 
 
-async def announce(registry: Registry, clock: Clock, server: tuple[str, int], parts: AsyncExitStack) -> None:
+async def register_server(
+    registry: StorageRegistry, clock: Clock, server: tuple[str, int], parts: AsyncExitStack
+) -> None:
     """Register the server, reachable at `server` (address, port), until the parts are closed."""
-    own = OwnObjects(registry, clock)
+    own = BootstrapWriter(registry, clock)
     lease = IdentityLease(registry, own, clock, f"{server[0]}:{server[1]}")
     lease.renew()
-    parts.callback(Periodic(RENEW_SECONDS, lease.renew).cancel)
-    parts.callback(Periodic(COLLECT_SECONDS, lease.collect).cancel)
+    parts.callback(PeriodicJob(RENEW_SECONDS, lease.renew).cancel)
+    parts.callback(PeriodicJob(COLLECT_SECONDS, lease.collect).cancel)
     if registry.store.shared:
         await _join(registry, own, clock, server, parts)
 
 
 async def _join(
-    registry: Registry, own: OwnObjects, clock: Clock, server: tuple[str, int], parts: AsyncExitStack
+    registry: StorageRegistry, own: BootstrapWriter, clock: Clock, server: tuple[str, int], parts: AsyncExitStack
 ) -> None:
     from kubeloop.apiserver.peers import endpoint_reconciler
     from kubeloop.apiserver.registry.allocation.repair import REPAIR_SECONDS
 
-    servers = endpoint_reconciler.LiveServers(registry, own, *server)
+    servers = endpoint_reconciler.LeaseEndpointReconciler(registry, own, *server)
     await servers.join()
     parts.push_async_callback(servers.leave)
-    parts.callback(Periodic(endpoint_reconciler.RENEW_SECONDS, servers.renew).cancel)
+    parts.callback(PeriodicJob(endpoint_reconciler.RENEW_SECONDS, servers.renew).cancel)
     allocator = registry.named("", "v1", "services").allocator
     assert allocator is not None, "services have one"
     repair = allocator.repair(clock)
     repair.look()
-    parts.callback(Periodic(REPAIR_SECONDS, repair.look).cancel)
+    parts.callback(PeriodicJob(REPAIR_SECONDS, repair.look).cancel)

@@ -12,13 +12,13 @@ from urllib.parse import unquote
 import msgspec
 
 from kubeloop.api.scalars.times import format_time
-from kubeloop.apiserver.request.context import Context
+from kubeloop.apiserver.request.context import RequestContext
 
 CAUSE_HEADER = "kubeloop-cause"
 _LONGEST_CAUSE = 8192
 
 
-class Reason(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class WriteCause(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Journal entry of one write: revision, time, user and the cause sent with it."""
 
     revision: int
@@ -39,7 +39,7 @@ class Reason(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
             "userAgent": self.agent,
         }
         if self.cause:
-            told["cause"] = _parsed(self.cause)
+            told["cause"] = _parse_cause(self.cause)
         return told
 
 
@@ -47,21 +47,21 @@ class CauseJournal:
     """Bounded journal of the latest writes, oldest first."""
 
     def __init__(self, remembered: int = 20_000) -> None:
-        self._reasons: deque[Reason] = deque(maxlen=remembered)
+        self._reasons: deque[WriteCause] = deque(maxlen=remembered)
 
-    def note(self, ctx: Context, key: str, revision: int) -> None:
+    def note(self, ctx: RequestContext, key: str, revision: int) -> None:
         """Record a durable write."""
         headers = ctx.request.headers
         cause = headers.get(CAUSE_HEADER, "")[:_LONGEST_CAUSE]
         agent = headers.get("user-agent", "")
-        self._reasons.append(Reason(revision, key, ctx.now, ctx.target.verb, ctx.user.name, agent, cause))
+        self._reasons.append(WriteCause(revision, key, ctx.now, ctx.target.verb, ctx.user.name, agent, cause))
 
-    def of(self, key: str) -> list[Reason]:
+    def of(self, key: str) -> list[WriteCause]:
         """Return the entries of one object, by its store key."""
         return [reason for reason in self._reasons if reason.key == key]
 
 
-def _parsed(cause: str) -> object:
+def _parse_cause(cause: str) -> object:
     text = unquote(cause)
     try:
         return msgspec.json.decode(text)

@@ -18,26 +18,26 @@ from typing import TypeVar
 from kubeloop.api import errors
 from kubeloop.apiserver.request.list_options import decode_continue, parse_revision
 from kubeloop.apiserver.request.query import Query
-from kubeloop.store import Overtaken, Store
+from kubeloop.store import DependentConflict, Store
 
 _READS = frozenset({"get", "list", "watch"})
-_WRITES_OF_ONE = frozenset({"create", "update", "patch", "delete"})
+_OBJECT_WRITES = frozenset({"create", "update", "patch", "delete"})
 _ATTEMPTS = 10  # retries of a quota that several servers charge at once: one of them makes progress each time
 _OVERLOADED = 429
 
 Answer = TypeVar("Answer")
 
 
-async def fresh_enough(store: Store, verb: str, query: Query, answer: Callable[[], Awaitable[Answer]]) -> Answer:
+async def with_consistency(store: Store, verb: str, query: Query, answer: Callable[[], Awaitable[Answer]]) -> Answer:
     """Return the answer computed on a store state that is new enough; raises `StoreError` if that is unknown."""
-    if verb in _WRITES_OF_ONE:
-        return await _written(store, answer)
+    if verb in _OBJECT_WRITES:
+        return await _retry_stale_rejection(store, answer)
     if store.shared:
-        await catch_up(store, verb, query)
+        await wait_for_request_revision(store, verb, query)
     return await answer()
 
 
-async def _written(store: Store, answer: Callable[[], Awaitable[Answer]]) -> Answer:
+async def _retry_stale_rejection(store: Store, answer: Callable[[], Awaitable[Answer]]) -> Answer:
     knows_everything = not store.shared
     for _ in range(_ATTEMPTS - 1):
         known, lost = store.revision, store.lost
@@ -50,22 +50,22 @@ async def _written(store: Store, answer: Callable[[], Awaitable[Answer]]) -> Ans
             await store.current()
             if store.lost == lost and (knows_everything or store.revision == known):
                 raise
-        except Overtaken:
+        except DependentConflict:
             await store.current()
         knows_everything = True
     return await answer()
 
 
-async def catch_up(store: Store, verb: str, query: Query) -> None:
+async def wait_for_request_revision(store: Store, verb: str, query: Query) -> None:
     """Wait until the store's state is new enough for a request; raises `StoreError` if that is unknown."""
-    needed = _needed(verb, query)
+    needed = _required_revision(verb, query)
     if needed is None:
         await store.current()
     elif needed > store.revision:
         await store.reached(needed)
 
 
-def _needed(verb: str, query: Query) -> int | None:
+def _required_revision(verb: str, query: Query) -> int | None:
     """Return the required revision, or None for the newest; an invalid request is reported by its handler."""
     if verb not in _READS:
         return None

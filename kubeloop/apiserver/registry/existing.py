@@ -8,17 +8,17 @@ from typing import Any
 import msgspec
 
 from kubeloop.api import codec
-from kubeloop.api.conversion import to_served
+from kubeloop.api.conversion import to_served_version
 from kubeloop.api.generated.meta_v1 import ManagedFieldsEntry
-from kubeloop.api.structural.instance import Instance
-from kubeloop.apiserver.registry.storage import Storage
+from kubeloop.api.structural.instance import CustomResourceObject
+from kubeloop.apiserver.registry.storage import ResourceStorage
 from kubeloop.store import Record
 
 
-class Current:
+class ExistingObject:
     """Newest record of an object, converted to one served version."""
 
-    def __init__(self, storage: Storage, record: Record) -> None:
+    def __init__(self, storage: ResourceStorage, record: Record) -> None:
         self.record = record
         self.value = record.value
         self.mod_revision = record.mod_revision
@@ -34,7 +34,7 @@ class Current:
     @cached_property
     def served(self) -> Any:
         """Object as a struct of the served version."""
-        return to_served(self.stored, self._storage.resource)
+        return to_served_version(self.stored, self._storage.resource)
 
     @cached_property
     def plain(self) -> dict[str, Any]:
@@ -105,7 +105,7 @@ class Current:
 
     def plain_of(self, obj: Any) -> dict[str, Any]:
         """Return another object of the kind as plain JSON; it shares every unchanged part with this one."""
-        if isinstance(obj, Instance):
+        if isinstance(obj, CustomResourceObject):
             return {**obj, "metadata": codec.to_plain(obj.metadata)}
         document: dict[str, Any] = {}
         was = self.served

@@ -11,25 +11,25 @@ from typing import Any
 import msgspec
 
 from kubeloop.api import codec
-from kubeloop.api.apply.fields.field_owners import track_update
-from kubeloop.api.apply.settable import Settable, all_but, nothing_but
+from kubeloop.api.apply.fields.field_owners import update_field_owners
+from kubeloop.api.apply.settable import FieldFilter, exclude_fields, include_fields
 from kubeloop.api.generated.meta_v1 import ManagedFieldsEntry, ObjectMeta
 from kubeloop.api.kinds import Resource
 from kubeloop.api.scalars.times import format_time
 from kubeloop.api.scalars.wire import Time
-from kubeloop.api.schema import Node
+from kubeloop.api.schema import SchemaNode
 from kubeloop.api.strategy import Strategy
-from kubeloop.api.structural.instance import Instance
-from kubeloop.apiserver.registry.existing import Current, plain_entry
+from kubeloop.api.structural.instance import CustomResourceObject
+from kubeloop.apiserver.registry.existing import ExistingObject, plain_entry
 from kubeloop.apiserver.registry.versions import conversion_of
-from kubeloop.apiserver.request.context import Context
+from kubeloop.apiserver.request.context import RequestContext
 
 _MAX_NAME = 128
 _DEEPEST_PLAIN = 3
 _UNKNOWN = msgspec.Raw()
 
 
-def manager_of(ctx: Context) -> str:
+def manager_of(ctx: RequestContext) -> str:
     """Return the request's fieldManager, else the part of the user agent before the slash."""
     named = ctx.query.text("fieldManager")
     if named:
@@ -43,16 +43,16 @@ def _manager_by(agent: str) -> str:
     return "".join(char for char in name[:_MAX_NAME] if char.isprintable()) or "unknown"
 
 
-def settable_in(strategy: Strategy, subresource: str) -> Settable | None:
+def settable_fields_of(strategy: Strategy, subresource: str) -> FieldFilter | None:
     """Return the fields that a write to a subresource can set; None if it can set all."""
     if only := strategy.settable_fields.get(subresource):
-        return _nothing_but(only)
+        return _only_fields(only)
     others = strategy.reset_fields.get(subresource)
-    return _all_but(others) if others else None
+    return _all_fields_except(others) if others else None
 
 
-_nothing_but = cache(lambda paths: nothing_but(*paths))
-_all_but = cache(lambda paths: all_but(*paths))
+_only_fields = cache(lambda paths: include_fields(*paths))
+_all_fields_except = cache(lambda paths: exclude_fields(*paths))
 
 
 def set_entries(
@@ -81,17 +81,17 @@ def _entry(plain: dict[str, Any]) -> ManagedFieldsEntry:
     )
 
 
-class _Fresh:
+class _CreateFieldsCache:
     """Cache of the fields owned by creators, by a digest of the new object: pods of one template share an entry."""
 
     def __init__(self, remembered: int) -> None:
         self._remembered = remembered
         self._known: dict[tuple[Resource, str, object], msgspec.Raw | None] = {}
 
-    def track(self, obj: Any, resource: Resource, ctx: Context, settable: Settable | None) -> None:
+    def track(self, obj: Any, resource: Resource, ctx: RequestContext, settable: FieldFilter | None) -> None:
         """Set managedFields of a new object that has none yet."""
         manager = manager_of(ctx)
-        likeness = (resource, manager, _look_of(obj, resource, ctx))
+        likeness = (resource, manager, _cache_key(obj, resource, ctx))
         fields = self._known.get(likeness, _UNKNOWN)
         if fields is _UNKNOWN:
             fields = self._owned(obj, resource, manager, settable)
@@ -111,20 +111,22 @@ class _Fresh:
         )
         codec.force_setattr(obj.metadata, "managed_fields", (entry,))
 
-    def _owned(self, obj: Any, resource: Resource, manager: str, settable: Settable | None) -> msgspec.Raw | None:
+    def _owned(self, obj: Any, resource: Resource, manager: str, settable: FieldFilter | None) -> msgspec.Raw | None:
         plain = codec.to_plain(obj)
-        entries = track_update(None, plain, resource.node, manager, resource.group_version, "", "", [], settable)
+        entries = update_field_owners(None, plain, resource.node, manager, resource.group_version, "", "", [], settable)
         return msgspec.Raw(msgspec.json.encode(entries[0]["fieldsV1"])) if entries else None
 
 
-def _look_of(obj: Any, resource: Resource, ctx: Context) -> object:
+def _cache_key(obj: Any, resource: Resource, ctx: RequestContext) -> object:
     """Return a cache key that is equal for objects with equal field sets, as cheap to compute as possible."""
     meta = obj.metadata
     if ctx.has_typed_body and meta.generate_name:
         return ctx.request.body  # equal for all objects that a controller makes from one template
-    if _is_plain(resource) and not (meta.labels or meta.annotations or meta.finalizers or meta.owner_references):
+    if _has_fixed_field_names(resource) and not (
+        meta.labels or meta.annotations or meta.finalizers or meta.owner_references
+    ):
         return bool(meta.generate_name), *_outline(obj)
-    return _likeness(obj)
+    return _digest(obj)
 
 
 def _outline(part: msgspec.Struct) -> tuple[object, ...]:
@@ -139,20 +141,20 @@ def _outline(part: msgspec.Struct) -> tuple[object, ...]:
 
 
 @cache
-def _is_plain(resource: Resource) -> bool:
+def _has_fixed_field_names(resource: Resource) -> bool:
     """Return True if a kind has neither lists nor maps outside of metadata, as Event: its field names are fixed."""
     return not resource.is_custom and all(
         _has_fixed_names(node) for name, node in resource.node.fields.items() if name != "metadata"
     )
 
 
-def _has_fixed_names(node: Node, depth: int = 0) -> bool:
+def _has_fixed_names(node: SchemaNode, depth: int = 0) -> bool:
     if node.is_struct:
         return depth < _DEEPEST_PLAIN and all(_has_fixed_names(one, depth + 1) for one in node.fields.values())
     return node.type not in ("array", "object", "any")
 
 
-def _likeness(obj: Any) -> bytes:
+def _digest(obj: Any) -> bytes:
     """Return a digest of an object without its identity, which differs between equal objects and is never owned."""
     meta = obj.metadata
     alike = type(meta)(
@@ -162,7 +164,7 @@ def _likeness(obj: Any) -> bytes:
         owner_references=meta.owner_references,
         generate_name="x" if meta.generate_name else "",
     )
-    if isinstance(obj, Instance):
+    if isinstance(obj, CustomResourceObject):
         return hashlib.blake2b(codec.encode({**obj, "metadata": alike}), digest_size=16).digest()
     codec.force_setattr(obj, "metadata", alike)
     try:
@@ -172,15 +174,20 @@ def _likeness(obj: Any) -> bytes:
     return hashlib.blake2b(encoded, digest_size=16).digest()
 
 
-_FRESH = _Fresh(remembered=1024)
+_CREATE_FIELDS = _CreateFieldsCache(remembered=1024)
 
 
-def track(
-    obj: Any, current: Current | None, resource: Resource, ctx: Context, subresource: str, settable: Settable | None
+def update_managed_fields(
+    obj: Any,
+    current: ExistingObject | None,
+    resource: Resource,
+    ctx: RequestContext,
+    subresource: str,
+    settable: FieldFilter | None,
 ) -> None:
     """Update managedFields: attribute the changes from the existing to the new object to the request's manager."""
     if current is None and not obj.metadata.managed_fields:
-        _FRESH.track(obj, resource, ctx, settable)
+        _CREATE_FIELDS.track(obj, resource, ctx, settable)
         return
     new_plain = codec.to_plain(obj) if current is None else current.compared_with(obj)
     meta = new_plain["metadata"] = {**new_plain["metadata"]}
@@ -188,7 +195,7 @@ def track(
     meta.pop("managedFields", None)
     if given or ctx.forgets_managers:
         meta["managedFields"] = given
-    entries = track_update(
+    entries = update_field_owners(
         None if current is None else current.compared,
         new_plain,
         resource.node,

@@ -7,19 +7,19 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from kubeloop.api.apply.fields.field_owners import track_update
+from kubeloop.api.apply.fields.field_owners import update_field_owners
 from kubeloop.api.scalars.times import format_time
-from kubeloop.apiserver.registry.existing import Current
+from kubeloop.apiserver.registry.existing import ExistingObject
 from kubeloop.apiserver.registry.field_manager import set_entries
-from kubeloop.apiserver.registry.serializer import stored_bytes
-from kubeloop.apiserver.registry.storage import Storage
+from kubeloop.apiserver.registry.serializer import encode_stored
+from kubeloop.apiserver.registry.storage import ResourceStorage
 from kubeloop.clock import Clock
-from kubeloop.store import Conflict, Event, Record
+from kubeloop.store import Record, StoreConflict, StoreEvent
 
 _MANAGER = "kube-apiserver"
 
 
-def write_status(storage: Storage, record: Record, change: Callable[[Any], Any], clock: Clock) -> None:
+def write_status(storage: ResourceStorage, record: Record, change: Callable[[Any], Any], clock: Clock) -> None:
     """Write the status if it changed, without waiting; a concurrent write by another client wins.
 
     The caller sees the other client's change by its own watch, and then writes again.
@@ -28,15 +28,15 @@ def write_status(storage: Storage, record: Record, change: Callable[[Any], Any],
 
 
 def write_change(
-    storage: Storage, record: Record, change: Callable[[Any], Any], clock: Clock, subresource: str = ""
+    storage: ResourceStorage, record: Record, change: Callable[[Any], Any], clock: Clock, subresource: str = ""
 ) -> None:
     """Write another part of an object, likewise."""
-    current = Current(storage, record)
+    current = ExistingObject(storage, record)
     changed = change(current.stored)
     if changed == current.stored:
         return
     resource = storage.resource
-    entries = track_update(
+    entries = update_field_owners(
         current.plain,
         current.plain_of(changed),
         resource.node,
@@ -47,11 +47,11 @@ def write_change(
         current.entries,
     )
     set_entries(changed, entries)
-    with suppress(Conflict):
-        storage.store.write(record.key, stored_bytes(changed), record.mod_revision).add_done_callback(_settled)
+    with suppress(StoreConflict):
+        storage.store.write(record.key, encode_stored(changed), record.mod_revision).add_done_callback(_consume_result)
 
 
-def _settled(write: asyncio.Future[Event]) -> None:
+def _consume_result(write: asyncio.Future[StoreEvent]) -> None:
     """Retrieve the result of a write; a failed flush fails every writer, and the server's own requests report it."""
     if not write.cancelled():
         write.exception()

@@ -12,30 +12,30 @@ from msgspec.structs import replace
 
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.meta.object_meta import time_of
-from kubeloop.apiserver.admission import Answered, Chain
-from kubeloop.apiserver.request.context import Context, User
+from kubeloop.apiserver.admission import AdmissionChain, LookupRecord
+from kubeloop.apiserver.request.context import RequestContext, User
 
-_MOST: Final = 256  # maximum number of entries
+_MAX_ENTRIES: Final = 256  # maximum number of entries
 
 
-class Model(NamedTuple):
+class PodCreateEntry(NamedTuple):
     """Stored pod and everything its form depends on besides the request body."""
 
     pod: Pod
     user: User
     agent: str
     namespace: str
-    answers: tuple[Answered, ...]
+    answers: tuple[LookupRecord, ...]
 
 
-class Models:
+class PodCreateCache:
     """Cache of created pods, from which further pods are cloned."""
 
-    def __init__(self, admission: Chain) -> None:
+    def __init__(self, admission: AdmissionChain) -> None:
         self._admission = admission
-        self._known: dict[bytes, Model] = {}
+        self._known: dict[bytes, PodCreateEntry] = {}
 
-    def of(self, ctx: Context) -> Model | None:
+    def of(self, ctx: RequestContext) -> PodCreateEntry | None:
         """Return the cached entry from which a new pod can be cloned, or None."""
         if not ctx.has_typed_body or ctx.query or self._admission.mutate is not None:
             return None
@@ -46,7 +46,7 @@ class Models:
             return None
         return model if all(one.ask(*one.question) is one.answer for one in model.answers) else None
 
-    def may_become(self, ctx: Context, obj: Any) -> bool:
+    def may_become(self, ctx: RequestContext, obj: Any) -> bool:
         """Return True if the created object can be cached: a pod with a generated name and no special options."""
         return (
             ctx.has_typed_body
@@ -57,18 +57,20 @@ class Models:
             and not any(volume.ephemeral is not None for volume in obj.spec.volumes)
         )
 
-    def remember(self, ctx: Context, pod: Pod, answers: list[Answered]) -> None:
+    def remember(self, ctx: RequestContext, pod: Pod, answers: list[LookupRecord]) -> None:
         """Cache a valid pod with the lookups that admission made while completing it."""
         if ctx.warnings:
             return  # warnings may contain the pod's name
-        if len(self._known) >= _MOST:
+        if len(self._known) >= _MAX_ENTRIES:
             self._known.clear()
         agent = ctx.request.headers.get("user-agent", "")
         unique = {(one.ask, one.question): one for one in answers}
-        self._known[ctx.request.body] = Model(pod, ctx.user, agent, ctx.target.namespace, tuple(unique.values()))
+        self._known[ctx.request.body] = PodCreateEntry(
+            pod, ctx.user, agent, ctx.target.namespace, tuple(unique.values())
+        )
 
 
-def made_after(model: Model, ctx: Context, uid: str) -> Pod:
+def clone_pod(model: PodCreateEntry, ctx: RequestContext, uid: str) -> Pod:
     """Clone the cached pod, without a name yet."""
     now = time_of(ctx.now)
     meta = model.pod.metadata

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from kubeloop.api import codec
 from kubeloop.api.generated.core_v1 import Pod
 
-_MOST: Final = 512  # maximum number of specs; above it, specs that no pod uses are dropped
+_MAX_SPECS: Final = 512  # maximum number of specs; above it, specs that no pod uses are dropped
 
 
-class AlikeSpecs:
+class PodSpecInterner:
     """Interner of pod specs."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class AlikeSpecs:
         text = codec.encode(spec)
         known = self._known.get(text)
         if known is None:
-            if len(self._known) >= _MOST:
+            if len(self._known) >= _MAX_SPECS:
                 self._known.clear()
                 self._shared.clear()
             known = self._known[text] = spec

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from kubeloop.api import errors
-from kubeloop.api.field_selectors import FieldSelector, parse_fields
+from kubeloop.api.field_selectors import FieldSelector, parse_field_selector
 from kubeloop.api.kinds import Resource
-from kubeloop.api.selectors import LabelSelector, SelectorError, parse_labels
+from kubeloop.api.selectors import LabelSelector, SelectorError, parse_label_selector
 from kubeloop.store import Record
 
 _NAMES = ("metadata.name", "metadata.namespace")
@@ -84,12 +84,12 @@ _LABELS = msgspec.json.Decoder(_OnlyLabels)
 _ANY = msgspec.json.Decoder()
 
 
-class Selection:
+class ObjectSelector:
     """Parsed label and field selector of one request; `exact_name` is set if it can match one object only."""
 
     __slots__ = ("_memory", "exact_name", "fields", "labels", "namespace")
 
-    def __init__(self, labels: LabelSelector | None, fields: FieldSelector | None, memory: Memory) -> None:
+    def __init__(self, labels: LabelSelector | None, fields: FieldSelector | None, memory: SelectorFieldCache) -> None:
         self.labels = labels
         self.fields = fields
         self._memory = memory
@@ -108,7 +108,7 @@ class Selection:
         return self.fields is None or self.fields.matches(self._memory.fields(record).__getitem__)
 
 
-class Memory:
+class SelectorFieldCache:
     """Cache of the labels and selectable fields of one resource's objects, decoded at most once per change."""
 
     def __init__(self, resource: Resource, selectable: tuple[str, ...] = ()) -> None:
@@ -121,17 +121,17 @@ class Memory:
         self._supported = {name: name if selectable else _STORED_NAMES.get(name, name) for name in names}
         self._has_own = bool(selectable or own)
 
-    def selection(self, label_text: str, field_text: str) -> Selection:
+    def selection(self, label_text: str, field_text: str) -> ObjectSelector:
         """Parse both selectors; raises BadRequest with upstream's message."""
         try:
-            labels = parse_labels(label_text) if label_text else None
-            fields = parse_fields(field_text) if field_text else None
+            labels = parse_label_selector(label_text) if label_text else None
+            fields = parse_field_selector(field_text) if field_text else None
         except SelectorError as error:
             raise errors.bad_request(str(error)) from None
         if fields is not None:
             for requirement in fields.requirements:
                 self._check(requirement.field)
-        return Selection(
+        return ObjectSelector(
             labels if labels is not None and not labels.empty else None,
             fields if fields is not None and fields.requirements else None,
             self,

@@ -15,7 +15,7 @@ import msgspec
 from kubeloop.api import codec
 from kubeloop.api.conversion import converter
 from kubeloop.api.kinds import Resource, definition_of, type_of
-from kubeloop.api.structural.instance import Instance
+from kubeloop.api.structural.instance import CustomResourceObject
 from kubeloop.store import Record
 
 
@@ -31,7 +31,7 @@ def partial_head(version: str) -> bytes:
     return b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/%b","metadata":' % version.encode()
 
 
-class View:
+class StoredSerializer:
     """Serializer of one served resource's stored objects."""
 
     def __init__(self, resource: Resource) -> None:
@@ -114,7 +114,7 @@ def _separated(items: list[bytes]) -> list[bytes]:
     return parts
 
 
-def stored_bytes(obj: Any) -> bytes:
+def encode_stored(obj: Any) -> bytes:
     """Encode an object for the store: everything except its resourceVersion."""
     codec.force_setattr(obj.metadata, "resource_version", "")
-    return obj.stored_bytes() if isinstance(obj, Instance) else codec.encode(obj)
+    return obj.stored_bytes() if isinstance(obj, CustomResourceObject) else codec.encode(obj)

@@ -11,12 +11,12 @@ import msgspec
 from kubeloop.api import codec
 from kubeloop.api.kinds import Resource
 from kubeloop.api.strategy import Strategy, strategy_of
-from kubeloop.api.structural.instance import Instance
+from kubeloop.api.structural.instance import CustomResourceObject
 from kubeloop.apiserver.registry.allocation import DEFAULT_RANGES, ServiceAllocator, ServiceRanges
-from kubeloop.apiserver.registry.pod_spec_interner import AlikeSpecs
-from kubeloop.apiserver.registry.selector_fields import Memory
-from kubeloop.apiserver.registry.serializer import View, stored_bytes
-from kubeloop.apiserver.watch.hub import Hub
+from kubeloop.apiserver.registry.pod_spec_interner import PodSpecInterner
+from kubeloop.apiserver.registry.selector_fields import SelectorFieldCache
+from kubeloop.apiserver.registry.serializer import StoredSerializer, encode_stored
+from kubeloop.apiserver.watch.hub import WatchHub
 from kubeloop.store import Record, Store
 
 
@@ -32,22 +32,22 @@ class Conversion(Protocol):
         ...
 
 
-class Storage:
+class ResourceStorage:
     """Storage of one resource; versions that share their objects share the hub."""
 
     def __init__(
         self,
         store: Store,
         resource: Resource,
-        hub: Hub | None = None,
-        view: View | None = None,
-        memory: Memory | None = None,
+        hub: WatchHub | None = None,
+        view: StoredSerializer | None = None,
+        memory: SelectorFieldCache | None = None,
     ) -> None:
         self.store = store
         self.resource = resource
-        self.view = view or View(resource)
-        self.memory = memory or Memory(resource)
-        self.hub = hub or Hub(store, resource.key_prefix, resource.namespaced, self.memory)
+        self.view = view or StoredSerializer(resource)
+        self.memory = memory or SelectorFieldCache(resource)
+        self.hub = hub or WatchHub(store, resource.key_prefix, resource.namespaced, self.memory)
         # Predicate: rewrite the record even if the object is unchanged, as after a change of the encryption key.
         self.is_stale: Callable[[Record], bool] = getattr(store, "is_stale", _never_stale)
         self.allocator: ServiceAllocator | None = None
@@ -55,7 +55,7 @@ class Storage:
         self._strategy: Strategy | None = None
         self._objects: dict[str, tuple[Record, int, Any]] = {}
         self._written: dict[str, tuple[bytes, Any]] = {}
-        self._specs = AlikeSpecs()
+        self._specs = PodSpecInterner()
 
     @property
     def strategy(self) -> Strategy:
@@ -105,7 +105,7 @@ class Storage:
 
         The caller must not change the object afterwards.
         """
-        if self._objects and not self.view.converts and not isinstance(obj, Instance):
+        if self._objects and not self.view.converts and not isinstance(obj, CustomResourceObject):
             self._written[key] = value, obj
         try:
             yield
@@ -130,7 +130,7 @@ class Storage:
 
     async def stored(self, obj: Any) -> bytes:
         """Return the bytes to store for an object of the served version."""
-        value = stored_bytes(obj)
+        value = encode_stored(obj)
         return value if self.conversion is None else await self.conversion.to_stored(value)
 
     def prefix(self, namespace: str) -> str:
@@ -160,26 +160,26 @@ def _never_stale(_: Record) -> bool:
     return False
 
 
-class Registry:
+class StorageRegistry:
     """Storages of all resources, by (group, version, plural)."""
 
     def __init__(self, store: Store, resources: Iterable[Resource], services: ServiceRanges = DEFAULT_RANGES) -> None:
         self.store = store
-        self._storages: dict[tuple[str, str, str], Storage] = {}
-        hubs: dict[str, Hub] = {}
+        self._storages: dict[tuple[str, str, str], ResourceStorage] = {}
+        hubs: dict[str, WatchHub] = {}
         for resource in resources:
             if resource.is_stored:
-                storage = Storage(store, resource, hubs.get(resource.key_prefix))
+                storage = ResourceStorage(store, resource, hubs.get(resource.key_prefix))
                 hubs.setdefault(resource.key_prefix, storage.hub)
                 self._storages[resource.group, resource.version, resource.plural] = storage
                 if resource.qualified == "services":
                     storage.allocator = ServiceAllocator(store, services)
 
-    def of(self, resource: Resource) -> Storage:
+    def of(self, resource: Resource) -> ResourceStorage:
         """Return the storage of a resource; raises KeyError."""
         return self._storages[resource.group, resource.version, resource.plural]
 
-    def named(self, group: str, version: str, plural: str) -> Storage:
+    def named(self, group: str, version: str, plural: str) -> ResourceStorage:
         """Return the storage of a resource by its names; raises KeyError."""
         return self._storages[group, version, plural]
 
@@ -195,13 +195,13 @@ class Registry:
         records = storage.store.range(storage.prefix(namespace)).records
         return [storage.view.decode_record(record) for record in records]
 
-    def serve_custom(self, storages: Iterable[Storage]) -> None:
+    def serve_custom(self, storages: Iterable[ResourceStorage]) -> None:
         """Replace all storages of custom resources."""
         own = {key: storage for key, storage in self._storages.items() if not storage.resource.is_custom}
         custom = {(one.resource.group, one.resource.version, one.resource.plural): one for one in storages}
         self._storages = {**custom, **own}
 
-    def storages(self) -> Iterable[Storage]:
+    def storages(self) -> Iterable[ResourceStorage]:
         """Return all storages."""
         return self._storages.values()
 

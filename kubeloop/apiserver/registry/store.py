@@ -15,30 +15,30 @@ import msgspec
 
 from kubeloop.api import errors
 from kubeloop.api.codec import force_setattr
-from kubeloop.api.conversion import to_stored
-from kubeloop.api.features.gates import DEFAULT_FEATURES, put_in_force
+from kubeloop.api.conversion import to_storage_version
+from kubeloop.api.features.gates import DEFAULT_FEATURES, set_process_features
 from kubeloop.api.kinds import Resource
 from kubeloop.api.meta import field_path, object_meta
-from kubeloop.api.meta.field_path import Path
+from kubeloop.api.meta.field_path import FieldPath
 from kubeloop.api.scalars.times import format_time
 from kubeloop.api.strategy import Strategy
-from kubeloop.api.structural.instance import Instance
+from kubeloop.api.structural.instance import CustomResourceObject
 from kubeloop.api.validation import validate_create, validate_update
 from kubeloop.api.warnings import warnings_for
-from kubeloop.apiserver.admission import Attempt, Chain, Operation
-from kubeloop.apiserver.background.offload import Aside, is_long
+from kubeloop.apiserver.admission import AdmissionChain, Attributes, Operation
+from kubeloop.apiserver.background.offload import WorkerThread, is_expensive_json
 from kubeloop.apiserver.registry.cause_journal import CauseJournal
-from kubeloop.apiserver.registry.existing import Current
-from kubeloop.apiserver.registry.field_manager import settable_in, track
-from kubeloop.apiserver.registry.pod_create_cache import Model, Models, made_after
-from kubeloop.apiserver.registry.serializer import stored_bytes
-from kubeloop.apiserver.registry.storage import Registry, Storage
-from kubeloop.apiserver.request.context import Context
-from kubeloop.clock import Clock, name_suffix, new_uid
-from kubeloop.store import Conflict, Record
+from kubeloop.apiserver.registry.existing import ExistingObject
+from kubeloop.apiserver.registry.field_manager import settable_fields_of, update_managed_fields
+from kubeloop.apiserver.registry.pod_create_cache import PodCreateCache, PodCreateEntry, clone_pod
+from kubeloop.apiserver.registry.serializer import encode_stored
+from kubeloop.apiserver.registry.storage import ResourceStorage, StorageRegistry
+from kubeloop.apiserver.request.context import RequestContext
+from kubeloop.clock import Clock, new_uid, random_suffix
+from kubeloop.store import Record, StoreConflict
 
 if TYPE_CHECKING:
-    from kubeloop.apiserver.registry.allocation.service_allocation import Claim
+    from kubeloop.apiserver.registry.allocation.service_allocation import ServiceAllocation
 
 T = TypeVar("T")
 
@@ -47,10 +47,10 @@ _UPDATE_ATTEMPTS = 5
 # Subresources that may change what the main resource may: scale sets the replicas of the spec.
 _WHOLE_OBJECT = ("", "scale")
 # Makes the new object from the existing one (None if there is none).
-Produce = Callable[[Current | None], Any]
+Produce = Callable[[ExistingObject | None], Any]
 
 
-class Written(NamedTuple):
+class WriteResult(NamedTuple):
     """Result of a write: stored bytes, their revision (0 for an object that a dry run created), and the key."""
 
     value: bytes
@@ -60,21 +60,23 @@ class Written(NamedTuple):
     obj: Any = None  # the object as a struct, if there is one that is not changed any more
 
 
-class Mutations:
+class ObjectStore:
     """Create, update and delete of all objects of one server."""
 
-    def __init__(self, registry: Registry, admission: Chain, clock: Clock, aside: Aside | None = None) -> None:
-        self.aside = aside or Aside()
+    def __init__(
+        self, registry: StorageRegistry, admission: AdmissionChain, clock: Clock, aside: WorkerThread | None = None
+    ) -> None:
+        self.aside = aside or WorkerThread()
         self._registry = registry
         self._admission = admission
         self._clock = clock
         self.features = DEFAULT_FEATURES  # ApiServer sets its own
         self.causes = CauseJournal()
-        self.models = Models(admission)
+        self.models = PodCreateCache(admission)
 
     # -- create -----------------------------------------------------------------------------------------------------
 
-    async def create(self, ctx: Context, obj: Any, tracked: bool = True) -> Written:
+    async def create(self, ctx: RequestContext, obj: Any, tracked: bool = True) -> WriteResult:
         """Store a new object; a generated name that is taken is replaced by another one."""
         storage = self._registry.of(ctx.resource)
         if storage.allocator is None:
@@ -83,18 +85,23 @@ class Mutations:
             return await self._create(ctx, storage, obj, tracked, claim)
 
     async def _create(
-        self, ctx: Context, storage: Storage, obj: Any, tracked: bool, claim: Claim | None = None
-    ) -> Written:
+        self,
+        ctx: RequestContext,
+        storage: ResourceStorage,
+        obj: Any,
+        tracked: bool,
+        claim: ServiceAllocation | None = None,
+    ) -> WriteResult:
         resource, meta = ctx.resource, obj.metadata
-        long = is_long(ctx.request.body)
+        long = is_expensive_json(ctx.request.body)
         ensure_namespace(meta, ctx.target.namespace)
         generated = bool(meta.generate_name) and not meta.name
-        object_meta.fill_for_create(meta, ctx.target.namespace, new_uid(self._clock), ctx.now)
-        if object_meta.drop_duplicate_owners(meta):
+        object_meta.fill_system_fields(meta, ctx.target.namespace, new_uid(self._clock), ctx.now)
+        if object_meta.deduplicate_owner_references(meta):
             ctx.warn(_DUPLICATE_OWNERS)
         if tracked:
-            settable = settable_in(storage.strategy, "")
-            await self._done(long, track, obj, None, resource, ctx, "", settable)
+            settable = settable_fields_of(storage.strategy, "")
+            await self._done(long, update_managed_fields, obj, None, resource, ctx, "", settable)
         if generated:
             self._draw_name(meta)
         attempt = self._attempt("CREATE", ctx, "", obj, None)
@@ -105,7 +112,7 @@ class Mutations:
         else:
             obj = await self._admit(attempt)
         meta, generated = obj.metadata, attempt.has_drawn_name
-        stored = to_stored(obj, resource)
+        stored = to_storage_version(obj, resource)
         if claim is not None:
             claim.allocate(stored, None)
         self._prepare_create(ctx, storage.strategy, stored)
@@ -120,10 +127,10 @@ class Mutations:
             self.models.remember(ctx, stored, answers)
         return await self._insert(ctx, storage, stored, generated, claim)
 
-    async def create_after(self, ctx: Context, model: Model) -> Written:
+    async def create_after(self, ctx: RequestContext, model: PodCreateEntry) -> WriteResult:
         """Store a new pod cloned from a cached one, with a new name."""
         storage = self._registry.of(ctx.resource)
-        stored = made_after(model, ctx, new_uid(self._clock))
+        stored = clone_pod(model, ctx, new_uid(self._clock))
         self._draw_name(stored.metadata)
         if storage.strategy.stamp is not None:
             storage.strategy.stamp(stored, None, format_time(ctx.now))
@@ -132,8 +139,8 @@ class Mutations:
         await self._check(attempt)
         return await self._insert(ctx, storage, stored, True, None)
 
-    def _prepare_create(self, ctx: Context, strategy: Strategy, stored: Any) -> None:
-        put_in_force(self.features)
+    def _prepare_create(self, ctx: RequestContext, strategy: Strategy, stored: Any) -> None:
+        set_process_features(self.features)
         strategy.prepare_create(stored)
         if strategy.name_author is not None:
             user = ctx.user
@@ -142,31 +149,36 @@ class Mutations:
             strategy.stamp(stored, None, format_time(ctx.now))
 
     async def _insert(
-        self, ctx: Context, storage: Storage, stored: Any, generated: bool, claim: Claim | None
-    ) -> Written:
+        self,
+        ctx: RequestContext,
+        storage: ResourceStorage,
+        stored: Any,
+        generated: bool,
+        claim: ServiceAllocation | None,
+    ) -> WriteResult:
         """Write an object under its name, or under the first free one of several generated names."""
         for attempts_left in range(_NAME_ATTEMPTS - 1 if generated else 0, -1, -1):
             key = storage.key(ctx.target.namespace, stored.metadata.name)
             value = await storage.stored(stored)
             if ctx.dry_run:
                 if storage.store.peek(key) is None:
-                    return Written(value, 0, True)
+                    return WriteResult(value, 0, True)
             else:
                 storage.unite(stored)
-                with suppress(Conflict):
+                with suppress(StoreConflict):
                     with storage.expecting(key, value, stored):
                         event = await (claim or storage.store).write(key, value, 0)
                     self.causes.note(ctx, key, event.revision)
-                    return Written(event.record.value if event.record else value, event.revision, True, key)
+                    return WriteResult(event.record.value if event.record else value, event.revision, True, key)
             if attempts_left:
                 self._draw_name(stored.metadata)
         await storage.prepare(storage.peek(ctx.target.namespace, stored.metadata.name))
         raise self._already_exists(storage, ctx.target.namespace, stored.metadata, generated)
 
     def _draw_name(self, meta: Any) -> None:
-        force_setattr(meta, "name", object_meta.generated_name(meta.generate_name, name_suffix(self._clock)))
+        force_setattr(meta, "name", object_meta.generate_name(meta.generate_name, random_suffix(self._clock)))
 
-    def _already_exists(self, storage: Storage, namespace: str, meta: Any, generated: bool) -> errors.ApiError:
+    def _already_exists(self, storage: ResourceStorage, namespace: str, meta: Any, generated: bool) -> errors.ApiError:
         resource = storage.resource
         if generated:
             return errors.generate_name_conflict(resource.group, resource.plural, meta.name)
@@ -180,14 +192,14 @@ class Mutations:
 
     async def update(
         self,
-        ctx: Context,
+        ctx: RequestContext,
         produce: Produce,
         *,
         subresource: str = "",
         may_create: bool = False,
         tracked: bool = True,
         retry: bool = False,
-    ) -> Written:
+    ) -> WriteResult:
         """Replace an object by the result of `produce` on its newest record."""
         storage = self._registry.of(ctx.resource)
         key = storage.key(ctx.target.namespace, ctx.target.name)
@@ -198,20 +210,20 @@ class Mutations:
                     raise errors.not_found(ctx.resource.group, ctx.resource.plural, ctx.target.name)
                 return await self._create_by_update(ctx, produce(None), tracked)
             await storage.prepare(record)
-            current = Current(storage, record)
+            current = ExistingObject(storage, record)
             try:
-                long = is_long(ctx.request.body) or is_long(record.value)
+                long = is_expensive_json(ctx.request.body) or is_expensive_json(record.value)
                 wanted = await self._done(long, produce, current)
                 if storage.allocator is None or subresource:
                     return await self._replace(ctx, storage, current, wanted, subresource, tracked)
                 with storage.allocator.claim(self._clock, ctx.dry_run) as claim:
                     return await self._replace(ctx, storage, current, wanted, subresource, tracked, claim)
-            except Conflict:
+            except StoreConflict:
                 if not retry:
                     break
         raise errors.conflict(ctx.resource.group, ctx.resource.plural, ctx.target.name)
 
-    async def _create_by_update(self, ctx: Context, obj: Any, tracked: bool) -> Written:
+    async def _create_by_update(self, ctx: RequestContext, obj: Any, tracked: bool) -> WriteResult:
         if obj.metadata.uid:
             raise errors.conflict(
                 ctx.resource.group,
@@ -225,26 +237,26 @@ class Mutations:
 
     async def _replace(
         self,
-        ctx: Context,
-        storage: Storage,
-        current: Current,
+        ctx: RequestContext,
+        storage: ResourceStorage,
+        current: ExistingObject,
         obj: Any,
         subresource: str,
         tracked: bool,
-        claim: Claim | None = None,
-    ) -> Written:
+        claim: ServiceAllocation | None = None,
+    ) -> WriteResult:
         resource, strategy, record = storage.resource, storage.strategy, current.record
         self._check_version(resource, ctx.target.name, obj.metadata, record, strategy.allow_unconditional_update)
-        if object_meta.drop_duplicate_owners(obj.metadata):
+        if object_meta.deduplicate_owner_references(obj.metadata):
             ctx.warn(_DUPLICATE_OWNERS)
         old = current.stored
-        long = is_long(ctx.request.body) or is_long(record.value)
+        long = is_expensive_json(ctx.request.body) or is_expensive_json(record.value)
         if tracked:
-            settable = settable_in(strategy, subresource)
-            await self._done(long, track, obj, current, resource, ctx, subresource, settable)
+            settable = settable_fields_of(strategy, subresource)
+            await self._done(long, update_managed_fields, obj, current, resource, ctx, subresource, settable)
         attempt = self._attempt("UPDATE", ctx, subresource, obj, current.served)
         obj = await self._admit(attempt)
-        new = to_stored(obj, resource)
+        new = to_storage_version(obj, resource)
         if claim is not None:
             claim.allocate(new, old)
         self._prepare_update(ctx, strategy, new, old, subresource)
@@ -256,17 +268,19 @@ class Mutations:
             ctx.warn(text)
         await self._check(attempt)
         value = await storage.stored(new)
-        if object_meta.done_deleting(new.metadata, old.metadata) and not object_meta.held_by_spec(new):
+        if object_meta.should_delete_during_update(new.metadata, old.metadata) and not object_meta.has_spec_finalizers(
+            new
+        ):
             return await self._remove(ctx, storage, record, value)
-        unchanged = value == record.value or _differs_only_in_times(new, old, value, record.value)
+        unchanged = value == record.value or _is_noop_except_timestamps(new, old, value, record.value)
         if unchanged and not storage.is_stale(record):
-            return Written(record.value, await storage.store.durable(record))
+            return WriteResult(record.value, await storage.store.durable(record))
         if ctx.dry_run:
-            return Written(value, await storage.store.durable(record))
+            return WriteResult(value, await storage.store.durable(record))
         with storage.expecting(record.key, value, new):
             event = await (claim or storage.store).write(record.key, value, record.mod_revision)
         self.causes.note(ctx, record.key, event.revision)
-        return Written(event.record.value if event.record else value, event.revision, False, record.key)
+        return WriteResult(event.record.value if event.record else value, event.revision, False, record.key)
 
     def _check_version(self, resource: Resource, name: str, meta: Any, record: Record, unconditional: bool) -> None:
         asked = meta.resource_version
@@ -277,8 +291,8 @@ class Mutations:
             raise errors.invalid(resource.group, resource.plural, name, [missing])
         force_setattr(meta, "resource_version", str(record.mod_revision))
 
-    def _prepare_update(self, ctx: Context, strategy: Strategy, new: Any, old: Any, subresource: str) -> None:
-        put_in_force(self.features)
+    def _prepare_update(self, ctx: RequestContext, strategy: Strategy, new: Any, old: Any, subresource: str) -> None:
+        set_process_features(self.features)
         ensure_namespace(new.metadata, ctx.target.namespace)
         force_setattr(new.metadata, "generation", old.metadata.generation)
         if subresource in _WHOLE_OBJECT:
@@ -289,42 +303,42 @@ class Mutations:
             strategy.prepare_status_update(new, old)
         if strategy.stamp is not None:
             strategy.stamp(new, old, format_time(ctx.now))
-        object_meta.carry_over(new.metadata, old.metadata)
+        object_meta.preserve_on_update(new.metadata, old.metadata)
 
     # -- delete -----------------------------------------------------------------------------------------------------
 
-    async def remove_record(self, ctx: Context, storage: Storage, record: Record) -> Written:
+    async def remove_record(self, ctx: RequestContext, storage: ResourceStorage, record: Record) -> WriteResult:
         """Remove an object from the store unconditionally."""
         return await self._remove(ctx, storage, record, record.value)
 
-    async def put_record(self, ctx: Context, storage: Storage, record: Record, obj: Any) -> Written:
+    async def put_record(self, ctx: RequestContext, storage: ResourceStorage, record: Record, obj: Any) -> WriteResult:
         """Write an object that the server itself changed, as deletion does."""
         value = await storage.stored(obj)
         if ctx.dry_run:
-            return Written(value, await storage.store.durable(record), obj=obj)
+            return WriteResult(value, await storage.store.durable(record), obj=obj)
         with storage.expecting(record.key, value, obj):
             event = await storage.store.write(record.key, value, record.mod_revision)
         self.causes.note(ctx, record.key, event.revision)
-        return Written(value, event.revision, False, record.key, obj)
+        return WriteResult(value, event.revision, False, record.key, obj)
 
-    async def _remove(self, ctx: Context, storage: Storage, record: Record, last: bytes) -> Written:
+    async def _remove(self, ctx: RequestContext, storage: ResourceStorage, record: Record, last: bytes) -> WriteResult:
         if ctx.dry_run:
-            return Written(last, await storage.store.durable(record))
+            return WriteResult(last, await storage.store.durable(record))
         if storage.allocator is not None:
             event = await storage.allocator.remove(record, self._clock)
         else:
             event = await storage.store.write(record.key, None, record.mod_revision)
         self.causes.note(ctx, record.key, event.revision)
-        return Written(last, event.revision)
+        return WriteResult(last, event.revision)
 
-    async def admit_delete(self, ctx: Context, old: Any, options: Any) -> None:
+    async def admit_delete(self, ctx: RequestContext, old: Any, options: Any) -> None:
         """Run mutating and validating admission for a DELETE."""
         attempt = self._attempt("DELETE", ctx, "", None, old)
         attempt.delete_options = options
         await self._admit(attempt)
         await self._check(attempt)
 
-    async def admit_posted(self, ctx: Context, obj: Any) -> Any:
+    async def admit_posted(self, ctx: RequestContext, obj: Any) -> Any:
         """Run admission for a POST that is not stored (binding, eviction, token request).
 
         Returns the admitted object.
@@ -334,7 +348,7 @@ class Mutations:
         await self._check(attempt)
         return attempt.obj
 
-    async def admit_connect(self, ctx: Context, options: Any) -> Any:
+    async def admit_connect(self, ctx: RequestContext, options: Any) -> Any:
         """Run admission for a CONNECT to a pod, service or node; return the admitted options."""
         attempt = self._attempt("CONNECT", ctx, ctx.target.subresource, options, None)
         await self._admit(attempt)
@@ -343,14 +357,14 @@ class Mutations:
 
     # -- admission --------------------------------------------------------------------------------------------------
 
-    async def _admit(self, attempt: Attempt) -> Any:
+    async def _admit(self, attempt: Attributes) -> Any:
         """Run mutating admission and return the object; awaits only if webhooks or policies are configured."""
         self._admission.admit(attempt)
         if self._admission.mutate is not None:
             await self._admission.mutate(attempt)
         return attempt.obj
 
-    async def _check(self, attempt: Attempt) -> None:
+    async def _check(self, attempt: Attributes) -> None:
         self._admission.check(attempt)
         if self._admission.validate is not None:
             await self._admission.validate(attempt)
@@ -362,16 +376,16 @@ class Mutations:
 
     async def _judged(self, long: bool, work: Callable[..., T], checked: Any, *others: Any) -> T:
         """Run a step that evaluates the validation rules of custom objects, likewise."""
-        if long or not isinstance(checked, Instance):
+        if long or not isinstance(checked, CustomResourceObject):
             return await self._done(long, work, checked, *others)
         return await self.aside.patiently(work, checked, *others)
 
     # -- shared -----------------------------------------------------------------------------------------------------
 
-    def _attempt(self, operation: Operation, ctx: Context, subresource: str, obj: Any, old: Any) -> Attempt:
+    def _attempt(self, operation: Operation, ctx: RequestContext, subresource: str, obj: Any, old: Any) -> Attributes:
         target = ctx.target
         name = target.name or (obj.metadata.name if obj is not None else "")
-        return Attempt(
+        return Attributes(
             operation,
             target.resource,
             subresource,
@@ -394,7 +408,7 @@ class Mutations:
             raise errors.invalid(resource.stored_version[0], resource.kind, name, found)
 
 
-_RESOURCE_VERSION = Path("metadata").child("resourceVersion")
+_RESOURCE_VERSION = FieldPath("metadata").child("resourceVersion")
 _DUPLICATE_OWNERS = (
     ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, "
     "and may reject such requests as early as 1.24; please fix your requests"
@@ -410,7 +424,7 @@ def ensure_namespace(meta: Any, namespace: str) -> None:
     force_setattr(meta, "namespace", namespace)
 
 
-def _differs_only_in_times(new: Any, old: Any, value: bytes, stored: bytes) -> bool:
+def _is_noop_except_timestamps(new: Any, old: Any, value: bytes, stored: bytes) -> bool:
     """Return True if only timestamps of managedFields would change: such a write is skipped."""
     if len(value) != len(stored) or new.metadata.managed_fields == old.metadata.managed_fields:
         return False
@@ -418,7 +432,7 @@ def _differs_only_in_times(new: Any, old: Any, value: bytes, stored: bytes) -> b
     if len(mine) != len(theirs):
         return False
     force_setattr(new.metadata, "managed_fields", theirs)
-    same = stored_bytes(new) == stored
+    same = encode_stored(new) == stored
     force_setattr(new.metadata, "managed_fields", mine)
     return same and all(
         msgspec.structs.replace(a, time=None) == msgspec.structs.replace(b, time=None)

@@ -9,15 +9,15 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable
 
-Refused = Callable[[str], None]  # called with the TLS library's reason
+OnClientRejected = Callable[[str], None]  # called with the TLS library's reason
 
 
-class TellingContext(ssl.SSLContext):
+class AuditingSSLContext(ssl.SSLContext):
     """TLS context that calls `refused` for each handshake that fails because of the client's certificate."""
 
     def __init__(self, protocol: int) -> None:
         self.sslobject_class = _Handshake
-        self.refused: Refused = _say_nothing
+        self.refused: OnClientRejected = _ignore
 
 
 class _Handshake(ssl.SSLObject):
@@ -25,10 +25,10 @@ class _Handshake(ssl.SSLObject):
         try:
             super().do_handshake()
         except ssl.SSLCertVerificationError as error:
-            assert isinstance(self.context, TellingContext)
+            assert isinstance(self.context, AuditingSSLContext)
             self.context.refused(error.verify_message or str(error))
             raise
 
 
-def _say_nothing(_: str) -> None:
+def _ignore(_: str) -> None:
     return

@@ -7,15 +7,15 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kubeloop.api.kinds import Resource
-from kubeloop.api.struct_patch import Overlay
-from kubeloop.apiserver.request.negotiation import Format
+from kubeloop.api.struct_patch import StructPatch
+from kubeloop.apiserver.request.negotiation import ResponseFormat
 from kubeloop.apiserver.request.query import Query
 from kubeloop.apiserver.request.routing import Target
 from kubeloop.http import Request
 
 if TYPE_CHECKING:
-    from kubeloop.apiserver.flowcontrol.controller import Flow
-    from kubeloop.apiserver.registry.store import Written
+    from kubeloop.apiserver.flowcontrol.controller import RequestFlow
+    from kubeloop.apiserver.registry.store import WriteResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +35,14 @@ ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 
 
 @dataclass(slots=True)
-class Context:
+class RequestContext:
     """Resource request with its resolved target, authenticated user and negotiated response format."""
 
     request: Request
     target: Target
     query: Query
     user: User
-    form: Format
+    form: ResponseFormat
     now: datetime
     warnings: list[str] = field(default_factory=list)
     annotations: dict[str, str] = field(default_factory=dict)  # for the audit log
@@ -50,9 +50,9 @@ class Context:
     forgets_managers: bool = False  # the client sent an empty managedFields list, which resets field management
     takes_object: bool = False  # the caller is in this process, and receives an object instead of bytes
     has_typed_body: bool = False  # the body was encoded from a struct of the resource's own class
-    overlay: Overlay | None = None  # the patch as a struct, sent by an in-process caller
-    written: Written | None = None  # the result for a caller that takes an object
-    flow: Flow | None = None  # flow of priority and fairness; None for in-process callers
+    overlay: StructPatch | None = None  # the patch as a struct, sent by an in-process caller
+    written: WriteResult | None = None  # the result for a caller that takes an object
+    flow: RequestFlow | None = None  # flow of priority and fairness; None for in-process callers
 
     @property
     def resource(self) -> Resource:

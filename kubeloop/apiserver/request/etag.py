@@ -15,7 +15,7 @@ def digest_of(body: bytes) -> str:
     return hashlib.sha512(body).hexdigest().upper()
 
 
-def is_known(etag: str, if_none_match: str) -> bool:
+def is_not_modified(etag: str, if_none_match: str) -> bool:
     """Return True if an If-None-Match header names this ETag, so that the response is 304."""
     known = [item.strip().removeprefix("W/") for item in if_none_match.split(",")]
     return etag in known or "*" in known

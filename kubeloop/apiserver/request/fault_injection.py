@@ -11,12 +11,12 @@ from contextlib import suppress
 from typing import Protocol
 
 from kubeloop.api import errors
-from kubeloop.apiserver.request.context import Context
-from kubeloop.http import NoResponse, Response, Stream, StreamResponse
+from kubeloop.apiserver.request.context import RequestContext
+from kubeloop.http import NoResponse, Response, ResponseStream, StreamResponse
 from kubeloop.store import StoreError
 
 
-class Struck(Protocol):
+class CallFault(Protocol):
     """Faults of one call: it is delayed, then fails, or is executed and its response may be dropped."""
 
     @property
@@ -32,10 +32,10 @@ class Struck(Protocol):
         """True if the call is served but its response is dropped."""
 
 
-class Faults(Protocol):
+class FaultInjector(Protocol):
     """Source of injected faults. Resources are qualified by their group, as in `deployments.apps`."""
 
-    def strike(self, user: str, verb: str, resource: str, name: str) -> Struck | None:
+    def strike(self, user: str, verb: str, resource: str, name: str) -> CallFault | None:
         """Return the faults of a call, or None."""
 
     def delay_of_event(self, user: str, resource: str) -> float:
@@ -48,8 +48,8 @@ class Faults(Protocol):
         """Inject faults that no call triggers, until cancelled."""
 
 
-async def served_faultily(
-    faults: Faults, ctx: Context, verb: str, serve: Callable[[], Awaitable[Response]]
+async def serve_with_faults(
+    faults: FaultInjector, ctx: RequestContext, verb: str, serve: Callable[[], Awaitable[Response]]
 ) -> Response:
     """Serve a call with the faults chosen for it."""
     user, resource = ctx.user.name, ctx.resource.qualified
@@ -74,15 +74,15 @@ class _FaultyWatch(StreamResponse):
 
     __slots__ = ("_faults", "_inner", "_resource", "_user")
 
-    def __init__(self, inner: StreamResponse, faults: Faults, user: str, resource: str) -> None:
+    def __init__(self, inner: StreamResponse, faults: FaultInjector, user: str, resource: str) -> None:
         super().__init__(inner.status, content_type=inner.content_type, headers=inner.headers)
         self._inner = inner
         self._faults = faults
         self._user = user
         self._resource = resource
 
-    async def run(self, stream: Stream) -> None:
-        late = _LateStream(stream, lambda: self._faults.delay_of_event(self._user, self._resource))
+    async def run(self, stream: ResponseStream) -> None:
+        late = _DelayedStream(stream, lambda: self._faults.delay_of_event(self._user, self._resource))
         stream.on_close(self._faults.watch_opened(self._resource, stream.cut_off))
         running = self._inner.run(late)
         if running is not None:
@@ -90,12 +90,12 @@ class _FaultyWatch(StreamResponse):
         late.send()
 
 
-class _LateStream(Stream):
+class _DelayedStream(ResponseStream):
     """Stream that delays writes; later writes queue behind delayed ones, so the order is kept."""
 
     __slots__ = ("_delay", "_held", "_inner")
 
-    def __init__(self, inner: Stream, delay: Callable[[], float]) -> None:
+    def __init__(self, inner: ResponseStream, delay: Callable[[], float]) -> None:
         self._inner = inner
         self._delay = delay
         self._held: list[bytes] = []

@@ -10,28 +10,28 @@ import msgspec
 
 from kubeloop.api import errors
 from kubeloop.api.meta import field_path
-from kubeloop.api.meta.field_path import FieldError, Path
-from kubeloop.apiserver.registry.selector_fields import Memory, Selection
+from kubeloop.api.meta.field_path import FieldError, FieldPath
+from kubeloop.apiserver.registry.selector_fields import ObjectSelector, SelectorFieldCache
 from kubeloop.apiserver.request.query import Query
 
-_MATCH = Path("resourceVersionMatch")
-_INITIAL = Path("sendInitialEvents")
+_MATCH = FieldPath("resourceVersionMatch")
+_INITIAL = FieldPath("sendInitialEvents")
 
 
-class _Token(msgspec.Struct):
+class _ContinueToken(msgspec.Struct):
     v: str
     rv: int
     start: str
 
 
-_TOKEN = msgspec.json.Decoder(_Token)
+_TOKEN = msgspec.json.Decoder(_ContinueToken)
 
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
     """Validated options of one list or watch."""
 
-    selection: Selection
+    selection: ObjectSelector
     resource_version: str
     match: str
     limit: int
@@ -45,7 +45,7 @@ class ListOptions:
         return parse_revision(self.resource_version)
 
 
-def parse_options(query: Query, memory: Memory, watch: bool) -> ListOptions:
+def parse_list_options(query: Query, memory: SelectorFieldCache, watch: bool) -> ListOptions:
     """Parse and validate the query of a list or watch."""
     if not query:
         return ListOptions(memory.selection("", ""), "", "", 0, "", None, False, None)
@@ -124,7 +124,7 @@ def parse_revision(text: str) -> int:
 
 def encode_continue(revision: int, last_name: str) -> str:
     """Return the continue token after the named object, at a revision (-1: the latest at that time)."""
-    token = _Token("meta.k8s.io/v1", revision, last_name + "\0")
+    token = _ContinueToken("meta.k8s.io/v1", revision, last_name + "\0")
     return base64.urlsafe_b64encode(msgspec.json.encode(token)).rstrip(b"=").decode()
 
 
@@ -134,7 +134,7 @@ def decode_continue(text: str) -> tuple[int, str]:
         raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         token = _TOKEN.decode(raw)
     except (ValueError, binascii.Error, msgspec.DecodeError):
-        raise errors.bad_request(f"continue key is not valid: {_why(text)}") from None
+        raise errors.bad_request(f"continue key is not valid: {_decode_error(text)}") from None
     if token.v != "meta.k8s.io/v1":
         raise errors.bad_request(
             f'continue key is not valid: server does not recognize this encoded version "{token.v}"'
@@ -144,7 +144,7 @@ def decode_continue(text: str) -> tuple[int, str]:
     return token.rv, token.start.rstrip("\0")
 
 
-def _why(text: str) -> str:
+def _decode_error(text: str) -> str:
     try:
         base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except (ValueError, binascii.Error):

@@ -18,7 +18,7 @@ _META = "meta.k8s.io"
 _TRANSFORMS = {"Table", "PartialObjectMetadata", "PartialObjectMetadataList"}
 
 
-class Format(NamedTuple):
+class ResponseFormat(NamedTuple):
     """Media type and conversion of the objects: none, Table, or PartialObjectMetadata."""
 
     yaml: bool = False
@@ -27,28 +27,28 @@ class Format(NamedTuple):
     protobuf: bool = False
 
 
-PLAIN = Format()
+PLAIN = ResponseFormat()
 
 
 @lru_cache(maxsize=512)
-def negotiate(accept: str, convertible: bool = True) -> Format:
+def negotiate(accept: str, convertible: bool = True) -> ResponseFormat:
     """Return the first supported format of an Accept header, protobuf last; raises NotAcceptable."""
     if not accept:
         return PLAIN
-    for media, params in sorted(clauses(accept), key=lambda clause: clause[0] == PROTOBUF):
+    for media, params in sorted(parse_accept(accept), key=lambda clause: clause[0] == PROTOBUF):
         if media not in (*ACCEPTED, "*/*", "application/*"):
             continue
         kind, yaml, protobuf = params.get("as", ""), media == "application/yaml", media == PROTOBUF
         if not kind:
-            return Format(yaml=yaml, protobuf=protobuf)
+            return ResponseFormat(yaml=yaml, protobuf=protobuf)
         version = params.get("v", "")
         known = kind in _TRANSFORMS and params.get("g") == _META and version in ("v1", "v1beta1")
         if known and convertible and not (protobuf and kind == "Table"):
-            return Format(yaml, kind, version, protobuf)
+            return ResponseFormat(yaml, kind, version, protobuf)
     raise errors.not_acceptable(ACCEPTED)
 
 
-def clauses(accept: str) -> Iterator[tuple[str, dict[str, str]]]:
+def parse_accept(accept: str) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield the media types with their parameters, highest quality first."""
     found = []
     for clause in accept.split(","):

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from kubeloop.api import errors
-from kubeloop.apiserver.registry.storage import Storage
+from kubeloop.apiserver.registry.storage import ResourceStorage
 from kubeloop.store import Record
 
 
-def demand(storage: Storage, record: Record, meta: Any, uid: str = "", resource_version: str = "") -> None:
+def check_preconditions(
+    storage: ResourceStorage, record: Record, meta: Any, uid: str = "", resource_version: str = ""
+) -> None:
     """Raise Conflict if the stored object does not meet the preconditions; an empty value means none."""
     why = ""
     if uid and uid != meta.uid:

@@ -61,14 +61,14 @@ class Router:
         if rest and not rest[-1]:
             rest.pop()
         if table is None or not rest:
-            raise PageNotFound if self.is_made_up(parts) else errors.generic(404)
+            raise PageNotFound if self.is_made_up(parts) else errors.generic_server_response(404)
         watch_path = rest[0] == "watch" and len(rest) > 1
         if watch_path:
             rest = rest[1:]
         try:
             return _target(table, method, [unquote(part) for part in rest], watch_path)
         except NotServed:
-            raise PageNotFound if self.is_made_up(parts) else errors.generic(404) from None
+            raise PageNotFound if self.is_made_up(parts) else errors.generic_server_response(404) from None
 
     def is_made_up(self, parts: list[str]) -> bool:
         """Return True if a path, split at its slashes, belongs to a group that has custom resources only."""
@@ -88,15 +88,21 @@ def _target(table: dict[str, Resource], method: str, parts: list[str], watch_pat
         raise NotServed
     name = parts[1]
     if name in (".", "..") or "/" in name or "%" in name:
-        raise errors.bad_request(f'Name parameter invalid: "{name}": {_why_bad(name)}')
+        raise errors.bad_request(f'Name parameter invalid: "{name}": {_invalid_name_reason(name)}')
     if len(parts) == 2:
         verb = _OBJECT_VERBS.get(method, "")
         if not resource.is_stored and not (verb == "get" and "get" in resource.verbs):
-            raise errors.generic(404 if "create" in resource.verbs and "get" not in resource.verbs else 405)
+            raise errors.generic_server_response(
+                404 if "create" in resource.verbs and "get" not in resource.verbs else 405
+            )
         return Target(resource, _allowed(verb, resource.verbs), namespace, name, watch_path=watch_path)
     subresource = resource.by_name.get(parts[2])
     if subresource is None or (len(parts) > 3 and subresource.name != "proxy"):
-        raise errors.not_found(resource.group, resource.plural, name) if resource.is_custom else errors.generic(404)
+        raise (
+            errors.not_found(resource.group, resource.plural, name)
+            if resource.is_custom
+            else errors.generic_server_response(404)
+        )
     verb = _allowed(_SUBRESOURCE_VERBS.get(method, ""), subresource.verbs)
     return Target(resource, verb, namespace, name, subresource.name, "/".join(parts[3:]))
 
@@ -118,7 +124,7 @@ def _allowed(verb: str, verbs: tuple[str, ...]) -> str:
     return verb if verb in verbs else ""
 
 
-def _why_bad(name: str) -> str:
+def _invalid_name_reason(name: str) -> str:
     if name in (".", ".."):
         return f"may not be '{name}'"
     return f"may not contain '{'/' if '/' in name else '%'}'"

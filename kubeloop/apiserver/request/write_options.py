@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from kubeloop.api import errors
 from kubeloop.api.meta import field_path
-from kubeloop.api.meta.field_path import FieldError, Path
+from kubeloop.api.meta.field_path import FieldError, FieldPath
 from kubeloop.apiserver.request.query import Query
 
 _MODES = ("", "Ignore", "Strict", "Warn")
 _MAX_MANAGER = 128
 
 
-def check_write_options(query: Query, kind: str) -> None:
+def validate_write_options(query: Query, kind: str) -> None:
     """Validate create, update and patch options; `kind` is the name of the options type."""
     if not query:
         return
-    found = _common(query)
+    found = _common_errors(query)
     if found:
         raise errors.invalid("meta.k8s.io", kind, "", found)
 
 
-def check_patch_options(query: Query, is_apply: bool) -> None:
+def validate_patch_options(query: Query, is_apply: bool) -> None:
     """Validate patch options; apply requires a field manager, other patches forbid `force`."""
     found: list[FieldError] = []
     if is_apply:
         if not query.text("fieldManager"):
-            found.append(field_path.required(Path("fieldManager"), "is required for apply patch"))
+            found.append(field_path.required(FieldPath("fieldManager"), "is required for apply patch"))
     elif "force" in query:
-        found.append(field_path.forbidden(Path("force"), "may not be specified for non-apply patch"))
-    found += _common(query)
+        found.append(field_path.forbidden(FieldPath("force"), "may not be specified for non-apply patch"))
+    found += _common_errors(query)
     if found:
         raise errors.invalid("meta.k8s.io", "PatchOptions", "", found)
 
@@ -38,19 +38,19 @@ def field_validation(query: Query) -> str:
     return query.text("fieldValidation") or "Warn"
 
 
-def _common(query: Query) -> list[FieldError]:
+def _common_errors(query: Query) -> list[FieldError]:
     found: list[FieldError] = []
     manager = query.text("fieldManager")
     if len(manager.encode()) > _MAX_MANAGER:
-        found.append(field_path.too_long(Path("fieldManager"), _MAX_MANAGER))
+        found.append(field_path.too_long(FieldPath("fieldManager"), _MAX_MANAGER))
     for index, char in enumerate(manager):
         if not char.isprintable():
             detail = f"invalid character U+{ord(char):04X} (at position {index})"
-            found.append(field_path.invalid(Path("fieldManager"), manager, detail))
+            found.append(field_path.invalid(FieldPath("fieldManager"), manager, detail))
     found += dry_run_errors(query)
     mode = query.text("fieldValidation")
     if mode not in _MODES:
-        found.append(field_path.not_supported(Path("fieldValidation"), mode, _MODES))
+        found.append(field_path.not_supported(FieldPath("fieldValidation"), mode, _MODES))
     return found
 
 
@@ -58,5 +58,5 @@ def dry_run_errors(query: Query) -> list[FieldError]:
     """Return the field errors of the dryRun option; only `All` is valid."""
     value = query.text("dryRun")
     if value and value != "All":
-        return [field_path.not_supported(Path("dryRun"), (value,), ("All",))]
+        return [field_path.not_supported(FieldPath("dryRun"), (value,), ("All",))]
     return []

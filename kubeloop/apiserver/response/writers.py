@@ -8,16 +8,16 @@ from typing import Any
 import msgspec
 
 from kubeloop.api import errors
-from kubeloop.apiserver.handlers.list_objects import Page
-from kubeloop.apiserver.registry.storage import Storage
-from kubeloop.apiserver.request.context import Context
-from kubeloop.apiserver.request.negotiation import ACCEPTED, PROTOBUF, Format
-from kubeloop.apiserver.watch.hub import Presenter
+from kubeloop.apiserver.handlers.list_objects import ListPage
+from kubeloop.apiserver.registry.storage import ResourceStorage
+from kubeloop.apiserver.request.context import RequestContext
+from kubeloop.apiserver.request.negotiation import ACCEPTED, PROTOBUF, ResponseFormat
+from kubeloop.apiserver.watch.hub import WatchEncoder
 from kubeloop.http import Response
 from kubeloop.store import Record
 
 # Response placeholder for an in-process caller, who takes the object itself.
-TAKEN = Response(200, b"")
+OBJECT_TAKEN_RESPONSE = Response(200, b"")
 
 
 def warning_headers(warnings: Sequence[str]) -> tuple[tuple[str, str], ...]:
@@ -30,7 +30,7 @@ def _one_line(text: str) -> str:
     return "".join(char if char.isprintable() else " " for char in text)
 
 
-def respond(ctx: Context, document: bytes, status: int = 200) -> Response:
+def document_response(ctx: RequestContext, document: bytes, status: int = 200) -> Response:
     """Return one JSON document as response, re-encoded or indented as requested."""
     headers = warning_headers(ctx.warnings) if ctx.warnings else ()
     if ctx.form.yaml:
@@ -55,31 +55,33 @@ def _to_protobuf(document: bytes) -> bytes:
     plain = msgspec.json.decode(document)
     if not protobuf.is_known(plain["apiVersion"], plain["kind"]):
         raise errors.not_acceptable(ACCEPTED)
-    return protobuf.write_object(plain)
+    return protobuf.encode_object(plain)
 
 
-def one_object(ctx: Context, storage: Storage, value: bytes, revision: int, status: int = 200) -> Response:
+def object_response(
+    ctx: RequestContext, storage: ResourceStorage, value: bytes, revision: int, status: int = 200
+) -> Response:
     """Return the response for one stored object."""
     form, view = ctx.form, storage.view
     if not form.convert:
-        return respond(ctx, view.object(value, revision), status)
+        return document_response(ctx, view.object(value, revision), status)
     if form.convert == "PartialObjectMetadata":
-        return respond(ctx, view.partial(value, revision, form.meta_version), status)
+        return document_response(ctx, view.partial(value, revision, form.meta_version), status)
     if form.convert == "Table":
         record = Record("", value, revision, revision)
         metadata = {"resourceVersion": str(revision)} if revision else {}
-        return respond(ctx, table(ctx, storage, [record], metadata), status)
-    raise _wrong_form(ctx, "not a list", storage.resource.kind)
+        return document_response(ctx, encode_table(ctx, storage, [record], metadata), status)
+    raise _unsupported_format_error(ctx, "not a list", storage.resource.kind)
 
 
-def many_objects(ctx: Context, storage: Storage, page: Page) -> Response:
+def list_response(ctx: RequestContext, storage: ResourceStorage, page: ListPage) -> Response:
     """Return the response for one page of a list."""
     form, view = ctx.form, storage.view
     if not form.convert:
         items = [view.item(record.value, record.mod_revision) for record in page.records]
         parts = view.list(page.metadata(), items)
         if form.yaml or form.protobuf or ctx.query.flag("pretty"):
-            return respond(ctx, b"".join(parts))
+            return document_response(ctx, b"".join(parts))
         return Response(200, parts, headers=warning_headers(ctx.warnings))
     if form.convert == "PartialObjectMetadataList":
         items = [view.partial(record.value, record.mod_revision, form.meta_version) for record in page.records]
@@ -87,15 +89,17 @@ def many_objects(ctx: Context, storage: Storage, page: Page) -> Response:
             b'{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/%b","metadata":'
             % form.meta_version.encode()
         )
-        return respond(ctx, head + page.metadata() + b',"items":[' + b",".join(items) + b"]}")
+        return document_response(ctx, head + page.metadata() + b',"items":[' + b",".join(items) + b"]}")
     if form.convert == "Table":
-        return respond(ctx, table(ctx, storage, page.records, msgspec.json.decode(page.metadata()), is_list=True))
-    raise _wrong_form(ctx, "a list", storage.resource.list_kind)
+        return document_response(
+            ctx, encode_table(ctx, storage, page.records, msgspec.json.decode(page.metadata()), is_list=True)
+        )
+    raise _unsupported_format_error(ctx, "a list", storage.resource.list_kind)
 
 
-def table(
-    ctx: Context,
-    storage: Storage,
+def encode_table(
+    ctx: RequestContext,
+    storage: ResourceStorage,
     records: list[Record],
     meta: dict[str, Any],
     *,
@@ -131,24 +135,24 @@ def table(
     )
 
 
-def _wrong_form(ctx: Context, what: str, kind: str) -> errors.ApiError:
+def _unsupported_format_error(ctx: RequestContext, what: str, kind: str) -> errors.ApiError:
     package = ctx.resource.group.partition(".")[0] or "core"
     return errors.NotAcceptable(
         f"you requested {ctx.form.convert}, but the requested object is {what} (*{package}.{kind})"
     )
 
 
-class _InJson:
+class _JsonEncoder:
     """Encoder of watch events as lines of JSON."""
 
     def event(self, kind: bytes, body: bytes) -> bytes:
         return b'{"type":"%b","object":%b}\n' % (kind, body)
 
 
-class ObjectPresenter(_InJson):
+class ObjectWatchEncoder(_JsonEncoder):
     """Watch events with whole objects."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: ResourceStorage) -> None:
         self._view = storage.view
         self.token: object = self._view.resource.group_version
 
@@ -162,10 +166,10 @@ class ObjectPresenter(_InJson):
         return _bookmark(resource.kind, resource.group_version, revision, initial_events_end)
 
 
-class MetadataPresenter(_InJson):
+class MetadataWatchEncoder(_JsonEncoder):
     """Watch events with metadata only."""
 
-    def __init__(self, storage: Storage, form: Format) -> None:
+    def __init__(self, storage: ResourceStorage, form: ResponseFormat) -> None:
         self._view = storage.view
         self._version = form.meta_version
         self.token: object = (self._view.resource.group_version, "metadata", self._version)
@@ -179,10 +183,10 @@ class MetadataPresenter(_InJson):
         return _bookmark("PartialObjectMetadata", f"meta.k8s.io/{self._version}", revision, initial_events_end)
 
 
-class TablePresenter(_InJson):
+class TableWatchEncoder(_JsonEncoder):
     """Watch events as Tables of one row; only the first has column definitions."""
 
-    def __init__(self, ctx: Context, storage: Storage) -> None:
+    def __init__(self, ctx: RequestContext, storage: ResourceStorage) -> None:
         self._ctx = ctx
         self._storage = storage
         self._first = True
@@ -192,7 +196,7 @@ class TablePresenter(_InJson):
         """Return the object as an encoded Table of one row."""
         first, self._first = self._first, False
         record = Record("", value, revision, revision)
-        return table(self._ctx, self._storage, [record], {"resourceVersion": str(revision)}, with_columns=first)
+        return encode_table(self._ctx, self._storage, [record], {"resourceVersion": str(revision)}, with_columns=first)
 
     def bookmark(self, revision: int, initial_events_end: bool) -> bytes:
         """Return an object of the kind with nothing but its resourceVersion."""
@@ -200,10 +204,10 @@ class TablePresenter(_InJson):
         return _bookmark(resource.kind, resource.group_version, revision, initial_events_end)
 
 
-class ProtobufPresenter:
+class ProtobufWatchEncoder:
     """Events of another presenter, as framed protobuf messages."""
 
-    def __init__(self, inner: Presenter) -> None:
+    def __init__(self, inner: WatchEncoder) -> None:
         self._inner = inner
         self.token: object = ("protobuf", inner.token)
 
@@ -219,7 +223,7 @@ class ProtobufPresenter:
         """Return the event as a framed protobuf message."""
         from kubeloop.api import protobuf  # imported on first use
 
-        return protobuf.watch_frame(kind.decode(), msgspec.json.decode(body))
+        return protobuf.encode_watch_frame(kind.decode(), msgspec.json.decode(body))
 
 
 def _bookmark(kind: str, api_version: str, revision: int, initial_events_end: bool) -> bytes:

@@ -13,7 +13,7 @@ BINARY, BASE64 = "channel.k8s.io", "base64.channel.k8s.io"
 V5, V4, V4_BASE64 = f"v5.{BINARY}", f"v4.{BINARY}", f"v4.{BASE64}"
 
 
-def negotiated(headers: Mapping[str, str], known: tuple[str, ...]) -> str | None:
+def negotiate_protocol(headers: Mapping[str, str], known: tuple[str, ...]) -> str | None:
     """Return the first offered protocol that is known; empty if none is offered, None if none is known."""
     offered = offered_protocols(headers)
     return next((one for one in offered if one in known), None) if offered else ""

@@ -8,14 +8,14 @@ from typing import Any
 import msgspec
 
 from kubeloop.api import errors
-from kubeloop.apiserver.streaming.channels import BASE64, BINARY, V4, V4_BASE64, V5, Channels, negotiated
+from kubeloop.apiserver.streaming.channels import BASE64, BINARY, V4, V4_BASE64, V5, Channels, negotiate_protocol
 from kubeloop.apiserver.streaming.negotiation import spdy_headers, spdy_protocol
-from kubeloop.apiserver.streaming.sessions import Run, Session, StreamOptions, old_status
-from kubeloop.http import HijackResponse, Request, Response
-from kubeloop.http.byte_pipe import Pipe, Wire
+from kubeloop.apiserver.streaming.sessions import CommandSession, Run, StreamOptions, legacy_status_text
+from kubeloop.http import Request, Response, UpgradeResponse
+from kubeloop.http.byte_pipe import BytePipe, TransportCarrier
 from kubeloop.http.upgrade.spdy import SpdyConnection, SpdyStream
 from kubeloop.http.upgrade.spdy_frames import SpdyError
-from kubeloop.http.upgrade.websocket import handshake, wants_websocket
+from kubeloop.http.upgrade.websocket import handshake_headers, wants_websocket
 
 WEBSOCKET_PROTOCOLS = (V5, V4, V4_BASE64, BINARY, BASE64)
 SPDY_PROTOCOLS = ("v4.channel.k8s.io", "v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io")
@@ -31,16 +31,18 @@ def command_response(request: Request, options: StreamOptions, run: Run, failure
     headers = request.headers
     if not wants_websocket(headers):
         spoken = spdy_protocol(headers, SPDY_PROTOCOLS)
-        return HijackResponse(_SpdySession(options, spoken, run, failure).take_over, spdy_headers(spoken))
-    protocol = negotiated(headers, WEBSOCKET_PROTOCOLS)
+        return UpgradeResponse(_SpdyCommandSession(options, spoken, run, failure).take_over, spdy_headers(spoken))
+    protocol = negotiate_protocol(headers, WEBSOCKET_PROTOCOLS)
     if protocol is None:
         raise errors.bad_request(
             f"unable to negotiate a subprotocol; this server speaks {', '.join(WEBSOCKET_PROTOCOLS)}"
         )
-    return HijackResponse(_WebSocketSession(options, protocol, run, failure).take_over, handshake(headers, protocol))
+    return UpgradeResponse(
+        _WebSocketCommandSession(options, protocol, run, failure).take_over, handshake_headers(headers, protocol)
+    )
 
 
-class _WebSocketSession(Session):
+class _WebSocketCommandSession(CommandSession):
     """Session over a WebSocket with channels."""
 
     def __init__(self, options: StreamOptions, protocol: str, run: Run, failure: str) -> None:
@@ -48,7 +50,7 @@ class _WebSocketSession(Session):
         self._protocol = protocol
         self._what = run, failure
         self._channels = Channels(protocol, self._receive, self._closed, self.abandon)
-        self.input = Pipe(self._channels.socket)
+        self.input = BytePipe(self._channels.socket)
 
     def take_over(self, transport: asyncio.Transport, early: bytes) -> None:
         self._channels.socket.take_over(transport, early)
@@ -77,7 +79,7 @@ class _WebSocketSession(Session):
         await self._send(_STDERR, data)
 
     async def send_status(self, status: dict[str, Any]) -> None:
-        said = msgspec.json.encode(status) if self._protocol in _WITH_STATUS else old_status(status)
+        said = msgspec.json.encode(status) if self._protocol in _WITH_STATUS else legacy_status_text(status)
         if said:
             await self._channels.send(_ERROR, said)
         self._channels.socket.close()
@@ -87,14 +89,14 @@ class _WebSocketSession(Session):
             await self._channels.send(channel, data[begin : begin + _PIECE])
 
 
-class _SpdySession(Session):
+class _SpdyCommandSession(CommandSession):
     """Session over SPDY; begins once the client has opened all requested streams."""
 
     def __init__(self, options: StreamOptions, protocol: str, run: Run, failure: str) -> None:
         super().__init__(options)
         self._protocol = protocol
         self._what = run, failure
-        self._wire = Wire(self._data, self._ended)
+        self._wire = TransportCarrier(self._data, self._ended)
         self._connection = SpdyConnection(self._wire, self._opened)
         self._streams: dict[str, SpdyStream] = {}
         self._sizes: asyncio.Future[None] | None = None
@@ -149,7 +151,7 @@ class _SpdySession(Session):
         await self._streams["stderr"].write(data)
 
     async def send_status(self, status: dict[str, Any]) -> None:
-        said = msgspec.json.encode(status) if self._protocol == V4 else old_status(status)
+        said = msgspec.json.encode(status) if self._protocol == V4 else legacy_status_text(status)
         if said:
             await self._streams["error"].write(said)
         for stream in self._streams.values():

@@ -10,15 +10,15 @@ import httptools
 from httptools.parser.errors import HttpParserError
 
 from kubeloop.api import errors
-from kubeloop.api.node_calls import Duplex
+from kubeloop.api.node_calls import PortConnection
 from kubeloop.http import Request, Response
 
 _SECONDS = 30.0
 _LARGEST_ANSWER = 64 << 20
-_OURS = frozenset({"connection", "content-length", "content-type", "date", "transfer-encoding"})
+_DROPPED_HEADERS = frozenset({"connection", "content-length", "content-type", "date", "transfer-encoding"})
 
 
-async def exchange(request: Request, host: str, connect: Callable[[Duplex], Awaitable[None]]) -> Response:
+async def send_request(request: Request, host: str, connect: Callable[[PortConnection], Awaitable[None]]) -> Response:
     """Send a request and return the complete response; errors of `connect` propagate."""
     call = _Call(request, host)
     await asyncio.sleep(0)  # a handler has no task until it first waits, and a timeout needs one
@@ -54,7 +54,7 @@ class _Call:
     def answer(self) -> Response:
         if self._broken or not self._parser.get_status_code():
             raise errors.service_unavailable("error trying to reach service: malformed HTTP response")
-        kept = tuple(one for one in self._fields if one[0].lower() not in _OURS)
+        kept = tuple(one for one in self._fields if one[0].lower() not in _DROPPED_HEADERS)
         content_type = next((value for name, value in self._fields if name.lower() == "content-type"), "")
         return Response(self._parser.get_status_code(), bytes(self._body), content_type, kept)
 

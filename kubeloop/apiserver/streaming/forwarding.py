@@ -7,15 +7,15 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from kubeloop.api import errors
-from kubeloop.api.node_calls import Duplex, ToldByNode
+from kubeloop.api.node_calls import NodeForwardFailed, PortConnection
 from kubeloop.apiserver.request.query import Query
-from kubeloop.apiserver.streaming.channels import BASE64, BINARY, V4, V4_BASE64, Channels, negotiated
+from kubeloop.apiserver.streaming.channels import BASE64, BINARY, V4, V4_BASE64, Channels, negotiate_protocol
 from kubeloop.apiserver.streaming.negotiation import SPDY, spdy_headers, spdy_protocol
-from kubeloop.http import HijackResponse, Request, Response
-from kubeloop.http.byte_pipe import Carrier, Pipe, Wire
+from kubeloop.http import Request, Response, UpgradeResponse
+from kubeloop.http.byte_pipe import BytePipe, Carrier, TransportCarrier
 from kubeloop.http.upgrade.spdy import SpdyConnection, SpdyStream
 from kubeloop.http.upgrade.spdy_frames import SpdyError
-from kubeloop.http.upgrade.websocket import WebSocket, handshake, offered_protocols, wants_websocket
+from kubeloop.http.upgrade.websocket import WebSocket, handshake_headers, offered_protocols, wants_websocket
 
 PROTOCOL = "portforward.k8s.io"
 TUNNELLED = f"{SPDY}+{PROTOCOL}"
@@ -25,35 +25,35 @@ _LAST_PORT = 1 << 16
 _PAIR_SECONDS = 30.0  # seconds within which the second stream of a pair has to follow the first
 
 
-class Forwarding(NamedTuple):
+class PortForwarder(NamedTuple):
     """Access to the ports of a pod."""
 
-    connect: Callable[[int, Duplex], Awaitable[None]]
+    connect: Callable[[int, PortConnection], Awaitable[None]]
     pod: str  # names in error messages
     uid: str
     close: Callable[[], None] = lambda: None  # called when the client has ended
 
     def failure(self, port: int, error: Exception) -> bytes:
         """Return the error message for the client; a node's message is passed on unchanged."""
-        if isinstance(error, ToldByNode):
+        if isinstance(error, NodeForwardFailed):
             return str(error).encode()
         return f"error forwarding port {port} to pod {self.pod}, uid {self.uid}: {error}".encode()
 
 
-def forward_response(request: Request, forwarding: Forwarding) -> Response:
+def forward_response(request: Request, forwarding: PortForwarder) -> Response:
     """Return the upgrade response, and serve the forwarded connections on it."""
     headers = request.headers
     if not wants_websocket(headers):
         protocol = spdy_protocol(headers, (PROTOCOL,))
-        return HijackResponse(_over_wire(forwarding), spdy_headers(protocol))
+        return UpgradeResponse(_over_wire(forwarding), spdy_headers(protocol))
     if TUNNELLED in offered_protocols(headers):
-        return HijackResponse(_over_websocket(forwarding), handshake(headers, TUNNELLED))
+        return UpgradeResponse(_over_websocket(forwarding), handshake_headers(headers, TUNNELLED))
     ports = ports_of(Query(request.query))
-    chosen = negotiated(headers, _CHANNELLED)
+    chosen = negotiate_protocol(headers, _CHANNELLED)
     if chosen is None:
         raise errors.bad_request(f"unable to negotiate a subprotocol; this server speaks {', '.join(_CHANNELLED)}")
-    session = _ChannelSession(forwarding, chosen, ports)
-    return HijackResponse(session.take_over, handshake(headers, chosen))
+    session = _ChannelForwardSession(forwarding, chosen, ports)
+    return UpgradeResponse(session.take_over, handshake_headers(headers, chosen))
 
 
 def ports_of(query: Query) -> list[int]:
@@ -75,25 +75,25 @@ def ports_of(query: Query) -> list[int]:
 TakeOver = Callable[[asyncio.Transport, bytes], None]
 
 
-def _over_wire(forwarding: Forwarding) -> TakeOver:
+def _over_wire(forwarding: PortForwarder) -> TakeOver:
     def take_over(transport: asyncio.Transport, early: bytes) -> None:
-        wire = Wire(lambda data: session.connection.feed(data), lambda: session.end())
-        session = _SpdySession(forwarding, wire)
+        wire = TransportCarrier(lambda data: session.connection.feed(data), lambda: session.end())
+        session = _SpdyForwardSession(forwarding, wire)
         wire.take_over(transport, early)
 
     return take_over
 
 
-def _over_websocket(forwarding: Forwarding) -> TakeOver:
+def _over_websocket(forwarding: PortForwarder) -> TakeOver:
     def take_over(transport: asyncio.Transport, early: bytes) -> None:
         socket = WebSocket(lambda data: session.connection.feed(data), lambda: session.end())
-        session = _SpdySession(forwarding, socket)
+        session = _SpdyForwardSession(forwarding, socket)
         socket.take_over(transport, early)
 
     return take_over
 
 
-class _Calls:
+class _RunningConnections:
     """Running connections; all are cancelled with the client."""
 
     def __init__(self) -> None:
@@ -109,13 +109,13 @@ class _Calls:
             one.cancel()
 
 
-class _SpdySession:
+class _SpdyForwardSession:
     """SPDY session: each connection has two streams with the same request ID, for data and errors."""
 
-    def __init__(self, forwarding: Forwarding, carrier: Carrier) -> None:
+    def __init__(self, forwarding: PortForwarder, carrier: Carrier) -> None:
         self._forwarding = forwarding
         self.connection = SpdyConnection(carrier, self._opened)
-        self._calls = _Calls()
+        self._calls = _RunningConnections()
         self._halves: dict[str, tuple[SpdyStream, asyncio.TimerHandle]] = {}
 
     def end(self) -> None:
@@ -159,15 +159,15 @@ class _SpdySession:
             error.finish()
 
 
-class _ChannelSession:
+class _ChannelForwardSession:
     """Channel session: two channels per port, for data and errors; each begins with the port number."""
 
-    def __init__(self, forwarding: Forwarding, protocol: str, ports: list[int]) -> None:
+    def __init__(self, forwarding: PortForwarder, protocol: str, ports: list[int]) -> None:
         self._forwarding = forwarding
         self._ports = ports
         self._channels = Channels(protocol, self._receive, lambda _: None, self._end)
-        self._pipes = [Pipe(self._channels.socket) for _ in ports]
-        self._calls = _Calls()
+        self._pipes = [BytePipe(self._channels.socket) for _ in ports]
+        self._calls = _RunningConnections()
 
     def take_over(self, transport: asyncio.Transport, early: bytes) -> None:
         self._channels.socket.take_over(transport, early)
@@ -201,7 +201,7 @@ class _ChannelSession:
 class _ChannelDuplex:
     """Channel as a duplex connection."""
 
-    def __init__(self, channels: Channels, number: int, pipe: Pipe) -> None:
+    def __init__(self, channels: Channels, number: int, pipe: BytePipe) -> None:
         self._channels = channels
         self._number = number
         self._pipe = pipe

@@ -7,11 +7,11 @@ from contextlib import aclosing
 from typing import Any
 from urllib.parse import parse_qsl
 
-from kubeloop.api.node_calls import NodeAnswer, NodeDialer, NodeRequest
+from kubeloop.api.node_calls import NodeDialer, NodeRequest, NodeResponse
 from kubeloop.apiserver.request.query import Query
 from kubeloop.apiserver.streaming.pods import OF_KUBELET, stream_response
-from kubeloop.apiserver.streaming.pods import Stream as PodStream
-from kubeloop.http import Request, Response, Stream, StreamResponse, frame
+from kubeloop.apiserver.streaming.pods import PodStreamTarget as PodStream
+from kubeloop.http import Request, Response, ResponseStream, StreamResponse, encode_chunk
 
 FindPod = Callable[[str, str], Any]  # by namespace and name
 _STREAMS = {"exec": 3, "attach": 3, "portForward": 2}  # number of path segments that follow, without a UID
@@ -22,13 +22,13 @@ async def kubelet_response(request: Request, path: str, node: str, nodes: NodeDi
     """Return the response of a node to a request for one of its paths."""
     first, *rest = path.strip("/").split("/")
     if first in _STREAMS:
-        return await _connected(request, first, rest, node, nodes, find)
+        return await _stream_response(request, first, rest, node, nodes, find)
     pairs = tuple(parse_qsl(request.query, keep_blank_values=True))
     asked = NodeRequest(method=request.method, path=path, query=pairs, body=request.body)
     return _response(await nodes.page(node, asked))
 
 
-async def _connected(
+async def _stream_response(
     request: Request, how: str, words: list[str], node: str, nodes: NodeDialer, find: FindPod
 ) -> Response:
     count = _STREAMS[how]
@@ -44,7 +44,7 @@ async def _connected(
     return await stream_response(request, stream, Query(request.query), OF_KUBELET)
 
 
-def _response(answer: NodeAnswer) -> Response:
+def _response(answer: NodeResponse) -> Response:
     if isinstance(answer.body, bytes):
         return Response(answer.status, answer.body, answer.content_type)
     return _Pieces(answer.status, answer.body, answer.content_type)
@@ -59,10 +59,10 @@ class _Pieces(StreamResponse):
         super().__init__(status, content_type=content_type)
         self._pieces = pieces
 
-    async def run(self, stream: Stream) -> None:
+    async def run(self, stream: ResponseStream) -> None:
         async with aclosing(self._pieces) as pieces:  # type: ignore[type-var]  # a node's pages are generators
             async for piece in pieces:
                 if stream.closed:
                     return
-                stream.write(frame(piece))
+                stream.write(encode_chunk(piece))
                 await stream.drained()

@@ -6,11 +6,18 @@ from typing import NamedTuple
 
 from kubeloop.api import errors
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.node_calls import Duplex, NodeRefused, PodConnections, PodDialer, Streams, Wanted
+from kubeloop.api.node_calls import (
+    NodeConnectionRefused,
+    PodConnections,
+    PodDialer,
+    PodStreamRequest,
+    PortConnection,
+    StandardStreams,
+)
 from kubeloop.apiserver.request.query import Query
 from kubeloop.apiserver.streaming.commands import command_response
-from kubeloop.apiserver.streaming.forwarding import Forwarding, forward_response
-from kubeloop.apiserver.streaming.sessions import Run, options_of
+from kubeloop.apiserver.streaming.forwarding import PortForwarder, forward_response
+from kubeloop.apiserver.streaming.sessions import Run, stream_options_of
 from kubeloop.http import Request, Response
 
 _OF_API_SERVER = ("stdin", "stdout", "stderr")
@@ -18,7 +25,7 @@ OF_KUBELET = ("input", "output", "error")
 _FAILURES = {"exec": "error executing command in container", "attach": "error attaching to container"}
 
 
-class Stream(NamedTuple):
+class PodStreamTarget(NamedTuple):
     """Target of a streaming request: dialer, pod, container and kind of connection."""
 
     nodes: PodDialer
@@ -28,19 +35,19 @@ class Stream(NamedTuple):
 
 
 async def stream_response(
-    request: Request, stream: Stream, query: Query, names: tuple[str, str, str] = _OF_API_SERVER
+    request: Request, stream: PodStreamTarget, query: Query, names: tuple[str, str, str] = _OF_API_SERVER
 ) -> Response:
     """Return the upgrade response; `names` are the query options for stdin, stdout and stderr."""
     if not request.upgrade:
         raise errors.bad_request("Upgrade request required")
     nodes, pod, container, how = stream
-    wanted, options = Wanted(how), None
+    wanted, options = PodStreamRequest(how), None
     if how != "portforward":
-        options = options_of(query, names)
-        wanted = Wanted(how, query.every("command") if how == "exec" else (), *options)
+        options = stream_options_of(query, names)
+        wanted = PodStreamRequest(how, query.every("command") if how == "exec" else (), *options)
     try:
         connections = await nodes.opened(pod, container, wanted)
-    except NodeRefused as refused:
+    except NodeConnectionRefused as refused:
         return Response(refused.status, refused.body, refused.content_type)
     try:
         if options is None:
@@ -51,19 +58,19 @@ async def stream_response(
         raise
 
 
-def _run(connections: PodConnections, stream: Stream, wanted: Wanted) -> Run:
-    async def attach(streams: Streams) -> None:
+def _run(connections: PodConnections, stream: PodStreamTarget, wanted: PodStreamRequest) -> Run:
+    async def attach(streams: StandardStreams) -> None:
         await connections.attach(stream.pod, stream.container, streams)
 
-    async def execute(streams: Streams) -> int:
+    async def execute(streams: StandardStreams) -> int:
         return await connections.execute(stream.pod, stream.container, wanted.command, streams)
 
     return attach if wanted.how == "attach" else execute
 
 
-def _forwarding(connections: PodConnections, pod: Pod) -> Forwarding:
-    async def connect(port: int, connection: Duplex) -> None:
+def _forwarding(connections: PodConnections, pod: Pod) -> PortForwarder:
+    async def connect(port: int, connection: PortConnection) -> None:
         await connections.forward(pod, port, connection)
 
     # As a container runtime's own server: the pod is named by its sandbox, and its UID is left out.
-    return Forwarding(connect, pod.metadata.uid, "", connections.close)
+    return PortForwarder(connect, pod.metadata.uid, "", connections.close)

@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 from kubeloop.api import errors
-from kubeloop.api.node_calls import CommandFailed, Streams, TerminalSize
+from kubeloop.api.node_calls import CommandFailed, StandardStreams, TerminalSize
 from kubeloop.apiserver.request.query import Query
-from kubeloop.http.byte_pipe import Pipe
+from kubeloop.http.byte_pipe import BytePipe
 
 # Runs the remote side; returns an exit code, or None if there is none.
-Run = Callable[[Streams], Awaitable[int | None]]
+Run = Callable[[StandardStreams], Awaitable[int | None]]
 _LARGEST_RESIZE = 1024
 
 
@@ -26,7 +26,7 @@ class StreamOptions(NamedTuple):
     tty: bool
 
 
-def options_of(query: Query, names: tuple[str, str, str] = ("stdin", "stdout", "stderr")) -> StreamOptions:
+def stream_options_of(query: Query, names: tuple[str, str, str] = ("stdin", "stdout", "stderr")) -> StreamOptions:
     """Return the requested streams; a node's port has other names for the first three. Raises BadRequest."""
     stdin, stdout, stderr = (query.flag(name) for name in names)
     tty = query.flag("tty")
@@ -35,7 +35,7 @@ def options_of(query: Query, names: tuple[str, str, str] = ("stdin", "stdout", "
     return StreamOptions(stdin, stdout, stderr and not tty, tty)
 
 
-class Session:
+class CommandSession:
     """Session of one client and one command; subclasses implement the protocol."""
 
     def __init__(self, options: StreamOptions) -> None:
@@ -44,7 +44,7 @@ class Session:
         self.tty = options.tty
         self.size: TerminalSize | None = None
         self.on_resize: Callable[[TerminalSize], None] | None = None
-        self.input: Pipe | None = None
+        self.input: BytePipe | None = None
         self._resizes = ""
         self._running: asyncio.Future[None] | None = None
 
@@ -97,9 +97,9 @@ class Session:
         except CommandFailed as told:
             status = told.status
         except Exception as error:  # reported to the client
-            status = internal_error(f"{failure}: {error}")
+            status = internal_error_status(f"{failure}: {error}")
         else:
-            status = end_of(code or 0)
+            status = status_of_exit_code(code or 0)
         await self.send_status(status)
 
     # Implemented by the protocol.
@@ -117,7 +117,7 @@ class Session:
         raise NotImplementedError
 
 
-def end_of(exit_code: int) -> dict[str, Any]:
+def status_of_exit_code(exit_code: int) -> dict[str, Any]:
     """Return the Status for a command's exit code."""
     if exit_code == 0:
         return {"metadata": {}, "status": "Success"}
@@ -130,7 +130,7 @@ def end_of(exit_code: int) -> dict[str, Any]:
     }
 
 
-def internal_error(message: str) -> dict[str, Any]:
+def internal_error_status(message: str) -> dict[str, Any]:
     """Return the Status of an internal error."""
     return {
         "metadata": {},
@@ -142,6 +142,6 @@ def internal_error(message: str) -> dict[str, Any]:
     }
 
 
-def old_status(status: dict[str, Any]) -> bytes:
+def legacy_status_text(status: dict[str, Any]) -> bytes:
     """Return the error text for protocol versions before v4; empty for success."""
     return b"" if status["status"] == "Success" else str(status["message"]).encode()

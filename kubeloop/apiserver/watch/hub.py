@@ -9,18 +9,18 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from kubeloop.apiserver.registry.selector_fields import Memory, Selection
-from kubeloop.http import frame
-from kubeloop.store import Event, Record, Store, Subscription
+from kubeloop.apiserver.registry.selector_fields import ObjectSelector, SelectorFieldCache
+from kubeloop.http import encode_chunk
+from kubeloop.store import Record, Store, StoreEvent, Subscription
 
 # Encrypting and sending to one watcher takes about 20 µs, and waking its client as long again: deliveries shall use
 # at most a fifth of the time. With 100 watchers this delivers half as much again per second as a third did.
-_SECONDS_A_WATCHER = 100e-6
+_SECONDS_PER_WATCHER = 100e-6
 _SHORTEST_PAUSE = 0.0005
 _LONGEST_PAUSE = 0.01
 
 
-class Sink(Protocol):
+class FrameSink(Protocol):
     """Receiver of a watcher's frames: an HTTP stream, or a test's list."""
 
     closed: bool
@@ -32,27 +32,27 @@ class Sink(Protocol):
         """End the stream."""
 
 
-class Change:
+class WatchChange:
     """Store event as clients see it; its encoded frames are cached by format."""
 
     __slots__ = ("event", "frames", "namespace")
 
-    def __init__(self, event: Event, namespace: str) -> None:
+    def __init__(self, event: StoreEvent, namespace: str) -> None:
         self.event = event
         self.namespace = namespace
         self.frames: dict[object, bytes] = {}
 
-    def frame(self, kind: bytes, record: Record, present: Presenter) -> bytes:
+    def frame(self, kind: bytes, record: Record, present: WatchEncoder) -> bytes:
         """Return the event as one chunk. A deleted object carries the revision of the deletion."""
         token = (kind, present.token)
         found = self.frames.get(token)
         if found is None:
             body = present.event_object(record.value, self.event.revision)
-            found = self.frames[token] = frame(present.event(kind, body))
+            found = self.frames[token] = encode_chunk(present.event(kind, body))
         return found
 
 
-class Presenter(Protocol):
+class WatchEncoder(Protocol):
     """Encodes stored bytes in the format that a watcher requested; equal tokens mean equal formats."""
 
     token: object
@@ -68,16 +68,16 @@ class Presenter(Protocol):
         ...
 
 
-class Watcher:
+class WatchSubscriber:
     """Receiver of one resource's changes; subclasses implement the delivery."""
 
     __slots__ = ("namespace", "selection")
 
-    def __init__(self, namespace: str, selection: Selection) -> None:
+    def __init__(self, namespace: str, selection: ObjectSelector) -> None:
         self.namespace = namespace
         self.selection = selection
 
-    def tell(self, changes: Sequence[Change], shared: dict[object, bytes]) -> None:
+    def tell(self, changes: Sequence[WatchChange], shared: dict[object, bytes]) -> None:
         """Deliver the matching changes; `shared` caches encoded batches for equal watchers of this round."""
         raise NotImplementedError
 
@@ -85,7 +85,7 @@ class Watcher:
         """End the watch from the server's side."""
         raise NotImplementedError
 
-    def seen(self, change: Change) -> tuple[bytes, Record | None]:
+    def seen(self, change: WatchChange) -> tuple[bytes, Record | None]:
         """Return event type and record of a change as filtered by the selector; the record is None if filtered out."""
         event = change.event
         if self.namespace and change.namespace != self.namespace:
@@ -102,17 +102,17 @@ class Watcher:
         return b"DELETED", previous if was else None
 
 
-class StreamWatcher(Watcher):
+class StreamWatcher(WatchSubscriber):
     """Watcher that writes frames to a stream in its requested format."""
 
     __slots__ = ("present", "sink")
 
-    def __init__(self, sink: Sink, namespace: str, selection: Selection, present: Presenter) -> None:
+    def __init__(self, sink: FrameSink, namespace: str, selection: ObjectSelector, present: WatchEncoder) -> None:
         super().__init__(namespace, selection)
         self.sink = sink
         self.present = present
 
-    def tell(self, changes: Sequence[Change], shared: dict[object, bytes]) -> None:
+    def tell(self, changes: Sequence[WatchChange], shared: dict[object, bytes]) -> None:
         """Write the matching changes to the stream."""
         if self.sink.closed:
             return
@@ -130,31 +130,31 @@ class StreamWatcher(Watcher):
         """Close the stream."""
         self.sink.close()
 
-    def _frame(self, change: Change) -> bytes:
+    def _frame(self, change: WatchChange) -> bytes:
         kind, record = self.seen(change)
         return b"" if record is None else change.frame(kind, record, self.present)
 
     def bookmark(self, revision: int, initial_events_end: bool = False) -> None:
         """Write a BOOKMARK event with this revision."""
         body = self.present.bookmark(revision, initial_events_end)
-        self.sink.write(frame(self.present.event(b"BOOKMARK", body)))
+        self.sink.write(encode_chunk(self.present.event(b"BOOKMARK", body)))
 
 
-class Hub:
+class WatchHub:
     """Watchers of one resource's storage, in all served versions.
 
     Delivery to many watchers takes time that writers need, too. Therefore a round of deliveries to many is followed by
     a short pause in which changes are collected: delivering them together costs hardly more than delivering one.
     """
 
-    def __init__(self, store: Store, prefix: str, namespaced: bool, memory: Memory) -> None:
+    def __init__(self, store: Store, prefix: str, namespaced: bool, memory: SelectorFieldCache) -> None:
         self._store = store
         self._prefix = prefix
         self._namespaced = namespaced
         self._memory = memory
-        self._watchers: dict[Watcher, None] = {}  # in order of arrival, so that a seeded run repeats exactly
+        self._watchers: dict[WatchSubscriber, None] = {}  # in order of arrival, so that a seeded run repeats exactly
         self._subscription: Subscription | None = None
-        self._gathered: list[Event] = []
+        self._gathered: list[StoreEvent] = []
         self._pause: asyncio.TimerHandle | None = None
 
     @property
@@ -162,16 +162,16 @@ class Hub:
         """Number of watchers."""
         return len(self._watchers)
 
-    def replay(self, after: int) -> list[Change]:
+    def replay(self, after: int) -> list[WatchChange]:
         """Return all changes after a revision; raises `Compacted`."""
-        changes: list[Change] = []
+        changes: list[WatchChange] = []
         subscription = self._store.subscribe(
             self._prefix, after, lambda events: changes.extend(map(self.change, events))
         )
         subscription.cancel()
         return changes
 
-    def add(self, watcher: Watcher) -> None:
+    def add(self, watcher: WatchSubscriber) -> None:
         """Register a watcher for all changes from now on."""
         self._deliver()  # the collected changes precede the new watcher
         if self._subscription is None:
@@ -183,7 +183,7 @@ class Hub:
         self._deliver()
         return self._store.revision
 
-    def remove(self, watcher: Watcher) -> None:
+    def remove(self, watcher: WatchSubscriber) -> None:
         """Unregister a watcher; the last one ends the store subscription."""
         self._watchers.pop(watcher, None)
         if not self._watchers and self._subscription is not None:
@@ -196,14 +196,14 @@ class Hub:
         for watcher in tuple(self._watchers):
             watcher.close()
 
-    def change(self, event: Event) -> Change:
+    def change(self, event: StoreEvent) -> WatchChange:
         """Return the store event as a Change with its namespace."""
         if not self._namespaced:
-            return Change(event, "")
+            return WatchChange(event, "")
         start = len(self._prefix)
-        return Change(event, event.key[start : event.key.index("/", start)])
+        return WatchChange(event, event.key[start : event.key.index("/", start)])
 
-    def _publish(self, events: Sequence[Event]) -> None:
+    def _publish(self, events: Sequence[StoreEvent]) -> None:
         self._gathered.extend(events)
         if self._pause is None:
             self._deliver()
@@ -216,11 +216,11 @@ class Hub:
         if not events:
             return
         self._tell(events)
-        pause = min(len(self._watchers) * _SECONDS_A_WATCHER, _LONGEST_PAUSE)
+        pause = min(len(self._watchers) * _SECONDS_PER_WATCHER, _LONGEST_PAUSE)
         if pause > _SHORTEST_PAUSE:
             self._pause = asyncio.get_running_loop().call_later(pause, self._deliver)
 
-    def _tell(self, events: Sequence[Event]) -> None:
+    def _tell(self, events: Sequence[StoreEvent]) -> None:
         changes = [self.change(event) for event in events]
         shared: dict[object, bytes] = {}
         for watcher in tuple(self._watchers):
@@ -230,7 +230,7 @@ class Hub:
                 self._memory.forget(event.key)
 
 
-class Timers:
+class WatchTimers:
     """Timers of one watch: its timeout and its bookmarks, on the event loop's clock."""
 
     __slots__ = ("_once", "_repeating")

@@ -11,15 +11,15 @@ from urllib.parse import urlsplit
 
 from kubeloop.api.generated.admissionregistration_v1 import ServiceReference
 from kubeloop.apiserver.admission import Lookup
-from kubeloop.apiserver.aggregator.endpoints import Address, NowhereToGo, cluster_address, endpoint_address
-from kubeloop.apiserver.webhook_client.client import Outgoing
+from kubeloop.apiserver.aggregator.endpoints import HostPort, ServiceUnresolvable, cluster_address, endpoint_address
+from kubeloop.apiserver.webhook_client.client import WebhookHttpClient
 
 _HTTPS: Final = 443
-_MOST_CALLEES: Final = 200
+_MAX_CLIENTS: Final = 200
 _SERVICE_NAME: Final = "kubernetes.io/service-name"
 
 
-class ClientConfig(Protocol):
+class WebhookEndpointConfig(Protocol):
     """Client config of an admission webhook or CRD."""
 
     @property
@@ -35,29 +35,29 @@ class ClientConfig(Protocol):
         """URL, or None."""
 
 
-class Callee(NamedTuple):
+class WebhookTarget(NamedTuple):
     """Resolved target: HTTP client, `url` without query for messages, and path."""
 
-    outgoing: Outgoing
+    outgoing: WebhookHttpClient
     url: str
     path: str
 
 
-class Callees:
+class WebhookClients:
     """Pool of HTTP clients, one per client config, shared by all webhooks with that config."""
 
     def __init__(self, lookup: Lookup, chance: Random) -> None:
         self._lookup = lookup
         self._chance = chance
-        self._known: dict[tuple[object, ...], Callee] = {}
+        self._known: dict[tuple[object, ...], WebhookTarget] = {}
 
-    def of(self, config: ClientConfig) -> Callee:
+    def of(self, config: WebhookEndpointConfig) -> WebhookTarget:
         """Return the target of a client config, from the pool or new."""
         service = config.service
         key = (config.url, config.ca_bundle, service and (service.namespace, service.name, service.path, service.port))
         found = self._known.get(key)
         if found is None:
-            if len(self._known) >= _MOST_CALLEES:
+            if len(self._known) >= _MAX_CLIENTS:
                 self.close()
             found = self._known[key] = self._make(config)
         return found
@@ -68,28 +68,30 @@ class Callees:
             callee.outgoing.close()
         self._known.clear()
 
-    def _make(self, config: ClientConfig) -> Callee:
-        trust = _trust_in(config.ca_bundle)
+    def _make(self, config: WebhookEndpointConfig) -> WebhookTarget:
+        trust = _ssl_context_for(config.ca_bundle)
         if config.service is not None:
             return self._service_callee(config.service, trust)
         parts = urlsplit(config.url or "")
         host, port = parts.hostname or "", parts.port or _HTTPS
         path = _clean(parts.path)
-        outgoing = Outgoing(parts.netloc, lambda: Address(host, port), trust, host)
-        return Callee(outgoing, f"https://{parts.netloc}{path}", path)
+        outgoing = WebhookHttpClient(parts.netloc, lambda: HostPort(host, port), trust, host)
+        return WebhookTarget(outgoing, f"https://{parts.netloc}{path}", path)
 
-    def _service_callee(self, reference: ServiceReference, trust: Callable[[], ssl.SSLContext]) -> Callee:
+    def _service_callee(self, reference: ServiceReference, trust: Callable[[], ssl.SSLContext]) -> WebhookTarget:
         namespace, name, port = reference.namespace, reference.name, reference.port or _HTTPS
         server_name = f"{name}.{namespace}.svc"
         path = _clean(reference.path or "")
-        outgoing = Outgoing(f"{server_name}:{port}", lambda: self._address(namespace, name, port), trust, server_name)
-        return Callee(outgoing, f"https://{server_name}:{port}{path}", path)
+        outgoing = WebhookHttpClient(
+            f"{server_name}:{port}", lambda: self._address(namespace, name, port), trust, server_name
+        )
+        return WebhookTarget(outgoing, f"https://{server_name}:{port}{path}", path)
 
-    def _address(self, namespace: str, name: str, port: int) -> Address:
+    def _address(self, namespace: str, name: str, port: int) -> HostPort:
         """Return the address of an endpoint, as cluster IPs may not be routed here; the cluster IP if there is none."""
         service = self._lookup.find("services", namespace, name)
         if service is None:
-            raise NowhereToGo(f'service "{name}" not found')
+            raise ServiceUnresolvable(f'service "{name}" not found')
         slices = [
             one
             for one in self._lookup.every("endpointslices", namespace, "discovery.k8s.io")
@@ -105,7 +107,7 @@ def _clean(path: str) -> str:
     return "/" + posixpath.normpath(path).strip("/") if path.strip("/") else "/"
 
 
-def _trust_in(authorities: bytes) -> Callable[[], ssl.SSLContext]:
+def _ssl_context_for(authorities: bytes) -> Callable[[], ssl.SSLContext]:
     def make() -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_2

@@ -17,14 +17,14 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from kubeloop.chaos.checks.circumstances import Circumstances, Illness, Span, without
+from kubeloop.chaos.checks.circumstances import FaultTimeline, ProcessOutage, Span, subtract_spans
 from kubeloop.chaos.checks.history import Action
 
 # broken: the connection ended. late: nothing came within the client's patience. refused: an answer that is none.
 Failure = Literal["", "broken", "late", "refused"]
 
 
-class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ClientAttempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Call of one client, with its failure if it got no proper answer."""
 
     client: str
@@ -41,7 +41,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return Span(self.called, self.returned)
 
 
-class Availability(NamedTuple):
+class AvailabilityResult(NamedTuple):
     """Result of the availability check."""
 
     problems: list[str]
@@ -50,15 +50,15 @@ class Availability(NamedTuple):
     longest: float  # that a client was without a proper answer, of the time for which one was promised
 
 
-def judge_availability(attempts: Iterable[Attempt], circumstances: Circumstances) -> Availability:
+def check_availability(attempts: Iterable[ClientAttempt], circumstances: FaultTimeline) -> AvailabilityResult:
     """Check all attempts; those of a client are in the order in which it made them."""
-    by_client: defaultdict[str, list[Attempt]] = defaultdict(list)
+    by_client: defaultdict[str, list[ClientAttempt]] = defaultdict(list)
     for attempt in attempts:
         by_client[attempt.client].append(attempt)
     problems: list[str] = []
     promised = broken = 0
     for own in by_client.values():
-        used: set[Illness] = set()
+        used: set[ProcessOutage] = set()
         for attempt in own:
             is_promised = not circumstances.is_excused(attempt.span)
             promised += is_promised
@@ -67,10 +67,10 @@ def judge_availability(attempts: Iterable[Attempt], circumstances: Circumstances
             if problem:
                 problems.append(problem)
     longest = max((_longest_outage(own, circumstances) for own in by_client.values()), default=0.0)
-    return Availability(problems, promised, broken, longest)
+    return AvailabilityResult(problems, promised, broken, longest)
 
 
-def _failure_problem(attempt: Attempt, circumstances: Circumstances, used: set[Illness]) -> str:
+def _failure_problem(attempt: ClientAttempt, circumstances: FaultTimeline, used: set[ProcessOutage]) -> str:
     """Return the problem of a failed attempt, if it is one; `used` are faults already excused once."""
     if not attempt.failure or attempt.on_purpose or circumstances.is_excused(attempt.span):
         return ""
@@ -88,7 +88,7 @@ def _failure_problem(attempt: Attempt, circumstances: Circumstances, used: set[I
     )
 
 
-def _delay_problem(attempt: Attempt, circumstances: Circumstances) -> str:
+def _delay_problem(attempt: ClientAttempt, circumstances: FaultTimeline) -> str:
     taken, allowed = circumstances.answerable(attempt.span), allowed_delay(attempt.span, circumstances)
     if taken <= allowed:
         return ""
@@ -96,14 +96,14 @@ def _delay_problem(attempt: Attempt, circumstances: Circumstances) -> str:
     return f"{_told(attempt)} took {taken:.1f} s until {until}, where {allowed:.1f} s are enough"
 
 
-def _told(attempt: Attempt) -> str:
+def _told(attempt: ClientAttempt) -> str:
     return f"a {attempt.action} of {attempt.client}"
 
 
-def allowed_delay(span: Span, circumstances: Circumstances) -> float:
+def allowed_delay(span: Span, circumstances: FaultTimeline) -> float:
     """Return the longest allowed duration of a call, given the faults at that time."""
     pace = circumstances.pace
-    promised = list(without(span, circumstances.excused))
+    promised = list(subtract_spans(span, circumstances.excused))
     allowed = pace.breath + pace.slowed_by
     servers = {illness for part in promised for illness in circumstances.of("apiserver", part, pace.failover)}
     members = {illness for part in promised for illness in circumstances.of("etcd", part, pace.election)}
@@ -112,7 +112,7 @@ def allowed_delay(span: Span, circumstances: Circumstances) -> float:
     return allowed
 
 
-def _longest_outage(attempts: Sequence[Attempt], circumstances: Circumstances) -> float:
+def _longest_outage(attempts: Sequence[ClientAttempt], circumstances: FaultTimeline) -> float:
     """Return the longest time from a client's first failure to its next proper answer."""
     longest, since = 0.0, None
     for attempt in attempts:
@@ -122,7 +122,7 @@ def _longest_outage(attempts: Sequence[Attempt], circumstances: Circumstances) -
     return longest
 
 
-def judge_returns(circumstances: Circumstances) -> list[str]:
+def check_recoveries(circumstances: FaultTimeline) -> list[str]:
     """Check that every recovered process was ready again in time without intervention."""
     limit = circumstances.pace.start + circumstances.pace.breath
     return [
@@ -132,7 +132,7 @@ def judge_returns(circumstances: Circumstances) -> list[str]:
     ]
 
 
-def judge_ends(ends: Iterable[tuple[str, float]], circumstances: Circumstances) -> list[str]:
+def check_exits(ends: Iterable[tuple[str, float]], circumstances: FaultTimeline) -> list[str]:
     """Check that no process exited by itself without a reason, such as lost etcd or a lost lease."""
     reach = circumstances.pace.give_up + circumstances.pace.breath
     return [
@@ -142,7 +142,7 @@ def judge_ends(ends: Iterable[tuple[str, float]], circumstances: Circumstances) 
     ]
 
 
-def _had_reason(process: str, before: Span, circumstances: Circumstances) -> bool:
+def _had_reason(process: str, before: Span, circumstances: FaultTimeline) -> bool:
     pace = circumstances.pace
     if circumstances.is_excused(before):
         return True

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from kubeloop.chaos.checks.pace import Pace
+from kubeloop.chaos.checks.pace import TimeConstants
 
 # dead: connections to it break. silent: they hang. full: it answers, but can't write.
 Kind = Literal["dead", "silent", "full"]
@@ -38,7 +38,7 @@ class Span(NamedTuple):
         return Span(self.began, self.ended + seconds)
 
 
-class Illness(msgspec.Struct, frozen=True, kw_only=True):
+class ProcessOutage(msgspec.Struct, frozen=True, kw_only=True):
     """Fault of a process, from its beginning until the process was ready again after recovery."""
 
     process: str
@@ -54,11 +54,15 @@ class Illness(msgspec.Struct, frozen=True, kw_only=True):
         return Span(self.began, self.ended)
 
 
-class Circumstances:
+class FaultTimeline:
     """Guarantees of a control plane, given the faults of its processes."""
 
     def __init__(
-        self, members: Mapping[str, Sequence[str]], illnesses: Iterable[Illness], pace: Pace, began: float = 0.0
+        self,
+        members: Mapping[str, Sequence[str]],
+        illnesses: Iterable[ProcessOutage],
+        pace: TimeConstants,
+        began: float = 0.0,
     ) -> None:
         self.pace = pace
         self._began = began  # what people count from
@@ -66,18 +70,18 @@ class Circumstances:
         self._illnesses = tuple(illnesses)
         self.without_majority = self._too_few("etcd", len(members["etcd"]) // 2 + 1) if members["etcd"] else ()
         # Failures in these times are excused.
-        self.excused = merged((*self.without_majority, *self._too_few("apiserver", 1)))
+        self.excused = merge_spans((*self.without_majority, *self._too_few("apiserver", 1)))
 
     def at(self, moment: float) -> str:
         """Format a moment as seconds since the start."""
         return f"{moment - self._began:.1f} s"
 
-    def of(self, component: str, span: Span, aftermath: float = 0.0) -> list[Illness]:
+    def of(self, component: str, span: Span, aftermath: float = 0.0) -> list[ProcessOutage]:
         """Return the faults of a component within a time, or shortly before it."""
         names = self._members[component]
         return [one for one in self._illnesses if one.process in names and one.span.longer_by(aftermath).touches(span)]
 
-    def of_process(self, process: str) -> list[Illness]:
+    def of_process(self, process: str) -> list[ProcessOutage]:
         """Return the faults of a process."""
         return [one for one in self._illnesses if one.process == process]
 
@@ -87,32 +91,32 @@ class Circumstances:
 
     def answerable(self, span: Span) -> float:
         """Return the seconds of a span with guaranteed service."""
-        return total(without(span, self.excused))
+        return total_seconds(subtract_spans(span, self.excused))
 
     def names(self, component: str) -> Sequence[str]:
         """Return the processes of a component."""
         return self._members.get(component, ())
 
-    def returns(self) -> Iterator[tuple[Illness, float]]:
+    def returns(self) -> Iterator[tuple[ProcessOutage, float]]:
         """Yield each recovered fault with its recovery time, without times that lack an etcd majority."""
         for one in self._illnesses:
             if one.put_right is not None:
-                yield one, total(without(Span(one.put_right, one.ended), self.without_majority))
+                yield one, total_seconds(subtract_spans(Span(one.put_right, one.ended), self.without_majority))
 
     def _too_few(self, component: str, needed: int) -> tuple[Span, ...]:
         """Return the times with fewer members than needed, until the cluster has recovered."""
         names = self._members[component]
         away = [one for one in self._illnesses if one.process in names and one.kind != "full"]
         moments = sorted({moment for one in away for moment in one.span})
-        found = merged(
+        found = merge_spans(
             Span(began, ended)
             for began, ended in pairwise(moments)
             if len(names) - len({one.process for one in away if one.began <= began and ended <= one.ended}) < needed
         )
-        return merged(span.longer_by(self.pace.recovery + self.pace.breath) for span in found)
+        return merge_spans(span.longer_by(self.pace.recovery + self.pace.breath) for span in found)
 
 
-def merged(spans: Iterable[Span]) -> tuple[Span, ...]:
+def merge_spans(spans: Iterable[Span]) -> tuple[Span, ...]:
     """Merge overlapping spans, in order."""
     found: list[Span] = []
     for span in sorted(spans):
@@ -123,10 +127,10 @@ def merged(spans: Iterable[Span]) -> tuple[Span, ...]:
     return tuple(found)
 
 
-def without(span: Span, holes: Iterable[Span]) -> Iterator[Span]:
+def subtract_spans(span: Span, holes: Iterable[Span]) -> Iterator[Span]:
     """Yield the parts of a span outside of the holes."""
     at = span.began
-    for hole in merged(hole for hole in holes if hole.touches(span)):
+    for hole in merge_spans(hole for hole in holes if hole.touches(span)):
         if at < hole.began:
             yield Span(at, hole.began)
         at = max(at, hole.ended)
@@ -134,6 +138,6 @@ def without(span: Span, holes: Iterable[Span]) -> Iterator[Span]:
         yield Span(at, span.ended)
 
 
-def total(spans: Iterable[Span]) -> float:
+def total_seconds(spans: Iterable[Span]) -> float:
     """Return the total length of spans."""
     return sum(span.seconds for span in spans)

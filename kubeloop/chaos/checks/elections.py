@@ -11,8 +11,8 @@ from kubeloop.api import errors
 from kubeloop.api.generated.coordination_v1 import Lease
 from kubeloop.api.requests import Call, Verb
 from kubeloop.api.scalars.times import parse_time
-from kubeloop.chaos.checks.leadership import Renewal, written_at
-from kubeloop.chaos.load import FAILURES, PAUSE, insist
+from kubeloop.chaos.checks.leadership import LeaseWrite, written_at
+from kubeloop.chaos.load import FAILURES, PAUSE, call_until_answered
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.client.transport import ClientTransport
 from kubeloop.clock import Clock
@@ -34,11 +34,11 @@ class ElectionWatcher:
         self._version = ""
         self._newest = 0
         self._told = asyncio.Event()
-        self.renewals: dict[str, list[Renewal]] = {name: [] for name in LEASES.values()}
+        self.renewals: dict[str, list[LeaseWrite]] = {name: [] for name in LEASES.values()}
 
     async def begin(self) -> None:
         """List the leases before any fault; or again, after missed events."""
-        found = await insist(self._transport, _call("list"))
+        found = await call_until_answered(self._transport, _call("list"))
         for lease in sorted(found.items, key=_revision):
             self._take(lease, is_next=not self._version)
         self._version = found.resource_version
@@ -82,7 +82,7 @@ class ElectionWatcher:
         told, day = self._clock.monotonic(), self._clock.now()
         said = told - (day - parse_time(spec.renew_time)).total_seconds()
         self.renewals[lease.metadata.name].append(
-            Renewal(
+            LeaseWrite(
                 lease=lease.metadata.name,
                 holder=spec.holder_identity or "",
                 written=written_at(said, told, self._wrong_by),

@@ -18,7 +18,7 @@ Action = Literal["create", "update", "delete", "get"]
 Outcome = Literal["ok", "exists", "conflict", "missing", "unknown"]
 
 
-class Operation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ClientOperation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Call on one object, from request to response."""
 
     key: str
@@ -31,9 +31,9 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     client: str = ""
 
 
-def by_key(operations: Iterable[Operation]) -> dict[str, list[Operation]]:
+def by_key(operations: Iterable[ClientOperation]) -> dict[str, list[ClientOperation]]:
     """Group operations by object: objects are independent of each other."""
-    found: dict[str, list[Operation]] = defaultdict(list)
+    found: dict[str, list[ClientOperation]] = defaultdict(list)
     for operation in operations:
         found[operation.key].append(operation)
     return dict(found)

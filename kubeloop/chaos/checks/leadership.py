@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from kubeloop.chaos.checks.circumstances import Circumstances, Span, without
+from kubeloop.chaos.checks.circumstances import FaultTimeline, Span, subtract_spans
 
 # Less than this a clock that is right can seem to be ahead of another: one is asked after the other.
 _AT_ONCE = 0.05
 
 
-class Renewal(msgspec.Struct, frozen=True, kw_only=True):
+class LeaseWrite(msgspec.Struct, frozen=True, kw_only=True):
     """Write of a lease."""
 
     lease: str
@@ -30,7 +30,7 @@ class Renewal(msgspec.Struct, frozen=True, kw_only=True):
     is_next: bool = True  # whether every one between the last and this would have been seen
 
 
-class Leadership(NamedTuple):
+class LeadershipResult(NamedTuple):
     """Result of the leadership check."""
 
     problems: list[str]
@@ -47,9 +47,9 @@ def written_at(said: float, told: float, wrong_by: Iterable[float]) -> float:
     return min(max(possible, default=told), told)
 
 
-def judge_leadership(
-    renewals: Sequence[Renewal], component: str, circumstances: Circumstances, run: Span
-) -> Leadership:
+def check_leadership(
+    renewals: Sequence[LeaseWrite], component: str, circumstances: FaultTimeline, run: Span
+) -> LeadershipResult:
     """Check all renewals of a component's lease, in order, over the span of the run."""
     taken = [(last, new) for last, new in pairwise(renewals) if last.holder and new.holder not in ("", last.holder)]
     problems = [problem for last, new in taken if (problem := _usurpation(last, new))]
@@ -66,10 +66,10 @@ def judge_leadership(
                 f"nobody renewed the lease of {component} for {gap.seconds:.1f} s until"
                 f" {circumstances.at(gap.ended)}, though a candidate was well, and {allowed:.1f} s are enough"
             )
-    return Leadership(problems, len(taken), longest)
+    return LeadershipResult(problems, len(taken), longest)
 
 
-def _usurpation(last: Renewal, new: Renewal) -> str:
+def _usurpation(last: LeaseWrite, new: LeaseWrite) -> str:
     age = new.written - last.written
     if age >= last.length:
         return ""
@@ -79,19 +79,19 @@ def _usurpation(last: Renewal, new: Renewal) -> str:
     )
 
 
-def _longest_chance(span: Span, component: str, circumstances: Circumstances) -> Span | None:
+def _longest_chance(span: Span, component: str, circumstances: FaultTimeline) -> Span | None:
     """Return the longest part of a span in which one candidate was healthy and could reach its servers."""
     chances = [
         chance
         for candidate in circumstances.names(component)
-        for chance in without(
+        for chance in subtract_spans(
             span, (*(illness.span for illness in circumstances.of_process(candidate)), *circumstances.excused)
         )
     ]
     return max(chances, key=lambda chance: chance.seconds, default=None)
 
 
-def allowed_age(span: Span, component: str, circumstances: Circumstances) -> float:
+def allowed_age(span: Span, component: str, circumstances: FaultTimeline) -> float:
     """Return the longest allowed age of a lease within a span, given the servers' faults."""
     pace = circumstances.pace
     allowed = pace.takeover + pace.breath + pace.slowed_by

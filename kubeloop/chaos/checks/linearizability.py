@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from kubeloop.chaos.checks.history import Operation, by_key
+from kubeloop.chaos.checks.history import ClientOperation, by_key
 
 _ABSENT = ""
 
@@ -62,8 +62,8 @@ class _Cases:
 class Violation(NamedTuple):
     """Answer that no order of effects explains, given all earlier answers."""
 
-    operation: Operation
-    open: tuple[Operation, ...]  # what was under way at that moment
+    operation: ClientOperation
+    open: tuple[ClientOperation, ...]  # what was under way at that moment
     states: tuple[str, ...]  # the marks that the object could have had before it
 
     def __str__(self) -> str:
@@ -76,13 +76,13 @@ class Violation(NamedTuple):
         )
 
 
-def violations(operations: Iterable[Operation]) -> list[Violation]:
+def violations(operations: Iterable[ClientOperation]) -> list[Violation]:
     """Return the first violation of each object."""
     found = (first_violation(history) for history in by_key(operations).values())
     return [one for one in found if one is not None]
 
 
-def first_violation(history: Sequence[Operation]) -> Violation | None:
+def first_violation(history: Sequence[ClientOperation]) -> Violation | None:
     """Return the first violation of one object; the object is absent at first."""
     history = sorted(history, key=lambda operation: operation.called)
     alike = _alike(history)
@@ -101,7 +101,7 @@ def first_violation(history: Sequence[Operation]) -> Violation | None:
     return None
 
 
-def _moments(history: Sequence[Operation]) -> list[tuple[float, bool, int]]:
+def _moments(history: Sequence[ClientOperation]) -> list[tuple[float, bool, int]]:
     """Return calls and answers in the order of time; those of the same moment count as concurrent."""
     calls = [(operation.called, False, index) for index, operation in enumerate(history)]
     answers = [
@@ -110,7 +110,7 @@ def _moments(history: Sequence[Operation]) -> list[tuple[float, bool, int]]:
     return sorted(calls + answers)
 
 
-def _alike(history: Sequence[Operation]) -> list[object]:
+def _alike(history: Sequence[ClientOperation]) -> list[object]:
     """Return an identity for each call; unanswered calls with indistinguishable effects share one."""
     told = {operation.mark for operation in history if operation.action == "get"}
     told |= {operation.expected for operation in history}
@@ -123,7 +123,7 @@ def _alike(history: Sequence[Operation]) -> list[object]:
 
 
 def _with_effect_of(
-    index: int, cases: _Cases, open_calls: Iterable[int], history: Sequence[Operation], alike: Sequence[object]
+    index: int, cases: _Cases, open_calls: Iterable[int], history: Sequence[ClientOperation], alike: Sequence[object]
 ) -> list[_Case]:
     """Return all cases in which a call has taken effect, with open calls taking effect in some order."""
     reached: list[_Case] = []
@@ -151,7 +151,7 @@ def _following(case: _Case, call: int, state: str, is_unheard: bool) -> _Case:
     return _Case(state, case.done | {call}, case.unheard)
 
 
-def _effects(operation: Operation, state: str) -> tuple[str, ...]:
+def _effects(operation: ClientOperation, state: str) -> tuple[str, ...]:
     """Return the states that an operation can leave; none if its answer does not fit the state it finds."""
     if operation.outcome in ("ok", "unknown"):
         after = _after(operation, state)
@@ -159,7 +159,7 @@ def _effects(operation: Operation, state: str) -> tuple[str, ...]:
     return (state,) if _refused(operation, state) else ()
 
 
-def _after(operation: Operation, state: str) -> str | None:
+def _after(operation: ClientOperation, state: str) -> str | None:
     """Return the state after a successful operation; None if it cannot succeed."""
     if operation.action == "create":
         return operation.mark if state == _ABSENT else None
@@ -170,7 +170,7 @@ def _after(operation: Operation, state: str) -> str | None:
     return operation.mark if operation.action == "update" else _ABSENT
 
 
-def _refused(operation: Operation, state: str) -> bool:
+def _refused(operation: ClientOperation, state: str) -> bool:
     """Return True if a rejection fits the object's state."""
     if operation.outcome == "exists":
         return state != _ABSENT

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from kubeloop.runtime.leaderelection.leader_elector import JITTER, Terms
+from kubeloop.runtime.leaderelection.leader_elector import JITTER, LeaseDurations
 
 _PROCESSES_IN_A_CALL = 4  # its client, the balancer, an API server and a member of etcd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class TimeConstants:
     """Time constants in seconds, taken from the components of a control plane."""
 
     ask_every: float  # how often the balancer asks a server whether it is ready
@@ -19,7 +19,7 @@ class Pace:
     attempt: float  # how long an API server waits for one member of etcd before it asks another
     give_up: float  # how long it goes on asking
     election_timeout: float  # of etcd: how long a member hears nothing of its leader before it wants another
-    terms: Terms  # of the managers and schedulers
+    terms: LeaseDurations  # of the managers and schedulers
     lost_tries: int = 0  # how many tries in a row may fail on purpose
     slowed_by: float = 0.0  # how much longer a call may take on purpose
     start: float = 30.0  # until a process that was started says that it is ready
@@ -65,6 +65,6 @@ class Pace:
         """Time until a standby leads after the last renewal: it is seen within one read, and counts from there."""
         return self.terms.lease_duration + self.look * (1 + self.lost_tries)
 
-    def where_processes_wait(self, seconds: float) -> Pace:
+    def where_processes_wait(self, seconds: float) -> TimeConstants:
         """Return the constants for a machine so busy that a process waited this long for the CPU."""
         return replace(self, breath=self.breath + _PROCESSES_IN_A_CALL * seconds)

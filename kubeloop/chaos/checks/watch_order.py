@@ -8,10 +8,10 @@ from itertools import pairwise
 
 import msgspec
 
-from kubeloop.chaos.checks.history import Operation
+from kubeloop.chaos.checks.history import ClientOperation
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
+class SeenEvent(msgspec.Struct, frozen=True, kw_only=True):
     """Event of a watch."""
 
     type: str  # ADDED, MODIFIED or DELETED
@@ -21,7 +21,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def watch_problems(
-    watches: Mapping[str, Sequence[Seen]], operations: Iterable[Operation], present: Mapping[str, str]
+    watches: Mapping[str, Sequence[SeenEvent]], operations: Iterable[ClientOperation], present: Mapping[str, str]
 ) -> list[str]:
     """Return the problems of watches that covered all operations.
 
@@ -41,13 +41,13 @@ def watch_problems(
     ]
 
 
-def _disorder(events: Sequence[Seen]) -> Iterable[str]:
+def _disorder(events: Sequence[SeenEvent]) -> Iterable[str]:
     for before, after in pairwise(events):
         if after.revision <= before.revision:
             yield f"told revision {after.revision} after {before.revision}"
 
 
-def _differences(events: Sequence[Seen], everything: Mapping[int, Seen]) -> Iterable[str]:
+def _differences(events: Sequence[SeenEvent], everything: Mapping[int, SeenEvent]) -> Iterable[str]:
     """Yield differences between a watch and the union of all."""
     told = {event.revision: event for event in events}
     for revision, event in everything.items():
@@ -57,14 +57,14 @@ def _differences(events: Sequence[Seen], everything: Mapping[int, Seen]) -> Iter
             yield f"told {told[revision]} where another one told {event}"
 
 
-def _losses(events: Sequence[Seen], acknowledged: Sequence[Operation]) -> Iterable[str]:
+def _losses(events: Sequence[SeenEvent], acknowledged: Sequence[ClientOperation]) -> Iterable[str]:
     times = Counter((event.key, event.mark) for event in events if event.type != "DELETED")
     for operation in acknowledged:
         if (count := times[operation.key, operation.mark]) != 1:
             yield f"told {count} times of the {operation.action} that made {operation.key} {operation.mark}"
 
 
-def _wrong_ends(events: Sequence[Seen], present: Mapping[str, str]) -> Iterable[str]:
+def _wrong_ends(events: Sequence[SeenEvent], present: Mapping[str, str]) -> Iterable[str]:
     ends: dict[str, str] = {}
     for event in events:
         if event.type == "DELETED":

@@ -13,14 +13,14 @@ from typing import NamedTuple
 import msgspec
 
 from kubeloop.api import errors
-from kubeloop.chaos.plan import Conflicts, CutWatches, Errors, LostAnswers, OnCalls, Plan, Slow
+from kubeloop.chaos.plan import ChaosPlan, Conflicts, CutWatches, Errors, LostAnswers, OnCalls, Slow
 
 # Cause of injected errors, which tells them from real ones.
-ON_PURPOSE = "FailedOnPurpose"
+INJECTED = "FailedOnPurpose"
 _RETRY_AFTER = 1
 
 
-class Struck(NamedTuple):
+class InjectedFault(NamedTuple):
     """Effect of a fault on one call."""
 
     delay: float = 0.0
@@ -31,7 +31,7 @@ class Struck(NamedTuple):
 class CallFaults:
     """Faults of a plan on calls, and on open watches."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ChaosPlan) -> None:
         self._faults = tuple(enumerate(plan.faults))
         self._on_calls = tuple((index, fault) for index, fault in self._faults if isinstance(fault, OnCalls))
         self._slow = tuple((index, fault) for index, fault in self._on_calls if isinstance(fault, Slow))
@@ -39,7 +39,7 @@ class CallFaults:
         self._chances = [random.Random(f"{plan.seed}/{index}") for index, _ in self._faults]
         self._watches: dict[object, tuple[str, Callable[[], None]]] = {}
 
-    def strike(self, user: str, verb: str, resource: str, name: str) -> Struck | None:
+    def strike(self, user: str, verb: str, resource: str, name: str) -> InjectedFault | None:
         """Return the fault that hits a call; `resource` includes the group. Only the first match applies."""
         for index, fault in self._on_calls:
             if verb == "watch" and isinstance(fault, LostAnswers | Slow):
@@ -85,26 +85,26 @@ class CallFaults:
             self.cut_watches(fault.resources)
 
 
-def _struck(fault: OnCalls, index: int, resource: str, name: str) -> Struck:
+def _struck(fault: OnCalls, index: int, resource: str, name: str) -> InjectedFault:
     if isinstance(fault, Slow):
-        return Struck(delay=fault.by)
+        return InjectedFault(delay=fault.by)
     if isinstance(fault, LostAnswers):
-        return Struck(loses_answer=True)
+        return InjectedFault(loses_answer=True)
     if isinstance(fault, Conflicts):
         plural, _, group = resource.partition(".")
-        return Struck(error=_told(errors.conflict(group, plural, name), index))
+        return InjectedFault(error=_told(errors.conflict(group, plural, name), index))
     assert isinstance(fault, Errors)
     retry_after = _RETRY_AFTER if fault.code == 429 else 0  # by which a client knows that it may simply try again
-    return Struck(error=_told(errors.generic(fault.code, "injected fault", retry_after), index))
+    return InjectedFault(error=_told(errors.generic_server_response(fault.code, "injected fault", retry_after), index))
 
 
 def _told(error: errors.ApiError, index: int) -> errors.ApiError:
     """Add the fault's index as a cause to an error."""
-    cause = errors.Cause(reason=ON_PURPOSE, message=f"faults[{index}] of the chaos plan")
-    error.details = msgspec.structs.replace(error.details or errors.Details(), causes=(*error.causes, cause))
+    cause = errors.StatusCause(reason=INJECTED, message=f"faults[{index}] of the chaos plan")
+    error.details = msgspec.structs.replace(error.details or errors.StatusDetails(), causes=(*error.causes, cause))
     return error
 
 
-def is_on_purpose(error: errors.ApiError) -> bool:
+def is_injected(error: errors.ApiError) -> bool:
     """Return True if a plan injected the error: the call was not executed."""
-    return any(cause.reason == ON_PURPOSE for cause in error.causes)
+    return any(cause.reason == INJECTED for cause in error.causes)

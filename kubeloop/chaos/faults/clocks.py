@@ -13,11 +13,11 @@ _LIBRARIES = "/usr/lib", "/usr/lib64", "/usr/local/lib"
 _PATTERN = "**/faketime/libfaketimeMT.so.1"
 
 
-class NoClocks(RuntimeError):
+class FaketimeMissing(RuntimeError):
     """libfaketime is not available."""
 
 
-class Clocks:
+class ProcessClocks:
     """Clocks of processes by name; right until one is set."""
 
     def __init__(self, folder: Path) -> None:
@@ -48,4 +48,4 @@ def _library() -> Path:
     for folder in map(Path, _LIBRARIES):
         for found in folder.glob(_PATTERN):
             return found
-    raise NoClocks("clocks can't be set wrong without libfaketime: install Debian's package of that name")
+    raise FaketimeMissing("clocks can't be set wrong without libfaketime: install Debian's package of that name")

@@ -11,10 +11,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from kubeloop.chaos.checks.circumstances import Kind
-from kubeloop.chaos.faults.clocks import Clocks
+from kubeloop.chaos.faults.clocks import ProcessClocks
 from kubeloop.chaos.faults.partition import Network
-from kubeloop.chaos.plan import ClockJump, CutWatches, DiskFull, Moment, Partition, Pause
-from kubeloop.chaos.processes import Process
+from kubeloop.chaos.plan import ClockJump, CutWatches, DiskFull, FaultOccurrence, Partition, Pause
+from kubeloop.chaos.processes import ManagedProcess
 
 _REFUSES_WITHIN = 30.0
 _LOOK_EVERY = 0.05
@@ -22,7 +22,7 @@ _LOOK_EVERY = 0.05
 _FLIPS = 64
 
 
-def kind_of(moment: Moment, *, with_etcd: bool) -> Kind | None:
+def kind_of(moment: FaultOccurrence, *, with_etcd: bool) -> Kind | None:
     """Return how dependents see a process during a fault; None if they are not affected."""
     fault = moment.fault
     if isinstance(fault, Pause | Partition):
@@ -32,12 +32,12 @@ def kind_of(moment: Moment, *, with_etcd: bool) -> Kind | None:
     return None if isinstance(fault, ClockJump | CutWatches) else "dead"
 
 
-class BrokenPromise(Exception):
+class GuaranteeViolated(Exception):
     """Fault that did not end as it should; the message has the reason."""
 
 
 @asynccontextmanager
-async def killed(process: Process) -> AsyncIterator[None]:
+async def kill_process(process: ManagedProcess) -> AsyncIterator[None]:
     """Kill a process, and start it at the end."""
     await process.kill()
     yield
@@ -45,7 +45,7 @@ async def killed(process: Process) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def held(process: Process) -> AsyncIterator[None]:
+async def suspend_process(process: ManagedProcess) -> AsyncIterator[None]:
     """Stop a process by SIGSTOP, and continue it at the end."""
     process.hold()
     yield
@@ -53,7 +53,7 @@ async def held(process: Process) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def cut_off(network: Network, process: Process) -> AsyncIterator[None]:
+async def partition_process(network: Network, process: ManagedProcess) -> AsyncIterator[None]:
     """Disconnect a process from the network, and reconnect it at the end."""
     network.cut_off(process.name)
     yield
@@ -61,7 +61,7 @@ async def cut_off(network: Network, process: Process) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def clock_set(clocks: Clocks, process: Process, seconds: float) -> AsyncIterator[None]:
+async def set_clock(clocks: ProcessClocks, process: ManagedProcess, seconds: float) -> AsyncIterator[None]:
     """Set a process's clock wrong, and right at the end."""
     clocks.set(process.name, seconds)
     yield
@@ -69,7 +69,7 @@ async def clock_set(clocks: Clocks, process: Process, seconds: float) -> AsyncIt
 
 
 @asynccontextmanager
-async def disk_full(process: Process) -> AsyncIterator[None]:
+async def fill_disk(process: ManagedProcess) -> AsyncIterator[None]:
     """Forbid a process to write files, by a limit on the file size; needs no disk of its own."""
     pid = process.pid
     if pid is not None:
@@ -83,7 +83,9 @@ async def disk_full(process: Process) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def data_lost(process: Process, folder: Path, replace: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+async def lose_data(
+    process: ManagedProcess, folder: Path, replace: Callable[[], Awaitable[None]]
+) -> AsyncIterator[None]:
     """Kill a process and delete its data; `replace` registers an empty member in its place."""
     await process.kill()
     shutil.rmtree(folder)
@@ -93,7 +95,7 @@ async def data_lost(process: Process, folder: Path, replace: Callable[[], Awaita
 
 
 @asynccontextmanager
-async def store_damaged(process: Process, path: Path, chance: random.Random) -> AsyncIterator[None]:
+async def damage_store(process: ManagedProcess, path: Path, chance: random.Random) -> AsyncIterator[None]:
     """Damage a stopped server's store, check that it refuses to start, and repair it at the end."""
     await process.stop()
     kept = _damaged(path, chance)
@@ -107,25 +109,25 @@ async def store_damaged(process: Process, path: Path, chance: random.Random) -> 
         await process.start()
 
 
-async def _refused(process: Process, path: Path) -> None:
+async def _refused(process: ManagedProcess, path: Path) -> None:
     waited = 0.0
     while process.is_running and waited < _REFUSES_WITHIN:
         await asyncio.sleep(_LOOK_EVERY)
         waited += _LOOK_EVERY
     if process.is_running:
-        raise BrokenPromise(f"{process.name} serves from {path.name}, which is damaged")
+        raise GuaranteeViolated(f"{process.name} serves from {path.name}, which is damaged")
     if path.name not in (said := process.last_words(1)):
-        raise BrokenPromise(f"{process.name} does not say that {path.name} is damaged: {said}")
+        raise GuaranteeViolated(f"{process.name} does not say that {path.name} is damaged: {said}")
 
 
 def _damaged(path: Path, chance: random.Random) -> Path:
     """Damage a file; returns the path of the intact copy."""
     kept = path.rename(path.with_suffix(".kept"))
-    path.write_bytes(flipped(kept.read_bytes(), chance))
+    path.write_bytes(flip_bits(kept.read_bytes(), chance))
     return kept
 
 
-def flipped(whole: bytes, chance: random.Random) -> bytes:
+def flip_bits(whole: bytes, chance: random.Random) -> bytes:
     """Return the bytes with bits of many bytes flipped, the first ones among them."""
     changed = bytearray(whole)
     for offset in (*range(min(16, len(changed))), *(chance.randrange(len(changed)) for _ in range(_FLIPS))):

@@ -14,7 +14,7 @@ _BETWEEN = 0.25
 _ANSWERS_WITHIN = 5.0
 
 
-class CannotReplace(RuntimeError):
+class MemberReplaceError(RuntimeError):
     """Failure to replace a member: none of the others accepted it."""
 
 
@@ -28,7 +28,7 @@ async def replace_member(others: Sequence[str], name: str, peer: str) -> None:
         except (OSError, ValueError) as failure:  # no leader yet, or not enough members are there
             error = failure
             await asyncio.sleep(_BETWEEN)
-    raise CannotReplace(f"{name} cannot be replaced: {error}")
+    raise MemberReplaceError(f"{name} cannot be replaced: {error}")
 
 
 def _replace(url: str, name: str, peer: str) -> None:

@@ -23,7 +23,7 @@ _NAMES = Path("/run/netns")
 HUB = f"{_PREFIX}1"
 
 
-class NoNetwork(RuntimeError):
+class NetworkUnavailable(RuntimeError):
     """Missing permissions or tools for network namespaces."""
 
 
@@ -72,7 +72,7 @@ class Network:
         handle = os.open(_NAMES / self._hub, os.O_RDONLY)
         try:
             if ctypes.CDLL(None, use_errno=True).setns(handle, _NETWORK):
-                raise NoNetwork(f"cannot enter a network namespace: {os.strerror(ctypes.get_errno())}")
+                raise NetworkUnavailable(f"cannot enter a network namespace: {os.strerror(ctypes.get_errno())}")
         finally:
             os.close(handle)
 
@@ -108,6 +108,6 @@ def _ip(words: str) -> None:
     try:
         done = subprocess.run(["ip", *words.split()], capture_output=True, text=True, timeout=10)
     except OSError as error:
-        raise NoNetwork(f"there is no program `ip` to make a network with: {error}") from None
+        raise NetworkUnavailable(f"there is no program `ip` to make a network with: {error}") from None
     if done.returncode:
-        raise NoNetwork(f"cannot make a network: ip {words}: {done.stderr.strip()}")
+        raise NetworkUnavailable(f"cannot make a network: ip {words}: {done.stderr.strip()}")

@@ -13,19 +13,19 @@ from typing import Any
 from kubeloop import KUBERNETES_VERSION, __version__
 from kubeloop.cli.apiserver.unsupported import ONLY_VALUE, UNSUPPORTED
 from kubeloop.cli.flags.chaos import add_chaos_flag
-from kubeloop.cli.flags.runtime_config import add_serving_flags
+from kubeloop.cli.flags.runtime_config import add_runtime_config_flags
 from kubeloop.cli.flags.types import (
     address,
     address_types,
     authorization_modes,
     boolean,
-    count,
+    comma_separated,
     duration,
-    listed,
     networks,
+    non_negative_count,
     port,
     port_range,
-    seats,
+    positive_count,
 )
 from kubeloop.cli.up.flags import default_data_dir
 
@@ -49,10 +49,10 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
     _add_audit_flags(parser)
     _add_request_flags(parser)
     _add_kubelet_flags(parser)
-    add_serving_flags(parser)
+    add_runtime_config_flags(parser)
     add_chaos_flag(parser)
     for name in (*ONLY_VALUE, *UNSUPPORTED):
-        parser.add_argument(f"--{name}", nargs="?", action=_NotFollowed, help=argparse.SUPPRESS)
+        parser.add_argument(f"--{name}", nargs="?", action=_UnsupportedFlag, help=argparse.SUPPRESS)
     version = f"kubeloop {__version__} (Kubernetes {KUBERNETES_VERSION})"
     parser.add_argument("--version", action="version", version=version, help="print the version")
 
@@ -69,7 +69,7 @@ def _add_own_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cert-dir", type=Path, default=folder / "pki", help=f"keys and certificates (default: {folder / 'pki'})"
     )
-    parser.add_argument("--v", type=count, default=0, metavar="LEVEL", help="how much to log: 0, 2 or 4")
+    parser.add_argument("--v", type=non_negative_count, default=0, metavar="LEVEL", help="how much to log: 0, 2 or 4")
 
 
 def _add_serving_flags(parser: argparse.ArgumentParser) -> None:
@@ -121,7 +121,9 @@ def _add_identity_flags(parser: argparse.ArgumentParser) -> None:
         help="further keys that tokens may have been signed with",
     )
     parser.add_argument("--service-account-jwks-uri", default="", help="where others are told to fetch our public key")
-    parser.add_argument("--api-audiences", type=listed, default=(), help="whom tokens are for (default: the issuer)")
+    parser.add_argument(
+        "--api-audiences", type=comma_separated, default=(), help="whom tokens are for (default: the issuer)"
+    )
 
 
 def _add_aggregation_flags(parser: argparse.ArgumentParser) -> None:
@@ -136,7 +138,7 @@ def _add_aggregation_flags(parser: argparse.ArgumentParser) -> None:
         ("group-headers", "where they name the user's groups (default: X-Remote-Group)"),
         ("extra-headers-prefix", "what begins headers with more (default: X-Remote-Extra-)"),
     ):
-        parser.add_argument(f"--requestheader-{name}", type=listed, default=(), help=about)
+        parser.add_argument(f"--requestheader-{name}", type=comma_separated, default=(), help=about)
 
 
 def _add_etcd_flags(parser: argparse.ArgumentParser) -> None:
@@ -150,14 +152,16 @@ def _add_etcd_flags(parser: argparse.ArgumentParser) -> None:
 def _add_audit_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--audit-policy-file", type=Path, help="what is written down about requests")
     parser.add_argument("--audit-log-path", help="where: a file, or - for standard output")
-    parser.add_argument("--audit-log-maxsize", type=count, default=0, help="megabytes; 0: 100")
-    parser.add_argument("--audit-log-maxbackup", type=count, default=0, help="old files to keep; 0: all")
-    parser.add_argument("--audit-log-maxage", type=count, default=0, help="days to keep old files; 0: for ever")
+    parser.add_argument("--audit-log-maxsize", type=non_negative_count, default=0, help="megabytes; 0: 100")
+    parser.add_argument("--audit-log-maxbackup", type=non_negative_count, default=0, help="old files to keep; 0: all")
+    parser.add_argument(
+        "--audit-log-maxage", type=non_negative_count, default=0, help="days to keep old files; 0: for ever"
+    )
 
 
 def _add_request_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--max-requests-inflight", type=seats, default=400, help="reads at a time")
-    parser.add_argument("--max-mutating-requests-inflight", type=seats, default=200, help="writes at a time")
+    parser.add_argument("--max-requests-inflight", type=positive_count, default=400, help="reads at a time")
+    parser.add_argument("--max-mutating-requests-inflight", type=positive_count, default=200, help="writes at a time")
     _add_switch(parser, "--enable-priority-and-fairness", True, "share both numbers out by FlowSchemas")
     parser.add_argument("--request-timeout", type=duration, default=60.0, help="for a request to arrive (default: 1m)")
     parser.add_argument("--event-ttl", type=duration, default=3600.0, help="how long events are kept (default: 1h)")
@@ -196,7 +200,7 @@ def _add_switch(parser: argparse.ArgumentParser, name: str, default: bool, about
     parser.add_argument(name, type=boolean, nargs="?", const=True, default=default, metavar="BOOL", help=about)
 
 
-class _NotFollowed(argparse.Action):
+class _UnsupportedFlag(argparse.Action):
     """Accepts only the value that matches our behavior, and rejects every other."""
 
     def __call__(

@@ -6,28 +6,28 @@ import argparse
 import asyncio
 
 from kubeloop.api.generated.core_v1 import Node
-from kubeloop.api.node_calls import ReadOnlyGroup
+from kubeloop.api.node_calls import VirtualGroup
 from kubeloop.apiserver.app import ApiServer
-from kubeloop.apiserver.kubelet_client.dialer import Kubelets
-from kubeloop.apiserver.kubelet_client.kubelet_tls import KubeletConfig
-from kubeloop.apiserver.server import CannotStart, RunningServer
+from kubeloop.apiserver.kubelet_client.dialer import KubeletClient
+from kubeloop.apiserver.kubelet_client.kubelet_tls import KubeletClientConfig
+from kubeloop.apiserver.server import RunningServer, StartupError
 from kubeloop.cli.pki.files import Pki
 from kubeloop.clock import Clock
 
 
-def kubelet_config(options: argparse.Namespace, pki: Pki | None) -> KubeletConfig:
+def kubelet_config(options: argparse.Namespace, pki: Pki | None) -> KubeletClientConfig:
     """Build the configuration from flags; raises CannotStart."""
     certificate, key = options.kubelet_client_certificate, options.kubelet_client_key
     if bool(certificate) != bool(key):
-        raise CannotStart("--kubelet-client-certificate and --kubelet-client-key need each other")
+        raise StartupError("--kubelet-client-certificate and --kubelet-client-key need each other")
     authority = options.kubelet_certificate_authority
     if options.kubelet_insecure_tls and authority is not None:
-        raise CannotStart("--kubelet-insecure-tls and --kubelet-certificate-authority contradict each other")
+        raise StartupError("--kubelet-insecure-tls and --kubelet-certificate-authority contradict each other")
     for path in (certificate, key, authority):
         if path is not None and not path.is_file():
-            raise CannotStart(f"{path}: no such file")
-    own = own_kubelet_config(pki) if pki is not None else KubeletConfig()
-    return KubeletConfig(
+            raise StartupError(f"{path}: no such file")
+    own = default_kubelet_config(pki) if pki is not None else KubeletClientConfig()
+    return KubeletClientConfig(
         certificate or own.certificate,
         key or own.key,
         authority,
@@ -38,22 +38,22 @@ def kubelet_config(options: argparse.Namespace, pki: Pki | None) -> KubeletConfi
     )
 
 
-def own_kubelet_config(pki: Pki) -> KubeletConfig:
+def default_kubelet_config(pki: Pki) -> KubeletClientConfig:
     """Return the configuration with our own certificates, for programs without these flags."""
-    return KubeletConfig(pki.kubelet_client_certificate, pki.kubelet_client_key, own_authority=pki.ca)
+    return KubeletClientConfig(pki.kubelet_client_certificate, pki.kubelet_client_key, own_authority=pki.ca)
 
 
-def dial_kubelets(server: ApiServer, config: KubeletConfig) -> None:
+def set_kubelet_client(server: ApiServer, config: KubeletClientConfig) -> None:
     """Give a server access to the nodes of other processes."""
 
     def find(name: str) -> Node | None:
         node: Node | None = server.registry.find("nodes", "", name)
         return node
 
-    server.kubelets = Kubelets(find, config)
+    server.kubelets = KubeletClient(find, config)
 
 
-def measure_kubelets(server: RunningServer, clock: Clock, beside: ReadOnlyGroup | None = None) -> None:
+def serve_kubelet_metrics(server: RunningServer, clock: Clock, beside: VirtualGroup | None = None) -> None:
     """Serve metrics.k8s.io from kubelets, and from a group of this process's own nodes."""
     from kubeloop.apiserver.kubelet_client.metrics_group import KubeletMetrics
 

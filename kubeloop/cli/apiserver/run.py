@@ -11,17 +11,24 @@ from pathlib import Path
 
 from kubeloop import __version__
 from kubeloop.apiserver.aggregator.lazy import AggregatorConfig
-from kubeloop.apiserver.authentication import RequestHeaders
+from kubeloop.apiserver.authentication import RequestHeaderConfig
 from kubeloop.apiserver.registry.allocation import ServiceRanges
-from kubeloop.apiserver.server import AccountTokens, AuditConfig, CannotStart, RunningServer, ServerConfig, start_server
-from kubeloop.cli.apiserver.kubelet_client import dial_kubelets, kubelet_config, measure_kubelets
+from kubeloop.apiserver.server import (
+    ApiServerConfig,
+    AuditConfig,
+    RunningServer,
+    ServiceAccountTokenConfig,
+    StartupError,
+    start_server,
+)
+from kubeloop.cli.apiserver.kubelet_client import kubelet_config, serve_kubelet_metrics, set_kubelet_client
 from kubeloop.cli.flags.chaos import faults_of
-from kubeloop.cli.flags.runtime_config import serving_of
+from kubeloop.cli.flags.runtime_config import resource_config_of
 from kubeloop.cli.pki.files import Pki, ensure_pki, serving_names
 from kubeloop.cli.pki.kubeconfig import admin_kubeconfig, server_url, write_kubeconfig
 from kubeloop.cli.program.foreground import run_in_foreground
 from kubeloop.clock import Clock, SystemClock
-from kubeloop.http import Limits
+from kubeloop.http import HttpLimits
 
 _DETAILED, _DEBUG = 2, 4  # upstream's levels of --v
 
@@ -35,16 +42,16 @@ def run_apiserver(options: argparse.Namespace) -> int:
 
 async def _start(options: argparse.Namespace, clock: Clock) -> RunningServer:
     if bool(options.tls_cert_file) != bool(options.tls_private_key_file):
-        raise CannotStart("--tls-cert-file and --tls-private-key-file need each other")
+        raise StartupError("--tls-cert-file and --tls-private-key-file need each other")
     pki = _own_keys(options, clock)
     backend, _, path = options.store.partition(":")
     if backend == "sqlite" and path:
         Path(path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     kubelets = kubelet_config(options, pki)
-    server = await start_server(config_of(options, pki), clock)
-    dial_kubelets(server.app, kubelets)
+    server = await start_server(server_config_of(options, pki), clock)
+    set_kubelet_client(server.app, kubelets)
     if options.kubelet_metrics:
-        measure_kubelets(server, clock)
+        serve_kubelet_metrics(server, clock)
     url = server_url(options.bind_address, server.port)
     hint = ""
     if options.kubeconfig and pki:
@@ -81,7 +88,7 @@ def advertised_address(options: argparse.Namespace) -> str:
         return str(probe.getsockname()[0])
 
 
-def _account_tokens(options: argparse.Namespace, pki: Pki | None) -> AccountTokens | None:
+def _account_tokens(options: argparse.Namespace, pki: Pki | None) -> ServiceAccountTokenConfig | None:
     key = options.service_account_signing_key_file or (pki.account_key if pki else None)
     if key is None:
         return None
@@ -92,21 +99,21 @@ def _account_tokens(options: argparse.Namespace, pki: Pki | None) -> AccountToke
         _check_keys("--service-account-signing-key-file", key, SigningKey)
         for path in further:
             _check_keys("--service-account-key-file", path, read_public_keys)
-    issuers = tuple(options.service_account_issuer) or AccountTokens(key).issuers
-    return AccountTokens(key, issuers, options.api_audiences, options.service_account_jwks_uri, further)
+    issuers = tuple(options.service_account_issuer) or ServiceAccountTokenConfig(key).issuers
+    return ServiceAccountTokenConfig(key, issuers, options.api_audiences, options.service_account_jwks_uri, further)
 
 
 def _check_keys(flag: str, path: Path, read: Callable[[bytes], object]) -> None:
     try:
         read(path.read_bytes())
     except ValueError as error:
-        raise CannotStart(f"{flag} {path}: {error}") from None
+        raise StartupError(f"{flag} {path}: {error}") from None
 
 
 def _audit(options: argparse.Namespace) -> AuditConfig | None:
     """Build the audit configuration. Upstream silently writes nothing without a policy or a log path."""
     if bool(options.audit_policy_file) != bool(options.audit_log_path):
-        raise CannotStart("--audit-policy-file and --audit-log-path need each other")
+        raise StartupError("--audit-policy-file and --audit-log-path need each other")
     if not options.audit_policy_file:
         return None
     return AuditConfig(
@@ -118,16 +125,16 @@ def _audit(options: argparse.Namespace) -> AuditConfig | None:
     )
 
 
-def own_front_proxy(pki: Pki) -> RequestHeaders:
+def default_request_headers(pki: Pki) -> RequestHeaderConfig:
     """Return request header authentication that trusts only our own front proxy."""
-    return RequestHeaders(pki.front_proxy_ca, allowed_names=("front-proxy-client",))
+    return RequestHeaderConfig(pki.front_proxy_ca, allowed_names=("front-proxy-client",))
 
 
-def _request_headers(options: argparse.Namespace, pki: Pki | None) -> RequestHeaders | None:
+def _request_headers(options: argparse.Namespace, pki: Pki | None) -> RequestHeaderConfig | None:
     if options.requestheader_client_ca_file is None:
-        return own_front_proxy(pki) if pki else None
-    usual = RequestHeaders(options.requestheader_client_ca_file)
-    return RequestHeaders(
+        return default_request_headers(pki) if pki else None
+    usual = RequestHeaderConfig(options.requestheader_client_ca_file)
+    return RequestHeaderConfig(
         options.requestheader_client_ca_file,
         options.requestheader_allowed_names,
         options.requestheader_username_headers or usual.username_headers,
@@ -140,7 +147,7 @@ def _request_headers(options: argparse.Namespace, pki: Pki | None) -> RequestHea
 def _aggregator(options: argparse.Namespace, pki: Pki | None) -> AggregatorConfig:
     certificate, key = options.proxy_client_cert_file, options.proxy_client_key_file
     if bool(certificate) != bool(key):
-        raise CannotStart("--proxy-client-cert-file and --proxy-client-key-file need each other")
+        raise StartupError("--proxy-client-cert-file and --proxy-client-key-file need each other")
     if pki is not None and not certificate and options.requestheader_client_ca_file is None:
         certificate, key = pki.front_proxy_certificate, pki.front_proxy_key
     return AggregatorConfig(certificate, key, options.enable_aggregator_routing)
@@ -156,12 +163,12 @@ def store_of(options: argparse.Namespace) -> str:
     return config_of_servers(options.etcd_servers, options.etcd_prefix, files).url()
 
 
-def config_of(options: argparse.Namespace, pki: Pki | None) -> ServerConfig:
+def server_config_of(options: argparse.Namespace, pki: Pki | None) -> ApiServerConfig:
     """Convert the flags to the server's configuration."""
     authorities = [options.client_ca_file] if options.client_ca_file else []
     if pki and (options.kubeconfig or not authorities):
         authorities.append(pki.ca)
-    return ServerConfig(
+    return ApiServerConfig(
         store=store_of(options),
         host=options.bind_address,
         port=options.secure_port,
@@ -182,11 +189,11 @@ def config_of(options: argparse.Namespace, pki: Pki | None) -> ServerConfig:
         event_ttl=options.event_ttl,
         shutdown_delay=options.shutdown_delay_duration,
         services=ServiceRanges(options.service_cluster_ip_range, options.service_node_port_range),
-        serving=serving_of(options),
+        serving=resource_config_of(options),
         front_proxy=_request_headers(options, pki),
         aggregator=_aggregator(options, pki),
         encryption=options.encryption_provider_config,
         encryption_reload=options.encryption_provider_config_automatic_reload,
-        limits=Limits(body_timeout=options.request_timeout),
+        limits=HttpLimits(body_timeout=options.request_timeout),
         faults=faults_of(options),
     )

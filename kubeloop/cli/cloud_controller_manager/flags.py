@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 import msgspec
 
 from kubeloop import KUBERNETES_VERSION, __version__
-from kubeloop.cli.controller_manager.flags import UnusableConfig, add_flag, flag_of
+from kubeloop.cli.controller_manager.flags import ManagerConfigError, add_flag, flag_of
 from kubeloop.cli.up.flags import default_data_dir
 from kubeloop.cloud.config import CloudConfig
 from kubeloop.controllers.app.config import Duration, ManagerConfig, Strings, defaults
@@ -42,7 +42,7 @@ OWN_DEFAULTS: dict[str, Any] = {"leader_elect_resource_name": "cloud-controller-
 _REFUSED = ("enable_leader_migration", "tls_cipher_suites", "tls_curve_preferences", "tls_sni_cert_key", "webhooks")
 
 
-class OwnFlags(msgspec.Struct, frozen=True, kw_only=True):
+class CloudFlags(msgspec.Struct, frozen=True, kw_only=True):
     """Flags that only this manager has."""
 
     allow_untagged_cloud: bool = False
@@ -66,7 +66,7 @@ class OwnFlags(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class CloudControllerManagerOptions:
     """Configuration of a cloud controller manager process."""
 
     process: ManagerConfig  # connections, leadership, port
@@ -79,40 +79,42 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     hints, known = get_type_hints(ManagerConfig), defaults()
     for name in SHARED:
         add_flag(parser, name, hints[name], OWN_DEFAULTS.get(name, known[name]))
-    own, untold = get_type_hints(OwnFlags), OwnFlags()
-    for name in OwnFlags.__struct_fields__:
+    own, untold = get_type_hints(CloudFlags), CloudFlags()
+    for name in CloudFlags.__struct_fields__:
         add_flag(parser, name, own[name], getattr(untold, name))
     version = f"kubeloop {__version__} (Kubernetes {KUBERNETES_VERSION})"
     parser.add_argument("--version", action="version", version=version, help="print the version")
 
 
-def options_of(options: argparse.Namespace) -> Options:
+def options_of(options: argparse.Namespace) -> CloudControllerManagerOptions:
     """Build the options from the command line and the defaults. Raises `UnusableConfig`."""
     said: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in vars(options).items()}
     folder = str(default_data_dir() / "cloud-controller-manager")
     given = {name: said[name] for name in SHARED if name in said}
     process = ManagerConfig(**{**OWN_DEFAULTS, "cert_dir": folder, **given})
-    own = OwnFlags(**{name: said[name] for name in OwnFlags.__struct_fields__ if name in said})
+    own = CloudFlags(**{name: said[name] for name in CloudFlags.__struct_fields__ if name in said})
     _check(process, own)
     both = {**msgspec.structs.asdict(process), **msgspec.structs.asdict(own)}
-    return Options(process, CloudConfig(**{name: both[name] for name in CloudConfig.__struct_fields__}))
+    return CloudControllerManagerOptions(
+        process, CloudConfig(**{name: both[name] for name in CloudConfig.__struct_fields__})
+    )
 
 
-def _check(process: ManagerConfig, own: OwnFlags) -> None:
-    known = {**defaults(), **msgspec.structs.asdict(OwnFlags())}
+def _check(process: ManagerConfig, own: CloudFlags) -> None:
+    known = {**defaults(), **msgspec.structs.asdict(CloudFlags())}
     said = {**msgspec.structs.asdict(process), **msgspec.structs.asdict(own)}
     for name in _REFUSED:
         if said[name] != known[name]:
-            raise UnusableConfig(f"{flag_of(name)} is not supported yet")
+            raise ManagerConfigError(f"{flag_of(name)} is not supported yet")
     if own.concurrent_node_syncs <= 0:
-        raise UnusableConfig("concurrent-node-syncs must be a positive number")
+        raise ManagerConfigError("concurrent-node-syncs must be a positive number")
     if own.concurrent_node_status_updates < 0:
-        raise UnusableConfig("concurrent-node-status-updates cannot be a negative number")
+        raise ManagerConfigError("concurrent-node-status-updates cannot be a negative number")
     if own.concurrent_node_lifecycle_syncs < 1:
-        raise UnusableConfig(
+        raise ManagerConfigError(
             f"concurrent-node-lifecycle-syncs must be at least 1, but got {own.concurrent_node_lifecycle_syncs}"
         )
     if own.concurrent_service_syncs < 1:
-        raise UnusableConfig("concurrent-service-syncs must be a positive number")
+        raise ManagerConfigError("concurrent-service-syncs must be a positive number")
     if process.cloud_config and not Path(process.cloud_config).is_file():
-        raise UnusableConfig(f"--cloud-config {process.cloud_config}: no such file")
+        raise ManagerConfigError(f"--cloud-config {process.cloud_config}: no such file")

@@ -10,20 +10,20 @@ from typing import Any
 
 import msgspec
 
-from kubeloop.cli.cloud_controller_manager.flags import Options, options_of
-from kubeloop.cli.program.elected import UNUSABLE, Candidate, refused, run_candidate
-from kubeloop.cli.secure_port.status_pages import Telling
+from kubeloop.cli.cloud_controller_manager.flags import CloudControllerManagerOptions, options_of
+from kubeloop.cli.program.elected import UNUSABLE, ElectedProgram, print_startup_error, run_elected_program
+from kubeloop.cli.secure_port.status_pages import StatusPages
 from kubeloop.client import Client
 from kubeloop.clock import Clock
-from kubeloop.cloud import UnusableChoice, select
-from kubeloop.cloud.app import COMPONENT, host
-from kubeloop.cloud.context import Context
-from kubeloop.cloud.provider_registry import Surroundings, UnusableProvider, load
-from kubeloop.cloud.route_plan import UnusableNetworks
-from kubeloop.controllers import Choice
-from kubeloop.runtime.informer.informer import Informers
+from kubeloop.cloud import InvalidCloudControllers, select
+from kubeloop.cloud.app import COMPONENT, build_app
+from kubeloop.cloud.context import CloudControllerContext
+from kubeloop.cloud.provider_registry import InvalidProvider, ProviderDependencies, load
+from kubeloop.cloud.route_plan import InvalidClusterCidr
+from kubeloop.controllers import ControllerSelection
+from kubeloop.runtime.informer.informer import SharedInformerFactory
 
-_UNUSABLE = (*UNUSABLE, UnusableChoice, UnusableProvider, UnusableNetworks)
+_UNUSABLE = (*UNUSABLE, InvalidCloudControllers, InvalidProvider, InvalidClusterCidr)
 
 
 def run_cloud_controller_manager(options: argparse.Namespace) -> int:
@@ -32,11 +32,13 @@ def run_cloud_controller_manager(options: argparse.Namespace) -> int:
     try:
         told = options_of(options)
     except _UNUSABLE as error:
-        return refused(error)
-    return run_candidate(told.process, lambda clock, folder: CloudManager(told, clock, folder), _UNUSABLE)
+        return print_startup_error(error)
+    return run_elected_program(
+        told.process, lambda clock, folder: CloudControllerManagerProgram(told, clock, folder), _UNUSABLE
+    )
 
 
-class CloudTelling(Telling):
+class CloudStatusPages(StatusPages):
     """Status pages, with the configuration under this manager's name."""
 
     def configz(self) -> Mapping[str, Any]:
@@ -44,20 +46,22 @@ class CloudTelling(Telling):
         return {"cloudcontrollermanager.config.k8s.io": msgspec.to_builtins(self._config)}
 
 
-class CloudManager(Candidate):
+class CloudControllerManagerProgram(ElectedProgram):
     """Cloud controllers of a provider with their status pages."""
 
     command = "cloud-controller-manager"
 
-    def __init__(self, options: Options, clock: Clock, folder: Path) -> None:
+    def __init__(self, options: CloudControllerManagerOptions, clock: Clock, folder: Path) -> None:
         process = options.process
         super().__init__(process, COMPONENT, clock, folder)
-        informers = Informers(self.own, clock)
-        provider = load(process.cloud_provider, Surroundings(self.own, informers, clock, process.cloud_config))
-        context = Context(self.own, informers, clock, self.recorder, provider, options.cloud, self.telemetry)
-        self._hosted = host(select(process.controllers), context, self._client_of)
-        manager, registry, nothing = self._hosted.manager, self.telemetry.registry, Choice((), ())
-        self.telling = CloudTelling(manager, nothing, process, registry, self.identity, self.elector)
+        informers = SharedInformerFactory(self.own, clock)
+        provider = load(process.cloud_provider, ProviderDependencies(self.own, informers, clock, process.cloud_config))
+        context = CloudControllerContext(
+            self.own, informers, clock, self.recorder, provider, options.cloud, self.telemetry
+        )
+        self._hosted = build_app(select(process.controllers), context, self._client_of)
+        manager, registry, nothing = self._hosted.manager, self.telemetry.registry, ControllerSelection((), ())
+        self.telling = CloudStatusPages(manager, nothing, process, registry, self.identity, self.elector)
 
     async def lead(self) -> None:
         """Run the controllers until cancelled."""

@@ -14,18 +14,18 @@ from contextlib import suppress
 from itertools import count
 
 from kubeloop.cli.program.foreground import run_in_foreground
-from kubeloop.client.http.readiness import says_ready, trusting
+from kubeloop.client.http.readiness import insecure_context, is_ready
 
-ASK_EVERY = 1.0
-ANSWER_WITHIN = 2.0
-SILENT_LOOKS = 2  # in a row: a busy server may miss one
+PROBE_PERIOD = 1.0
+PROBE_TIMEOUT = 2.0
+FAILURE_THRESHOLD = 2  # in a row: a busy server may miss one
 _CONNECT_WITHIN = 2.0
 _PIECE = 65536
 
 Address = tuple[str, int]
 
 
-class Server:
+class BackendServer:
     """API server behind the balancer."""
 
     def __init__(self, address: Address) -> None:
@@ -37,12 +37,12 @@ class Server:
     async def look(self, context: ssl.SSLContext) -> None:
         """Check readiness; close open connections if the server does not answer at all."""
         try:
-            async with asyncio.timeout(ANSWER_WITHIN):
-                self.is_ready = await says_ready(self.address, context)
+            async with asyncio.timeout(PROBE_TIMEOUT):
+                self.is_ready = await is_ready(self.address, context)
         except (OSError, TimeoutError):
             self.is_ready = False
             self._silent += 1
-            if self._silent >= SILENT_LOOKS:
+            if self._silent >= FAILURE_THRESHOLD:
                 await asyncio.gather(*map(_cut, self.connections))
         else:
             self._silent = 0
@@ -52,9 +52,9 @@ class Balancer:
     """TCP load balancer for API servers."""
 
     def __init__(self, servers: Sequence[Address]) -> None:
-        self._servers = [Server(address) for address in servers]
+        self._servers = [BackendServer(address) for address in servers]
         self._turns = count()
-        self._context = trusting()  # clients verify the server's certificate
+        self._context = insecure_context()  # clients verify the server's certificate
         self._listener: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -87,7 +87,7 @@ class Balancer:
     async def _keep_looking(self) -> None:
         while True:
             await asyncio.gather(*(server.look(self._context) for server in self._servers))
-            await asyncio.sleep(ASK_EVERY)
+            await asyncio.sleep(PROBE_PERIOD)
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -100,7 +100,7 @@ class Balancer:
         finally:
             await _cut(writer)
 
-    def _in_turn(self) -> list[Server]:
+    def _in_turn(self) -> list[BackendServer]:
         """Return the servers, ready ones first, rotated each time."""
         turn = next(self._turns) % len(self._servers)
         rotated = self._servers[turn:] + self._servers[:turn]
@@ -110,7 +110,7 @@ class Balancer:
 _End = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-async def _join(server: Server, client: _End, there: _End) -> None:
+async def _join(server: BackendServer, client: _End, there: _End) -> None:
     """Copy bytes in both directions until one end is closed; then close both."""
     both = {client[1], there[1]}
     server.connections |= both

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import msgspec
 
-from kubeloop.chaos.checks.pace import Pace
-from kubeloop.chaos.faults.clocks import NoClocks
-from kubeloop.chaos.faults.partition import Network, NoNetwork, network_of
-from kubeloop.chaos.plan import Partition, Plan, PlanError, load_plan
+from kubeloop.chaos.checks.pace import TimeConstants
+from kubeloop.chaos.faults.clocks import FaketimeMissing
+from kubeloop.chaos.faults.partition import Network, NetworkUnavailable, network_of
+from kubeloop.chaos.plan import ChaosPlan, Partition, PlanError, load_plan
 from kubeloop.chaos.plane import ETCD_ELECTION_TIMEOUT, TERMS, CannotRun
 from kubeloop.chaos.report import Report
-from kubeloop.chaos.run import Around, Run
+from kubeloop.chaos.run import ChaosRun, RunDependencies
 from kubeloop.cli.commands import balancer
 from kubeloop.clock import SystemClock
 from kubeloop.store.etcd.grpc.client import ATTEMPT_SECONDS, GIVE_UP_SECONDS
@@ -47,7 +47,7 @@ def run_chaos(options: argparse.Namespace) -> int:
             return 0
         with tempfile.TemporaryDirectory(prefix="kubeloop-chaos-") as temporary:
             report = _report_on(plan, options.folder or Path(temporary))
-    except (PlanError, CannotRun, NoNetwork, NoClocks) as error:
+    except (PlanError, CannotRun, NetworkUnavailable, FaketimeMissing) as error:
         print(f"kubeloop: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -59,7 +59,7 @@ def run_chaos(options: argparse.Namespace) -> int:
     return 1 if report.problems else 0
 
 
-def _report_on(plan: Plan, folder: Path) -> Report:
+def _report_on(plan: ChaosPlan, folder: Path) -> Report:
     """Execute the plan, in network namespaces if it has partitions."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM cleans up processes and networks
     if not any(isinstance(fault, Partition) for fault in plan.faults):
@@ -68,19 +68,19 @@ def _report_on(plan: Plan, folder: Path) -> Report:
         return asyncio.run(_run(plan, folder, network))
 
 
-async def _run(plan: Plan, folder: Path, network: Network | None) -> Report:
+async def _run(plan: ChaosPlan, folder: Path, network: Network | None) -> Report:
     def tell(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
-    return await Run(plan, folder, SystemClock(), tell, Around(_pace(), network)).run()
+    return await ChaosRun(plan, folder, SystemClock(), tell, RunDependencies(_pace(), network)).run()
 
 
-def _pace() -> Pace:
+def _pace() -> TimeConstants:
     """Return the time constants of the components that the plane consists of."""
-    return Pace(
-        ask_every=balancer.ASK_EVERY,
-        answer_within=balancer.ANSWER_WITHIN,
-        silent_looks=balancer.SILENT_LOOKS,
+    return TimeConstants(
+        ask_every=balancer.PROBE_PERIOD,
+        answer_within=balancer.PROBE_TIMEOUT,
+        silent_looks=balancer.FAILURE_THRESHOLD,
         attempt=ATTEMPT_SECONDS,
         give_up=GIVE_UP_SECONDS,
         election_timeout=ETCD_ELECTION_TIMEOUT,
@@ -88,7 +88,7 @@ def _pace() -> Pace:
     )
 
 
-def _show(plan: Plan) -> None:
+def _show(plan: ChaosPlan) -> None:
     for moment in plan.moments():
         what = type(moment.fault).__name__
         print(f"{moment.at:8.2f} s  {what:12} {moment.target:22} until {moment.until:.2f} s")

@@ -18,22 +18,22 @@ from kubeloop.client.errors import ClientError
 from kubeloop.client.http.transport import HttpTransport
 from kubeloop.clock import Clock, SystemClock
 from kubeloop.kubelet.eviction.thresholds import PRESSURE, PRESSURES
-from kubeloop.kubelet.node_status.registration import Endpoint, NodeShape, node_object
+from kubeloop.kubelet.node_status.registration import KubeletEndpoint, NodeShape, new_node
 from kubeloop.kubelet.node_status.served_nodes import (
     PARTITIONED,
-    SERVED,
+    SERVED_NODE_ANNOTATION,
     SHUTTING_DOWN,
-    STATE,
+    STATE_ANNOTATION,
     STOPPED,
-    is_served,
+    is_simulated,
 )
-from kubeloop.kubelet.simulated.addresses import address_of_name
+from kubeloop.kubelet.simulated.addresses import node_address_by_name
 from kubeloop.kubelet.simulated.runtime import SimulatedRuntime
 
 _RETRY_SECONDS = 1.0
 
 
-class CannotDo(Exception):
+class NodeCommandError(Exception):
     """Action that is impossible for a node; the message is one sentence for a user."""
 
 
@@ -41,7 +41,7 @@ def run_node(options: argparse.Namespace) -> int:
     """Run one action; returns the exit code."""
     try:
         return asyncio.run(_run(options))
-    except (ApiError, ClientError, CannotDo, OSError) as error:
+    except (ApiError, ClientError, NodeCommandError, OSError) as error:
         print(f"kubeloop: {str(error) or 'that took too long'}", file=sys.stderr)
         return 1
 
@@ -91,27 +91,27 @@ class NodeCommands:
 
     async def stop(self, name: str) -> None:
         """Stop a node."""
-        await self._annotate(name, STATE, STOPPED)
+        await self._annotate(name, STATE_ANNOTATION, STOPPED)
         self._say(f"node/{name} stopped")
 
     async def start(self, name: str) -> None:
         """Start a stopped node."""
-        await self._annotate(name, STATE, None)
+        await self._annotate(name, STATE_ANNOTATION, None)
         self._say(f"node/{name} started")
 
     async def shutdown(self, name: str) -> None:
         """Shut a node down gracefully."""
-        await self._annotate(name, STATE, SHUTTING_DOWN)
+        await self._annotate(name, STATE_ANNOTATION, SHUTTING_DOWN)
         self._say(f"node/{name} is shutting down")
 
     async def partition(self, name: str) -> None:
         """Disconnect a node from the API server."""
-        await self._annotate(name, STATE, PARTITIONED)
+        await self._annotate(name, STATE_ANNOTATION, PARTITIONED)
         self._say(f"node/{name} partitioned")
 
     async def heal(self, name: str) -> None:
         """Reconnect a node."""
-        await self._annotate(name, STATE, None)
+        await self._annotate(name, STATE_ANNOTATION, None)
         self._say(f"node/{name} healed")
 
     async def pressure(self, name: str, of: str) -> None:
@@ -119,7 +119,7 @@ class NodeCommands:
         wanted = [] if of == "none" else of.split(",")
         unknown = [one for one in wanted if one.partition(":")[0] not in PRESSURES]
         if unknown:
-            raise CannotDo(f"there is no pressure of {unknown[0]}; choose from {', '.join(PRESSURES)}, none")
+            raise NodeCommandError(f"there is no pressure of {unknown[0]}; choose from {', '.join(PRESSURES)}, none")
         await self._annotate(name, PRESSURE, ",".join(wanted) or None)
         self._say(f"node/{name} is short of {', '.join(wanted) or 'nothing'}")
 
@@ -135,8 +135,8 @@ class NodeCommands:
 
     async def add(self, name: str) -> None:
         """Create a node for the control plane's simulator, which serves every node with the annotation."""
-        shape = NodeShape(annotations={SERVED: ""}, runtime=SimulatedRuntime.name)
-        await self._client.create(node_object(name, Endpoint(address_of_name(name)), shape, self._clock.now()))
+        shape = NodeShape(annotations={SERVED_NODE_ANNOTATION: ""}, runtime=SimulatedRuntime.name)
+        await self._client.create(new_node(name, KubeletEndpoint(node_address_by_name(name)), shape, self._clock.now()))
         self._say(f"node/{name} added")
 
     async def delete(self, name: str) -> None:
@@ -148,7 +148,7 @@ class NodeCommands:
         """Evict all pods but those of daemon sets and mirror pods, and wait until they are gone."""
         await self.cordon(name)
         async with asyncio.timeout(patience):
-            while pods := [pod for pod in await self._pods_of(name) if leaves_when_drained(pod)]:
+            while pods := [pod for pod in await self._pods_of(name) if is_drainable(pod)]:
                 for pod in pods:
                     if pod.metadata.deletion_timestamp is None:
                         await self._evict(pod)
@@ -171,8 +171,8 @@ class NodeCommands:
     async def _annotate(self, name: str, key: str, value: str | None) -> None:
         """Annotate a simulated node; raises for others, which would ignore it."""
         node = await self._client.get(Node, name)
-        if not is_served(node):
-            raise CannotDo(f"node {name} is not simulated")
+        if not is_simulated(node):
+            raise NodeCommandError(f"node {name} is not simulated")
         await self._client.patch(Node, name, {"metadata": {"annotations": {key: value}}})
 
 
@@ -187,15 +187,15 @@ def status_of(node: Node) -> str:
 
 def state_of(node: Node) -> str:
     """Return the simulated state of a node."""
-    if not is_served(node):
+    if not is_simulated(node):
         return "real"
-    said = [node.metadata.annotations.get(STATE, "") or "running"]
+    said = [node.metadata.annotations.get(STATE_ANNOTATION, "") or "running"]
     if pressure := node.metadata.annotations.get(PRESSURE, ""):
         said.append(f"short of {pressure}")
     return ", ".join(said)
 
 
-def leaves_when_drained(pod: Pod) -> bool:
+def is_drainable(pod: Pod) -> bool:
     """Return True if draining evicts a pod."""
     owner = controller_of(pod.metadata.owner_references)
     if owner is not None and owner.kind == "DaemonSet":

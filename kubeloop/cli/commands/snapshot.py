@@ -20,7 +20,7 @@ from kubeloop.client.errors import ClientError
 from kubeloop.client.http.transport import HttpTransport
 from kubeloop.clock import SystemClock
 from kubeloop.store.backup.fork import fork_sqlite
-from kubeloop.store.backup.migrate import Restoring, move, restore, save
+from kubeloop.store.backup.migrate import RestoreOptions, move, restore, save
 from kubeloop.store.backup.snapshot import read_snapshot
 from kubeloop.store.errors import StoreError
 
@@ -126,13 +126,13 @@ async def _restore(options: argparse.Namespace) -> str:
     url = _url(options)
     if not options.store:
         _folder(options).mkdir(parents=True, exist_ok=True)
-    how = Restoring(options.bump_revision, options.force, (LIVE_SERVERS,), ((EVENTS_PREFIX, _EVENT_SECONDS),))
+    how = RestoreOptions(options.bump_revision, options.force, (LIVE_SERVERS,), ((EVENTS_PREFIX, _EVENT_SECONDS),))
     revision = await restore(str(options.file), url, how)
     return f"{url}: goes on from revision {revision}"
 
 
 async def _migrate(options: argparse.Namespace) -> str:
-    how = Restoring(0, options.force, (LIVE_SERVERS,), ((EVENTS_PREFIX, _EVENT_SECONDS),))
+    how = RestoreOptions(0, options.force, (LIVE_SERVERS,), ((EVENTS_PREFIX, _EVENT_SECONDS),))
     revision = await move(options.source, options.target, how)
     return f"{options.target}: goes on from revision {revision}"
 

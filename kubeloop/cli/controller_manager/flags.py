@@ -25,7 +25,7 @@ _OURS = {
 _SHORT = {"v": ("-v",)}
 
 
-class UnusableConfig(ValueError):
+class ManagerConfigError(ValueError):
     """Invalid configuration file; the message is one sentence for a user."""
 
 
@@ -104,19 +104,19 @@ def _read(path: Path | None) -> dict[str, Any]:
     try:
         document = yaml.safe_load(path.read_text()) or {}
     except yaml.YAMLError as error:
-        raise UnusableConfig(f"--config {path}: no YAML: {error}") from None
+        raise ManagerConfigError(f"--config {path}: no YAML: {error}") from None
     if not isinstance(document, dict):
-        raise UnusableConfig(f"--config {path}: no mapping of flags to values")
+        raise ManagerConfigError(f"--config {path}: no mapping of flags to values")
     hints = get_type_hints(ManagerConfig)
     found: dict[str, Any] = {}
     for flag, value in document.items():
         name = str(flag).replace("-", "_")
         if name not in hints:
-            raise UnusableConfig(f"--config {path}: there is no flag {flag}")
+            raise ManagerConfigError(f"--config {path}: there is no flag {flag}")
         try:
             found[name] = _value(hints[name], value)
         except (argparse.ArgumentTypeError, ValueError) as error:
-            raise UnusableConfig(f"--config {path}: {flag}: {error}") from None
+            raise ManagerConfigError(f"--config {path}: {flag}: {error}") from None
     return found
 
 

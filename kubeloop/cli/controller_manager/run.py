@@ -6,19 +6,19 @@ import argparse
 import sys
 from pathlib import Path
 
-from kubeloop.apiserver.server import CannotStart
+from kubeloop.apiserver.server import StartupError
 from kubeloop.cli.controller_manager.effective_flags import refused_flags, unused_flags
 from kubeloop.cli.controller_manager.flags import config_of, flag_of
-from kubeloop.cli.program.elected import UNUSABLE, Candidate, refused, run_candidate
+from kubeloop.cli.program.elected import UNUSABLE, ElectedProgram, print_startup_error, run_elected_program
 from kubeloop.cli.secure_port.clients import server_of
-from kubeloop.cli.secure_port.status_pages import Telling
+from kubeloop.cli.secure_port.status_pages import StatusPages
 from kubeloop.client.config.server_config import ServerConfig
 from kubeloop.clock import Clock
-from kubeloop.controllers import UnusableChoice, select
-from kubeloop.controllers.app.build import COMPONENT, Surroundings, host
+from kubeloop.controllers import InvalidControllers, select
+from kubeloop.controllers.app.build import COMPONENT, ControllerDependencies, build_app
 from kubeloop.controllers.app.config import ManagerConfig
 
-_UNUSABLE = (*UNUSABLE, UnusableChoice)
+_UNUSABLE = (*UNUSABLE, InvalidControllers)
 
 
 def run_controller_manager(options: argparse.Namespace) -> int:
@@ -31,13 +31,13 @@ def run_controller_manager(options: argparse.Namespace) -> int:
     try:
         config = config_of(options)
         if flags := refused_flags(config):
-            raise CannotStart(f"{flag_of(flags[0])} is not supported yet")
+            raise StartupError(f"{flag_of(flags[0])} is not supported yet")
     except _UNUSABLE as error:
-        return refused(error)
-    return run_candidate(config, lambda clock, folder: Manager(config, clock, folder), _UNUSABLE)
+        return print_startup_error(error)
+    return run_elected_program(config, lambda clock, folder: ControllerManagerProgram(config, clock, folder), _UNUSABLE)
 
 
-class Manager(Candidate):
+class ControllerManagerProgram(ElectedProgram):
     """Controllers with their status pages."""
 
     command = "controller-manager"
@@ -48,10 +48,10 @@ class Manager(Candidate):
         self.without_effect = [flag_of(flag) for flag in unused_flags(config)]
         root_ca = root_ca_of(config, server_of(config))
         loops = self.clients.for_loop
-        around = Surroundings(self.own, loops, self.recorder, clock, config, self.telemetry, root_ca)
-        self._hosted = host(choice, around)
+        around = ControllerDependencies(self.own, loops, self.recorder, clock, config, self.telemetry, root_ca)
+        self._hosted = build_app(choice, around)
         manager, registry = self._hosted.manager, self.telemetry.registry
-        self.telling = Telling(manager, choice, config, registry, self.identity, self.elector)
+        self.telling = StatusPages(manager, choice, config, registry, self.identity, self.elector)
         if config.use_service_account_credentials:
             self.telling.add_check("serviceAccountTokens", lambda: self.clients.trouble)
 

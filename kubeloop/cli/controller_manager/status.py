@@ -33,12 +33,12 @@ def run_status(options: argparse.Namespace) -> int:
     if options.output == "json":
         print(json.dumps(found, indent=2))
     else:
-        print(table_of(found))
+        print(format_status(found))
     return 0 if all(loop["healthy"] for loop in found["loops"]) else 1
 
 
 async def _ask(options: argparse.Namespace) -> Any:
-    config = as_whom(load_config(getattr(options, "kubeconfig", None) or None), options)
+    config = config_for_manager(load_config(getattr(options, "kubeconfig", None) or None), options)
     transport = HttpTransport(config, SystemClock())
     try:
         async with asyncio.timeout(_SECONDS):
@@ -47,7 +47,7 @@ async def _ask(options: argparse.Namespace) -> Any:
         await transport.close()
 
 
-def as_whom(known: ServerConfig, options: argparse.Namespace) -> ServerConfig:
+def config_for_manager(known: ServerConfig, options: argparse.Namespace) -> ServerConfig:
     """Return the kubeconfig's credentials for the manager's address."""
     authorities = [options.certificate_authority.read_bytes()] if options.certificate_authority.exists() else []
     authorities.append(known.authority.data or (Path(known.authority.file).read_bytes() if known.authority else b""))
@@ -55,7 +55,7 @@ def as_whom(known: ServerConfig, options: argparse.Namespace) -> ServerConfig:
     return replace(known, server=options.server, authority=trusted, server_name="", insecure=False, proxy_url="")
 
 
-def table_of(found: Any) -> str:
+def format_status(found: Any) -> str:
     """Format the status as a table."""
     leader = found["leader"] or "nobody"
     who = "this manager leads" if found["leading"] else "this manager stands by"

@@ -24,15 +24,15 @@ def faults_of(options: argparse.Namespace) -> CallFaults | None:
     path: Path | None = options.chaos_plan
     if path is None:
         return None
-    from kubeloop.apiserver.server import CannotStart
+    from kubeloop.apiserver.server import StartupError
     from kubeloop.chaos.faults.calls import CallFaults
     from kubeloop.chaos.plan import PlanError, load_plan
 
     try:
         plan = load_plan(path)
     except PlanError as error:
-        raise CannotStart(str(error)) from None
+        raise StartupError(str(error)) from None
     if plan != plan.for_calls():
-        raise CannotStart(f"{path}: a server only disturbs calls; for processes there is `kubeloop chaos run`")
+        raise StartupError(f"{path}: a server only disturbs calls; for processes there is `kubeloop chaos run`")
     log.warning("calls fail on purpose, by %s", path)
     return CallFaults(plan)

@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # flags are read before anything else is loaded
-    from kubeloop.api.features.resource_config import Serving
+    from kubeloop.api.features.resource_config import APIResourceConfig
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ _FOLLOWED = frozenset(
 )
 
 
-def add_serving_flags(parser: argparse.ArgumentParser) -> None:
+def add_runtime_config_flags(parser: argparse.ArgumentParser) -> None:
     """Add --runtime-config and --feature-gates."""
     parser.add_argument(
         "--runtime-config",
@@ -39,16 +39,16 @@ def add_serving_flags(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def serving_of(options: argparse.Namespace) -> Serving:
+def resource_config_of(options: argparse.Namespace) -> APIResourceConfig:
     """Build the resource configuration from the flags; raises CannotStart."""
-    from kubeloop.api.features.gates import DEFAULT_FEATURES, UnusableGate
-    from kubeloop.api.features.resource_config import UnusableChoice, read_serving
-    from kubeloop.apiserver.server import CannotStart
+    from kubeloop.api.features.gates import DEFAULT_FEATURES, InvalidFeatureGate
+    from kubeloop.api.features.resource_config import InvalidRuntimeConfig, parse_resource_config
+    from kubeloop.apiserver.server import StartupError
 
     try:
-        serving = read_serving(options.runtime_config, options.feature_gates)
-    except (UnusableChoice, UnusableGate) as error:
-        raise CannotStart(str(error)) from None
+        serving = parse_resource_config(options.runtime_config, options.feature_gates)
+    except (InvalidRuntimeConfig, InvalidFeatureGate) as error:
+        raise StartupError(str(error)) from None
     idle = sorted((serving.features.on ^ DEFAULT_FEATURES.on) - _FOLLOWED)
     if idle:
         log.warning("feature gates that change nothing in kubeloop: %s", ", ".join(idle))

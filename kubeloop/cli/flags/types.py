@@ -70,21 +70,21 @@ def port_range(text: str) -> range:
     return range(int(first), end + 1)
 
 
-def count(text: str) -> int:
+def non_negative_count(text: str) -> int:
     """Parse a whole number of at least 0."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 0")
     return int(text)
 
 
-def seats(text: str) -> int:
+def positive_count(text: str) -> int:
     """Parse a whole number of at least 1."""
-    if not count(text):
+    if not non_negative_count(text):
         raise argparse.ArgumentTypeError("must be at least 1")
     return int(text)
 
 
-def listed(text: str) -> tuple[str, ...]:
+def comma_separated(text: str) -> tuple[str, ...]:
     """Parse comma-separated names."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
@@ -93,7 +93,7 @@ def authorization_modes(text: str) -> tuple[str, ...]:
     """Parse comma-separated authorization modes."""
     from kubeloop.apiserver.authorization import MODES
 
-    modes = listed(text)
+    modes = comma_separated(text)
     unknown = [mode for mode in modes if mode not in MODES]
     if unknown or not modes:
         raise argparse.ArgumentTypeError(f"{text!r} is not made of {', '.join(MODES)}")
@@ -106,7 +106,7 @@ def address_types(text: str) -> tuple[str, ...]:
     """Parse comma-separated node address types."""
     from kubeloop.apiserver.kubelet_client.kubelet_address import ADDRESS_TYPES
 
-    types = listed(text)
+    types = comma_separated(text)
     if not types or not set(types) <= set(ADDRESS_TYPES):
         raise argparse.ArgumentTypeError(f"{text!r} is not made of {', '.join(ADDRESS_TYPES)}")
     return types

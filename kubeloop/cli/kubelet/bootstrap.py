@@ -39,11 +39,11 @@ CURRENT_CLIENT, CURRENT_SERVING = "kubelet-client-current.pem", "kubelet-server-
 log = logging.getLogger(__name__)
 
 
-class NotIssued(Exception):
+class CertificateNotIssued(Exception):
     """Request that was denied, or is gone."""
 
 
-async def issued(client: Client, node: str, signer: str, hosts: Sequence[str] = ()) -> bytes:
+async def request_certificate(client: Client, node: str, signer: str, hosts: Sequence[str] = ()) -> bytes:
     """Request a certificate and wait until it is signed; returns it with its key. Raises `NotIssued`."""
     from kubeloop.cli.kubelet.keys import new_request
 
@@ -58,7 +58,7 @@ async def issued(client: Client, node: str, signer: str, hosts: Sequence[str] = 
         try:
             certificate = await _signed(client, name)
         except NotFound:
-            raise NotIssued(f"certificate signing request {name} was deleted") from None
+            raise CertificateNotIssued(f"certificate signing request {name} was deleted") from None
         except (ApiError, ClientError) as error:  # what was asked for stays asked for
             log.warning("certificate signing request %s: %s", name, error)
             certificate = None
@@ -88,16 +88,18 @@ async def _signed(client: Client, name: str) -> bytes | None:
 def _answer(one: CertificateSigningRequest) -> bytes | None:
     bad = [condition for condition in one.status.conditions if condition.type in ("Denied", "Failed")]
     if bad:
-        raise NotIssued(f"certificate signing request {one.metadata.name} was {bad[0].type.lower()}: {bad[0].message}")
+        raise CertificateNotIssued(
+            f"certificate signing request {one.metadata.name} was {bad[0].type.lower()}: {bad[0].message}"
+        )
     return one.status.certificate or None
 
 
-async def patiently_issued(client: Client, node: str, signer: str, hosts: Sequence[str] = ()) -> bytes:
+async def request_certificate_with_retry(client: Client, node: str, signer: str, hosts: Sequence[str] = ()) -> bytes:
     """Request a certificate until one is issued."""
     while True:
         try:
-            return await issued(client, node, signer, hosts)
-        except (ApiError, ClientError, NotIssued) as error:
+            return await request_certificate(client, node, signer, hosts)
+        except (ApiError, ClientError, CertificateNotIssued) as error:
             log.warning("no certificate for node %s yet: %s", node, error)
         await asyncio.sleep(_RETRY_SECONDS)
 
@@ -105,7 +107,7 @@ async def patiently_issued(client: Client, node: str, signer: str, hosts: Sequen
 async def bootstrap(node: str, by: Path, kubeconfig: Path, folder: Path, clock: Clock) -> None:
     """Create a node's kubeconfig with the bootstrap kubeconfig's credentials."""
     async with Client(HttpTransport(load_config(by), clock), user_agent="kubelet") as client:
-        pem = await patiently_issued(client, node, CLIENT_SIGNER)
+        pem = await request_certificate_with_retry(client, node, CLIENT_SIGNER)
     _write(pem, by, kubeconfig, folder)
 
 
@@ -138,13 +140,13 @@ def _named(config: dict[str, Any], part: str, name: str) -> dict[str, Any]:
     return next((one for one in config.get(part) or () if one.get("name") == name), {})
 
 
-def is_due(pem: Path, now: datetime) -> bool:
+def needs_rotation(pem: Path, now: datetime) -> bool:
     """Return True if a certificate should be replaced: most of its life is over, or there is none."""
     life = _life_of(pem)
     return life is None or now > life[0] + _RENEWED_AFTER * (life[1] - life[0])
 
 
-def is_good(pem: Path, now: datetime) -> bool:
+def is_valid(pem: Path, now: datetime) -> bool:
     """Return True if a file has a certificate that stays valid for a while."""
     life = _life_of(pem)
     return life is not None and life[0] <= now < life[1] - _SHORTEST
@@ -156,14 +158,14 @@ def _life_of(pem: Path) -> tuple[datetime, datetime] | None:
     return life_of(pem.read_bytes()) if pem.is_file() else None
 
 
-async def kept(
+async def rotate_certificate(
     client: Client, node: str, signer: str, current: Path, hosts: Sequence[str], clock: Clock
 ) -> AsyncIterator[None]:
     """Rotate a certificate file before it expires; yields for each certificate in use."""
     shown = False
     while True:
-        if is_due(current, clock.now()):
-            write_private(current, await patiently_issued(client, node, signer, hosts))
+        if needs_rotation(current, clock.now()):
+            write_private(current, await request_certificate_with_retry(client, node, signer, hosts))
             shown = False
         if not shown:
             shown = True

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kubeloop.apiserver.kubelet_client.kubelet_tls import fingerprint
-from kubeloop.apiserver.server import CannotStart
+from kubeloop.apiserver.server import StartupError
 from kubeloop.cli.apiserver.run import advertised_address
 from kubeloop.cli.pki.self_signed import ensure_self_signed
 from kubeloop.client import Client
@@ -20,7 +20,7 @@ _HERE = ("localhost", "127.0.0.1", "::1")
 _MOST_NAMES = 16  # maximum number of node names in a certificate
 
 
-class Serving:
+class KubeletCertificates:
     """TLS of the ports of some nodes."""
 
     def __init__(self, options: argparse.Namespace, nodes: Sequence[str], folder: Path, clock: Clock) -> None:
@@ -57,35 +57,35 @@ class Serving:
             yield self._keep_signed(client)
 
     async def _keep_identity(self, client: Client) -> None:
-        from kubeloop.cli.kubelet.bootstrap import CLIENT_SIGNER, CURRENT_CLIENT, kept
+        from kubeloop.cli.kubelet.bootstrap import CLIENT_SIGNER, CURRENT_CLIENT, rotate_certificate
 
         current = self._folder / CURRENT_CLIENT
         if current.is_file():  # else the kubeconfig was not created by the bootstrap
-            async for _ in kept(client, self._nodes[0], CLIENT_SIGNER, current, (), self._clock):
+            async for _ in rotate_certificate(client, self._nodes[0], CLIENT_SIGNER, current, (), self._clock):
                 pass  # clients read the file again
 
     async def _keep_signed(self, client: Client) -> None:
         """Request serving certificates from the cluster; until then a self-signed one is used."""
-        from kubeloop.cli.kubelet.bootstrap import CURRENT_SERVING, SERVING_SIGNER, kept
+        from kubeloop.cli.kubelet.bootstrap import CURRENT_SERVING, SERVING_SIGNER, rotate_certificate
 
         node, current = self._nodes[0], self._folder / CURRENT_SERVING
-        async for _ in kept(client, node, SERVING_SIGNER, current, (node, self.address), self._clock):
+        async for _ in rotate_certificate(client, node, SERVING_SIGNER, current, (node, self.address), self._clock):
             self._show(current, current)
 
     def _has_identity(self) -> bool:
-        from kubeloop.cli.kubelet.bootstrap import CURRENT_CLIENT, is_good
+        from kubeloop.cli.kubelet.bootstrap import CURRENT_CLIENT, is_valid
 
         current = self._folder / CURRENT_CLIENT
         if not self._options.kubeconfig.is_file():
             return False
-        return is_good(current, self._clock.now()) if current.is_file() else True
+        return is_valid(current, self._clock.now()) if current.is_file() else True
 
     def _pair(self) -> tuple[Path, Path]:
         options = self._options
         if bool(options.tls_cert_file) != bool(options.tls_private_key_file):
-            raise CannotStart("--tls-cert-file and --tls-private-key-file need each other")
+            raise StartupError("--tls-cert-file and --tls-private-key-file need each other")
         if options.rotate_server_certificates and (options.tls_cert_file or len(self._nodes) > 1):
-            raise CannotStart("--rotate-server-certificates is for one node that was given no certificate")
+            raise StartupError("--rotate-server-certificates is for one node that was given no certificate")
         if options.tls_cert_file:
             return options.tls_cert_file, options.tls_private_key_file
         hosts = sorted({*_HERE, self.address, *self._nodes[:_MOST_NAMES]})
@@ -97,11 +97,11 @@ class Serving:
             pem = certificate.read_text().partition(_END)[0] + _END
             self.fingerprint = fingerprint(ssl.PEM_cert_to_DER_cert(pem[pem.index(_BEGIN) :]))
         except (ssl.SSLError, ValueError) as error:
-            raise CannotStart(f"TLS cannot be set up from {certificate}, {key}: {error}") from None
+            raise StartupError(f"TLS cannot be set up from {certificate}, {key}: {error}") from None
 
     def _trust(self, authorities: Path) -> None:
         try:
             self.tls.load_verify_locations(authorities)
         except ssl.SSLError as error:
-            raise CannotStart(f"--client-ca-file {authorities}: {error.reason or error}") from None
+            raise StartupError(f"--client-ca-file {authorities}: {error.reason or error}") from None
         self.tls.verify_mode = ssl.CERT_OPTIONAL

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kubeloop import KUBERNETES_VERSION, __version__
-from kubeloop.cli.flags.types import address, boolean, count, duration, port, seats
+from kubeloop.cli.flags.types import address, boolean, duration, non_negative_count, port, positive_count
 from kubeloop.cli.up.flags import default_data_dir
 
 _ABOUT = """Run one node, or many that are simulated, against an API server. Without --nodes it needs no more than the
@@ -20,7 +20,7 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class NodeNames:
     """Node names: one, or a number of names with a prefix."""
 
     one: str
@@ -33,11 +33,13 @@ class Names:
         return tuple(f"{self.prefix}{number}" for number in range(1, self.count + 1)) if self.count else (self.one,)
 
 
-def names_of(options: argparse.Namespace) -> Names:
+def names_of(options: argparse.Namespace) -> NodeNames:
     """Build the node names from flags. Raises ValueError."""
     if options.nodes and options.hostname_override:
         raise ValueError("--hostname-override is for one node, --nodes for many")
-    names = Names(options.hostname_override or socket.gethostname().lower(), options.nodes, options.node_name_prefix)
+    names = NodeNames(
+        options.hostname_override or socket.gethostname().lower(), options.nodes, options.node_name_prefix
+    )
     if not _NAME.fullmatch(names.all[0]):
         raise ValueError(f"{names.all[0]!r} can't be the name of a node")
     return names
@@ -50,7 +52,9 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     _add_node_flags(parser)
     _add_port_flags(parser)
     _add_access_flags(parser)
-    parser.add_argument("-v", "--v", type=count, default=0, metavar="LEVEL", help="how much to log: 0, 2 or 4")
+    parser.add_argument(
+        "-v", "--v", type=non_negative_count, default=0, metavar="LEVEL", help="how much to log: 0, 2 or 4"
+    )
     version = f"kubeloop {__version__} (Kubernetes {KUBERNETES_VERSION})"
     parser.add_argument("--version", action="version", version=version, help="print the version")
 
@@ -61,10 +65,14 @@ def _add_identity_flags(parser: argparse.ArgumentParser) -> None:
         "--bootstrap-kubeconfig", type=Path, help="by which to ask for a certificate if --kubeconfig isn't there yet"
     )
     parser.add_argument("--hostname-override", default="", metavar="NAME", help="the node (default: this host's name)")
-    parser.add_argument("--nodes", type=count, default=0, metavar="N", help="so many nodes instead: n1, n2, …")
+    parser.add_argument(
+        "--nodes", type=non_negative_count, default=0, metavar="N", help="so many nodes instead: n1, n2, …"
+    )
     parser.add_argument("--node-name-prefix", default="n", metavar="TEXT", help="what their names begin with")
-    parser.add_argument("--kube-api-qps", type=count, default=None, metavar="N", help="(default: 50; any for --nodes)")
-    parser.add_argument("--kube-api-burst", type=seats, default=100, metavar="N", help="(default: 100)")
+    parser.add_argument(
+        "--kube-api-qps", type=non_negative_count, default=None, metavar="N", help="(default: 50; any for --nodes)"
+    )
+    parser.add_argument("--kube-api-burst", type=positive_count, default=100, metavar="N", help="(default: 100)")
 
 
 def _add_node_flags(parser: argparse.ArgumentParser) -> None:
@@ -74,7 +82,7 @@ def _add_node_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--register-with-taints", type=taints, default=(), metavar="K=V:EFFECT,…", help="that nodes register with"
     )
-    parser.add_argument("--max-pods", type=seats, default=110, metavar="N", help="of each node (default: 110)")
+    parser.add_argument("--max-pods", type=positive_count, default=110, metavar="N", help="of each node (default: 110)")
     parser.add_argument("--node-status-update-frequency", type=duration, default=10.0, help="(default: 10s)")
     parser.add_argument("--pod-manifest-path", type=Path, metavar="DIR", help="static pods")
     parser.add_argument(

@@ -18,13 +18,13 @@ import msgspec
 
 from kubeloop import __version__
 from kubeloop.api.generated.core_v1 import Taint
-from kubeloop.api.node_calls import SHOWN_CERTIFICATE
-from kubeloop.apiserver.server import CannotStart
-from kubeloop.cli.kubelet.certificates import Serving
-from kubeloop.cli.kubelet.flags import Names, names_of
+from kubeloop.api.node_calls import SERVING_CERTIFICATE_ANNOTATION
+from kubeloop.apiserver.server import StartupError
+from kubeloop.cli.kubelet.certificates import KubeletCertificates
+from kubeloop.cli.kubelet.flags import NodeNames, names_of
 from kubeloop.cli.kubelet.server import AccessRules, KubeletAccess, KubeletPorts
 from kubeloop.cli.program.foreground import run_in_foreground
-from kubeloop.cli.secure_port.server import Authorities
+from kubeloop.cli.secure_port.server import ClientCAs
 from kubeloop.cli.up.flags import default_data_dir
 from kubeloop.client import Client
 from kubeloop.client.config.server_config import load_config
@@ -33,13 +33,13 @@ from kubeloop.client.http.rate_limit import TokenBucket
 from kubeloop.client.http.transport import HttpTransport
 from kubeloop.clock import Clock, SystemClock
 from kubeloop.controllers.app.config import ManagerConfig
-from kubeloop.http import Limits, Request, Response, serve
-from kubeloop.kubelet.agent import COMPONENT, Alone, Fleet, FleetConfig
-from kubeloop.kubelet.node_status.registration import Endpoint, NodeShape
+from kubeloop.http import HttpLimits, Request, Response, serve
+from kubeloop.kubelet.agent import COMPONENT, NodeAgent, NodeAgentConfig, StandaloneConfig
+from kubeloop.kubelet.node_status.registration import KubeletEndpoint, NodeShape
 from kubeloop.kubelet.simulated.stages import StageError, read_rules
-from kubeloop.runtime.causes.transport import CausedTransport
-from kubeloop.runtime.informer.informer import Informers
-from kubeloop.runtime.manager import Manager
+from kubeloop.runtime.causes.transport import CauseTransport
+from kubeloop.runtime.informer.informer import SharedInformerFactory
+from kubeloop.runtime.manager import LoopManager
 
 _DETAILED, _DEBUG = 2, 4  # upstream's levels of --v
 _QPS = 50  # the kubelet's; nodes by the hundred need more
@@ -62,7 +62,7 @@ def run_kubelet(options: argparse.Namespace) -> int:
             program = KubeletProgram(options, names_of(options), SystemClock())
             await program.start()
         except (ValueError, ConfigError, StageError) as error:
-            raise CannotStart(str(error)) from None
+            raise StartupError(str(error)) from None
         started.append(program)
         return program
 
@@ -75,15 +75,15 @@ class _Agent:
     """Components that run once the node has its credentials."""
 
     client: Client
-    informers: Informers
-    fleet: Fleet
-    manager: Manager
+    informers: SharedInformerFactory
+    fleet: NodeAgent
+    manager: LoopManager
 
 
 class KubeletProgram:
     """Process with the ports of its nodes, and the nodes."""
 
-    def __init__(self, options: argparse.Namespace, names: Names, clock: Clock) -> None:
+    def __init__(self, options: argparse.Namespace, names: NodeNames, clock: Clock) -> None:
         self._options = options
         self._names = names
         self._clock = clock
@@ -93,7 +93,7 @@ class KubeletProgram:
         self.has_failed = False
         self._rules = tuple(read_rules(options.node_stages)) if options.node_stages is not None else ()
         folder = options.cert_dir or default_data_dir() / "kubelet" / names.all[0]
-        self._serving = Serving(options, names.all, folder, clock)
+        self._serving = KubeletCertificates(options, names.all, folder, clock)
 
     async def start(self) -> None:
         """Listen, then continue in the background: the API server may not be available yet."""
@@ -104,7 +104,7 @@ class KubeletProgram:
             for number, name in enumerate(self._names.all):
                 port = options.port + number if options.port else 0
                 await self._ports.listen(name, options.address, port, self._serving.tls, self._clock)
-        except CannotStart:
+        except StartupError:
             await self._parts.aclose()
             raise
         await self._open_health()
@@ -114,7 +114,7 @@ class KubeletProgram:
         """Check that the kubeconfigs are readable; the connection is not tested."""
         options = self._options
         if options.bootstrap_kubeconfig is not None and self._names.count:
-            raise CannotStart("--bootstrap-kubeconfig is for one node: each has a certificate of its own")
+            raise StartupError("--bootstrap-kubeconfig is for one node: each has a certificate of its own")
         bootstraps = options.bootstrap_kubeconfig is not None and not options.kubeconfig.is_file()
         load_config(options.bootstrap_kubeconfig if bootstraps else options.kubeconfig)
 
@@ -149,36 +149,36 @@ class KubeletProgram:
         parts.push_async_callback(transport.close)
         qps = options.kube_api_qps if options.kube_api_qps is not None else 0 if self._names.count else _QPS
         limiter = TokenBucket(qps, options.kube_api_burst, clock) if qps else None
-        client = Client(CausedTransport(transport), user_agent=COMPONENT, limiter=limiter)
-        informers = Informers(client, clock)
-        fleet = Fleet(client, informers, clock, self._config())
+        client = Client(CauseTransport(transport), user_agent=COMPONENT, limiter=limiter)
+        informers = SharedInformerFactory(client, clock)
+        fleet = NodeAgent(client, informers, clock, self._config())
         self._ports.answer(fleet.access, fleet.pod, KubeletAccess(client, clock, _access_rules(options)))
         informers.start()
         parts.push_async_callback(informers.stop)
-        return _Agent(client, informers, fleet, Manager(fleet.loops, clock, name=COMPONENT))
+        return _Agent(client, informers, fleet, LoopManager(fleet.loops, clock, name=COMPONENT))
 
-    def _config(self) -> FleetConfig:
+    def _config(self) -> NodeAgentConfig:
         options = self._options
         address = self._serving.address
-        return FleetConfig(
+        return NodeAgentConfig(
             shape=NodeShape(
                 pods=str(options.max_pods),
                 labels=options.node_labels,
-                annotations={SHOWN_CERTIFICATE: self._serving.fingerprint},
+                annotations={SERVING_CERTIFICATE_ANNOTATION: self._serving.fingerprint},
                 taints=msgspec.convert(options.register_with_taints, tuple[Taint, ...]),
             ),
             events=options.node_events,
             rules=self._rules,
             static_pods=options.pod_manifest_path,
-            alone=Alone(
-                {name: Endpoint(address, port) for name, port in self._ports.numbers.items()},
+            alone=StandaloneConfig(
+                {name: KubeletEndpoint(address, port) for name, port in self._ports.numbers.items()},
                 as_node=not self._names.count,
                 registers=options.register_node,
                 beat=options.node_status_update_frequency,
             ),
         )
 
-    async def _tell_when_registered(self, fleet: Fleet) -> None:
+    async def _tell_when_registered(self, fleet: NodeAgent) -> None:
         await fleet.registered()
         names, ports = self._names.all, list(self._ports.numbers.values())
         which = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
@@ -188,7 +188,7 @@ class KubeletProgram:
     async def _trust_clients(self, client: Client) -> None:
         given = self._options.client_ca_file
         config = ManagerConfig(client_ca_file=str(given) if given else "")
-        authorities = Authorities(self._serving.tls, client.with_timeout(_LOOKUP_TIMEOUT), config)
+        authorities = ClientCAs(self._serving.tls, client.with_timeout(_LOOKUP_TIMEOUT), config)
         await authorities.look()
         await authorities.follow()
 
@@ -201,7 +201,7 @@ class KubeletProgram:
             return
         host, port = options.healthz_bind_address, options.healthz_port
         try:
-            server = await serve(self._health, host, port, None, Limits(), self._clock)
+            server = await serve(self._health, host, port, None, HttpLimits(), self._clock)
         except OSError as error:
             log.warning("no /healthz at %s:%s: %s", host, port, error.strerror or error)
             return
@@ -224,7 +224,7 @@ class KubeletProgram:
         self._parts.push_async_callback(end)
 
 
-def _loops_of(fleet: Fleet) -> tuple[str, ...]:
+def _loops_of(fleet: NodeAgent) -> tuple[str, ...]:
     return tuple(loop.name for loop in fleet.loops)
 
 

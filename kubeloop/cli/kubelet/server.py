@@ -19,14 +19,14 @@ from kubeloop.api.generated.authorization_v1 import ResourceAttributes, SubjectA
 from kubeloop.api.node_calls import NodeDialer
 from kubeloop.apiserver.authentication import user_of_certificate
 from kubeloop.apiserver.request.context import ANONYMOUS, AUTHENTICATED, User
-from kubeloop.apiserver.server import CannotStart, ServerConfig, tls_context
+from kubeloop.apiserver.server import ApiServerConfig, StartupError, tls_context
 from kubeloop.apiserver.streaming.kubelet import FindPod, kubelet_response
 from kubeloop.cli.pki.files import Pki
-from kubeloop.cli.secure_port.authz import Remembered
+from kubeloop.cli.secure_port.authz import TTLCache
 from kubeloop.client import Client
 from kubeloop.client.errors import ClientError
 from kubeloop.clock import Clock
-from kubeloop.http import Limits, Request, Response, Server, serve
+from kubeloop.http import HttpLimits, HttpServer, Request, Response, serve
 from kubeloop.kubelet.server.authorization import subresources_of, verb_of
 
 _TEXT = "text/plain; charset=utf-8"
@@ -35,7 +35,7 @@ _CLOSE_SECONDS = 1.0
 log = logging.getLogger(__name__)
 
 
-class Denied(Exception):
+class AccessDenied(Exception):
     """Reason for which a request is rejected."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -61,8 +61,8 @@ class KubeletAccess:
     def __init__(self, client: Client, clock: Clock, rules: AccessRules | None = None) -> None:
         self._client = client
         self._rules = rules or AccessRules()
-        self._users: Remembered[str, User] = Remembered(clock)
-        self._verdicts: Remembered[tuple[User, str, str, str], bool] = Remembered(clock)
+        self._users: TTLCache[str, User] = TTLCache(clock)
+        self._verdicts: TTLCache[tuple[User, str, str, str], bool] = TTLCache(clock)
 
     async def check(self, request: Request, node: str) -> None:
         """Raise `Denied` unless the request is allowed."""
@@ -74,7 +74,9 @@ class KubeletAccess:
             if await self._may(user, verb, node, subresource):
                 return
         shown = " ".join(subresources)
-        raise Denied(403, f"Forbidden (user={user.name}, verb={verb}, resource=nodes, subresource(s)=[{shown}])\n")
+        raise AccessDenied(
+            403, f"Forbidden (user={user.name}, verb={verb}, resource=nodes, subresource(s)=[{shown}])\n"
+        )
 
     async def _user(self, request: Request) -> User:
         if request.peer_certificate is not None:
@@ -87,7 +89,7 @@ class KubeletAccess:
                 return await self._by_token(token.strip())
         elif self._rules.anonymous:
             return ANONYMOUS
-        raise Denied(401, "Unauthorized")
+        raise AccessDenied(401, "Unauthorized")
 
     async def _by_token(self, token: str) -> User:
         known = self._users.get(token)
@@ -95,7 +97,7 @@ class KubeletAccess:
             return known
         review: TokenReview = await self._client.create(TokenReview(spec=TokenReviewSpec(token=token)))
         if not review.status.authenticated:
-            raise Denied(401, "Unauthorized")
+            raise AccessDenied(401, "Unauthorized")
         said = review.status.user
         groups = said.groups if AUTHENTICATED in said.groups else (*said.groups, AUTHENTICATED)
         user = User(said.username, tuple(groups), said.uid, tuple(sorted(said.extra.items())))
@@ -118,7 +120,7 @@ class KubeletAccess:
         return allowed
 
 
-class KubeletPages:
+class KubeletHandler:
     """Handler of one node's port."""
 
     def __init__(self, node: str, nodes: NodeDialer, find: FindPod, access: KubeletAccess) -> None:
@@ -135,7 +137,7 @@ class KubeletPages:
             if not self._nodes.reaches(self._node):
                 return Response(503, b"the node is switched off or cut off\n", _TEXT)
             return await kubelet_response(request, unquote(request.path), self._node, self._nodes, self._find)
-        except Denied as denied:
+        except AccessDenied as denied:
             return Response(denied.status, denied.message.encode(), _TEXT)
         except errors.ApiError as error:
             return Response(error.code, error.message.encode(), _TEXT)
@@ -148,8 +150,8 @@ class KubeletPorts:
     """Ports of some nodes. They listen before the nodes register, since a node reports its port then."""
 
     def __init__(self) -> None:
-        self._servers: list[Server] = []
-        self._pages: dict[str, KubeletPages] = {}
+        self._servers: list[HttpServer] = []
+        self._pages: dict[str, KubeletHandler] = {}
         self.numbers: dict[str, int] = {}
 
     async def listen(self, node: str, host: str, port: int, tls: ssl.SSLContext | None, clock: Clock) -> None:
@@ -160,15 +162,15 @@ class KubeletPorts:
             return await pages.answer(request) if pages is not None else Response(503, b"not ready\n", _TEXT)
 
         try:
-            server = await serve(answer, host, port, tls, Limits(), clock)
+            server = await serve(answer, host, port, tls, HttpLimits(), clock)
         except OSError as error:
-            raise CannotStart(f"node {node} cannot listen on {host}:{port}: {error.strerror or error}") from None
+            raise StartupError(f"node {node} cannot listen on {host}:{port}: {error.strerror or error}") from None
         self._servers.append(server)
         self.numbers[node] = server.port
 
     def answer(self, nodes: NodeDialer, find: FindPod, access: KubeletAccess) -> None:
         """Start to answer requests."""
-        self._pages = {name: KubeletPages(name, nodes, find, access) for name in self.numbers}
+        self._pages = {name: KubeletHandler(name, nodes, find, access) for name in self.numbers}
 
     async def close(self) -> None:
         """Close all ports."""
@@ -189,12 +191,12 @@ async def open_kubelet_ports(
 ) -> KubeletPorts:
     """Listen for each node; raises CannotStart."""
     pki = plan.pki
-    config = ServerConfig(certificate=pki.serving_certificate, key=pki.serving_key, client_authorities=(pki.ca,))
+    config = ApiServerConfig(certificate=pki.serving_certificate, key=pki.serving_key, client_authorities=(pki.ca,))
     tls, ports = tls_context(config), KubeletPorts()
     try:
         for name, port in plan.ports.items():
             await ports.listen(name, plan.host, port, tls, clock)
-    except CannotStart:
+    except StartupError:
         await ports.close()
         raise
     ports.answer(nodes, find, KubeletAccess(client, clock))

@@ -20,7 +20,7 @@ _STAMP = "checked.json"
 _RULES = 2  # the number of the rules in `issuing`; files that were checked by older rules are checked again
 
 
-class UnusableKey(ValueError):
+class PkiFileError(ValueError):
     """File in the folder with unexpected content; the message is one sentence for a user."""
 
 
@@ -100,13 +100,13 @@ def ensure_pki(folder: Path, names: Iterable[str], now: datetime) -> Pki:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if _still_good(pki, wanted, now):
         return pki
-    from kubeloop.cli.pki.issue import NotUsable, issue_missing
+    from kubeloop.cli.pki.issue import UnusableFile, issue_missing
 
     found = {path.name: path.read_bytes() for path in pki.files if path.exists()}
     try:
         issued = issue_missing(found, wanted, now)
-    except NotUsable as error:
-        raise UnusableKey(f"{folder / error.name}: {error}") from None
+    except UnusableFile as error:
+        raise PkiFileError(f"{folder / error.name}: {error}") from None
     for path in pki.files:
         content = issued.files[path.name]
         if content != found.get(path.name):

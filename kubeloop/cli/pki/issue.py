@@ -29,7 +29,7 @@ _CLOCK_SKEW = timedelta(hours=1)  # clocks that are behind, or are set back, see
 _ADMINISTRATORS = {"admin": "kubernetes-admin", "apiserver-kubelet-client": "kube-apiserver-kubelet-client"}
 
 
-class NotUsable(ValueError):
+class UnusableFile(ValueError):
     """File with unexpected content."""
 
     def __init__(self, name: str, why: str) -> None:
@@ -38,7 +38,7 @@ class NotUsable(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Issued:
+class IssuedFiles:
     """Contents by file name, and the earliest renewal time."""
 
     files: dict[str, bytes]
@@ -52,7 +52,7 @@ class _Authority:
     now: datetime
 
 
-def issue_missing(found: Mapping[str, bytes], names: Sequence[str], now: datetime) -> Issued:
+def issue_missing(found: Mapping[str, bytes], names: Sequence[str], now: datetime) -> IssuedFiles:
     """Keep valid files; replace those missing, expiring, for other hosts or from another CA."""
     authority = _authority(found, "ca", "kubernetes", now)
     ca_key, ca = authority.key, authority.certificate
@@ -68,7 +68,7 @@ def issue_missing(found: Mapping[str, bytes], names: Sequence[str], now: datetim
     files = {name: found.get(name) or _private_pem(key) for name, key in keys.items()}
     files |= {name: one.public_bytes(serialization.Encoding.PEM) for name, one in certificates.items()}
     files["sa.pub"] = _public_pem(sa_key)
-    return Issued(files, min(one.not_valid_after_utc for one in certificates.values()) - _RENEW_BEFORE)
+    return IssuedFiles(files, min(one.not_valid_after_utc for one in certificates.values()) - _RENEW_BEFORE)
 
 
 def _authority(found: Mapping[str, bytes], file: str, name: str, now: datetime) -> _Authority:
@@ -95,9 +95,9 @@ def _key_of(found: Mapping[str, bytes], name: str) -> Key:
     try:
         key = serialization.load_pem_private_key(found[name], password=None)
     except (ValueError, TypeError):
-        raise NotUsable(name, "holds no usable private key") from None
+        raise UnusableFile(name, "holds no usable private key") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey):
-        raise NotUsable(name, "holds a key that is neither elliptic-curve nor RSA")
+        raise UnusableFile(name, "holds a key that is neither elliptic-curve nor RSA")
     return key
 
 
@@ -107,7 +107,7 @@ def _certificate_of(found: Mapping[str, bytes], name: str) -> x509.Certificate |
     try:
         return x509.load_pem_x509_certificate(found[name])
     except ValueError:
-        raise NotUsable(name, "holds no usable certificate") from None
+        raise UnusableFile(name, "holds no usable certificate") from None
 
 
 def _expires_soon(certificate: x509.Certificate, now: datetime) -> bool:

@@ -33,7 +33,7 @@ current-context: {name}
 """
 
 
-class UnusableKubeconfig(ValueError):
+class KubeconfigError(ValueError):
     """File to merge into that is not a kubeconfig; the message is one sentence for a user."""
 
 
@@ -85,7 +85,7 @@ def _merged(path: Path, found: str, text: str) -> str:
     except yaml.YAMLError:
         old = None
     if not isinstance(old, dict) or old.get("kind", "Config") != "Config":
-        raise UnusableKubeconfig(f"{path} exists and is not a kubeconfig; it is left as it is")
+        raise KubeconfigError(f"{path} exists and is not a kubeconfig; it is left as it is")
     new = yaml.safe_load(text)
     for part in ("clusters", "users", "contexts"):
         old[part] = [*_others(old.get(part)), *new[part]]

@@ -17,45 +17,45 @@ from pathlib import Path
 import uvloop
 
 from kubeloop import __version__
-from kubeloop.apiserver.server import CannotStart
-from kubeloop.cli.controller_manager.flags import UnusableConfig
+from kubeloop.apiserver.server import StartupError
+from kubeloop.cli.controller_manager.flags import ManagerConfigError
 from kubeloop.cli.pki.kubeconfig import server_url
-from kubeloop.cli.program.foreground import COLLECTION
+from kubeloop.cli.program.foreground import GC_THRESHOLDS
 from kubeloop.cli.program.json_log import JsonFormatter
-from kubeloop.cli.secure_port.authz import Access
-from kubeloop.cli.secure_port.clients import Clients, server_of
+from kubeloop.cli.secure_port.authz import DelegatedAuthorizer
+from kubeloop.cli.secure_port.clients import ControllerClients, server_of
 from kubeloop.cli.secure_port.server import open_port
-from kubeloop.cli.secure_port.status_pages import Telling
+from kubeloop.cli.secure_port.status_pages import StatusPages
 from kubeloop.client.errors import ClientError
 from kubeloop.clock import Clock, SystemClock
 from kubeloop.controllers.app.config import ManagerConfig
 from kubeloop.runtime.controller import Telemetry
 from kubeloop.runtime.events.recorder import EventRecorder
-from kubeloop.runtime.instruments import leader_instruments
+from kubeloop.runtime.instruments import register_leader_election_metrics
 from kubeloop.runtime.leaderelection.fence import LeadershipLost
-from kubeloop.runtime.leaderelection.leader_elector import LeaderElector, Terms, new_identity
+from kubeloop.runtime.leaderelection.leader_elector import LeaderElector, LeaseDurations, new_identity
 
-UNUSABLE = (CannotStart, UnusableConfig, ClientError, OSError)
+UNUSABLE = (StartupError, ManagerConfigError, ClientError, OSError)
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _DEBUG = 4  # upstream's level of --v
 _BLOCKED_SECONDS = 30.0  # a computation of this length blocks the event loop: show the stacks
-_SIGN_OF_LIFE = 10.0
+_WATCHDOG_PERIOD = 10.0
 
 log = logging.getLogger(__name__)
 
 
-class Candidate:
+class ElectedProgram:
     """Program with clients and leader election. Subclasses implement `lead`."""
 
     command: str  # of ours
-    telling: Telling
+    telling: StatusPages
     without_effect: Sequence[str] = ()  # flags that were given
 
     def __init__(self, config: ManagerConfig, component: str, clock: Clock, folder: Path) -> None:
         self.config = config
         self.clock = clock
         self.telemetry = Telemetry()
-        self.clients = Clients(server_of(config), config, clock, self.telemetry.registry, folder)
+        self.clients = ControllerClients(server_of(config), config, clock, self.telemetry.registry, folder)
         self.own = self.clients.own().with_user_agent(component)
         self.identity = new_identity(socket.gethostname(), clock)
         self.recorder = EventRecorder(self.own, component, clock, host=socket.gethostname())
@@ -90,46 +90,52 @@ class Candidate:
     def _stand(self) -> LeaderElector:
         config = self.config
         if config.leader_elect_resource_lock != "leases":
-            raise CannotStart('resourceLock value must be "leases"')
+            raise StartupError('resourceLock value must be "leases"')
         try:
-            terms = Terms(
+            terms = LeaseDurations(
                 config.leader_elect_lease_duration, config.leader_elect_renew_deadline, config.leader_elect_retry_period
             )
         except ValueError as error:
-            raise CannotStart(str(error)) from None
+            raise StartupError(str(error)) from None
         name = config.leader_elect_resource_name
         elector = LeaderElector(
-            self.clients.for_election(), config.leader_elect_resource_namespace, name, self.identity, self.clock,
-            terms=terms, recorder=self.recorder, instruments=leader_instruments(self.telemetry.registry, name),
-        )  # fmt: skip
+            self.clients.for_election(),
+            config.leader_elect_resource_namespace,
+            name,
+            self.identity,
+            self.clock,
+            terms=terms,
+            recorder=self.recorder,
+            instruments=register_leader_election_metrics(self.telemetry.registry, name),
+        )
         self.clients.fence = elector.fence
         return elector
 
 
-def run_candidate(
+def run_elected_program(
     config: ManagerConfig,
-    make: Callable[[Clock, Path], Candidate],
+    make: Callable[[Clock, Path], ElectedProgram],
     unusable: tuple[type[Exception], ...] = UNUSABLE,
 ) -> int:
     """Run a program until a signal comes or leadership is lost; returns the exit code."""
     try:
         set_up_logging(config)
-        gc.set_threshold(*COLLECTION)
+        gc.set_threshold(*GC_THRESHOLDS)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_until_end(make, SystemClock()))
     except unusable as error:
-        return refused(error)
+        return print_startup_error(error)
     except KeyboardInterrupt:  # the second Ctrl-C
         return 130
 
 
-def refused(error: Exception) -> int:
+def print_startup_error(error: Exception) -> int:
     """Print in one line why the program cannot run; returns the exit code."""
     print(f"kubeloop: {error}", file=sys.stderr)
     return 1
 
 
-async def _until_end(make: Callable[[Clock, Path], Candidate], clock: Clock) -> int:
+async def _until_end(make: Callable[[Clock, Path], ElectedProgram], clock: Clock) -> int:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in _SIGNALS:
@@ -138,9 +144,9 @@ async def _until_end(make: Callable[[Clock, Path], Candidate], clock: Clock) -> 
         folder = Path(parts.enter_context(tempfile.TemporaryDirectory(prefix="kubeloop-")))
         program = make(clock, folder)
         parts.push_async_callback(program.clients.close)
-        await _tell(program, parts)
+        await _open_secure_port(program, parts)
         running = asyncio.create_task(program.run(), name=program.command)
-        living = asyncio.create_task(_live())
+        living = asyncio.create_task(_watchdog())
         parts.callback(living.cancel)
         stopping = asyncio.create_task(stop.wait())
         await asyncio.wait((running, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -150,7 +156,7 @@ async def _until_end(make: Callable[[Clock, Path], Candidate], clock: Clock) -> 
         return await _end(running, program.command)
 
 
-async def _tell(program: Candidate, parts: AsyncExitStack) -> None:
+async def _open_secure_port(program: ElectedProgram, parts: AsyncExitStack) -> None:
     """Open the secure port and log its address."""
     config, where = program.config, ""
     if program.without_effect:
@@ -158,7 +164,7 @@ async def _tell(program: Candidate, parts: AsyncExitStack) -> None:
     if config.secure_port:
         authentication = program.clients.of_kubeconfig(config.authentication_kubeconfig)
         authorization = program.clients.of_kubeconfig(config.authorization_kubeconfig)
-        access = Access(authentication, authorization, config, program.clock)
+        access = DelegatedAuthorizer(authentication, authorization, config, program.clock)
         port = await open_port(program.telling, access, authentication, config, program.clock)
         parts.push_async_callback(port.close)
         where = f" at {server_url(config.bind_address, port.port)}"
@@ -181,12 +187,12 @@ async def _end(running: asyncio.Task[None], command: str) -> int:
     return 1
 
 
-async def _live() -> None:
+async def _watchdog() -> None:
     """Watchdog: dumps the stacks if the event loop is blocked."""
     try:
         while True:
             faulthandler.dump_traceback_later(_BLOCKED_SECONDS)
-            await asyncio.sleep(_SIGN_OF_LIFE)
+            await asyncio.sleep(_WATCHDOG_PERIOD)
     finally:
         faulthandler.cancel_dump_traceback_later()
 
@@ -194,7 +200,7 @@ async def _live() -> None:
 def set_up_logging(config: ManagerConfig) -> None:
     """Configure logging from the flags."""
     if config.logging_format not in ("text", "json"):
-        raise UnusableConfig(f"--logging-format can be text or json, not {config.logging_format}")
+        raise ManagerConfigError(f"--logging-format can be text or json, not {config.logging_format}")
     handler = logging.StreamHandler()
     text = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
     handler.setFormatter(JsonFormatter() if config.logging_format == "json" else text)

@@ -12,15 +12,15 @@ from typing import Protocol
 
 import uvloop
 
-from kubeloop.apiserver.server import CannotStart
-from kubeloop.cli.pki.files import UnusableKey
-from kubeloop.cli.pki.kubeconfig import UnusableKubeconfig
+from kubeloop.apiserver.server import StartupError
+from kubeloop.cli.pki.files import PkiFileError
+from kubeloop.cli.pki.kubeconfig import KubeconfigError
 from kubeloop.store import StoreError
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # How much is made before garbage is looked for, and how often older generations are. Most objects never are in a cycle;
 # what requests leave behind is a few tasks and tracebacks, so looking seldom costs little memory and saves much time.
-COLLECTION = (50_000, 20, 100)
+GC_THRESHOLDS = (50_000, 20, 100)
 
 
 class Running(Protocol):
@@ -37,7 +37,7 @@ def run_in_foreground(start: Callable[[], Awaitable[Running]]) -> int:
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_until_signal(start))
-    except (CannotStart, StoreError, UnusableKey, UnusableKubeconfig, OSError) as error:
+    except (StartupError, StoreError, PkiFileError, KubeconfigError, OSError) as error:
         print(f"kubeloop: {_sentence(error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:  # the second Ctrl-C
@@ -52,7 +52,7 @@ async def _until_signal(start: Callable[[], Awaitable[Running]]) -> None:
         loop.add_signal_handler(number, stop.set)
     running = await start()
     gc.freeze()
-    gc.set_threshold(*COLLECTION)
+    gc.set_threshold(*GC_THRESHOLDS)
     gc.enable()
     await stop.wait()
     for number in _SIGNALS:

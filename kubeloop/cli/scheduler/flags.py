@@ -17,7 +17,12 @@ from kubeloop.cli.flags.types import duration
 from kubeloop.cli.up.flags import default_data_dir
 from kubeloop.controllers.app.config import Duration, ManagerConfig, defaults
 from kubeloop.scheduler.config.configuration import ProfileConfig, SchedulerConfig
-from kubeloop.scheduler.config.file import ConfigFile, UnusableConfig, config_of, parse
+from kubeloop.scheduler.config.file import (
+    KubeSchedulerConfiguration,
+    SchedulerConfigError,
+    parse_config,
+    to_scheduler_config,
+)
 
 _ABOUT = """Give pods their nodes, with kube-scheduler's flags and defaults."""
 _UNSCHEDULABLE_SECONDS = 300.0
@@ -70,12 +75,12 @@ _CONNECTION = {
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class SchedulerOptions:
     """Configuration of a scheduler process."""
 
     process: ManagerConfig  # connections, leadership, port
     scheduler: SchedulerConfig
-    file: ConfigFile
+    file: KubeSchedulerConfiguration
     write_config_to: Path | None = None
 
     @property
@@ -91,7 +96,7 @@ class Options:
         return [flag_of(name) for name in _REFUSED if getattr(self.process, name) != defaults()[name]]
 
 
-def _unused_fields(file: ConfigFile) -> list[str]:
+def _unused_fields(file: KubeSchedulerConfiguration) -> list[str]:
     """Return configuration fields without effect: all nodes are scored, by one thread."""
     told = {
         "parallelism": file.parallelism,
@@ -131,7 +136,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--version", action="version", version=version, help="print the version")
 
 
-def options_of(options: argparse.Namespace) -> Options:
+def options_of(options: argparse.Namespace) -> SchedulerOptions:
     """Build the options: flags before file before defaults. Raises `UnusableConfig`."""
     file = _read(options.config)
     said = vars(options)
@@ -140,25 +145,25 @@ def options_of(options: argparse.Namespace) -> Options:
         **{**OWN_DEFAULTS, "cert_dir": str(certificate_folder()), **_process_settings(file), **given}
     )
     patience = options.pod_max_in_unschedulable_pods_duration
-    return Options(process, config_of(file, patience), file, options.write_config_to)
+    return SchedulerOptions(process, to_scheduler_config(file, patience), file, options.write_config_to)
 
 
 def _value(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _read(path: Path | None) -> ConfigFile:
+def _read(path: Path | None) -> KubeSchedulerConfiguration:
     if path is None:
-        return ConfigFile()
+        return KubeSchedulerConfiguration()
     import yaml
 
     try:
-        return parse(yaml.safe_load(path.read_text()) or {})
-    except (OSError, yaml.YAMLError, UnusableConfig) as error:
-        raise UnusableConfig(f"--config {path}: {error}") from None
+        return parse_config(yaml.safe_load(path.read_text()) or {})
+    except (OSError, yaml.YAMLError, SchedulerConfigError) as error:
+        raise SchedulerConfigError(f"--config {path}: {error}") from None
 
 
-def _process_settings(file: ConfigFile) -> dict[str, Any]:
+def _process_settings(file: KubeSchedulerConfiguration) -> dict[str, Any]:
     """Return the file's connection and leader election settings under the names of flags."""
     hints = get_type_hints(ManagerConfig)
     said = [(flag, getattr(file.leader_election, name)) for name, flag in _LEADERSHIP.items()]
@@ -169,10 +174,10 @@ def _process_settings(file: ConfigFile) -> dict[str, Any]:
     try:
         return {flag: Duration(duration(value)) if hints[flag] == Duration else value for flag, value in found.items()}
     except (ValueError, argparse.ArgumentTypeError) as error:
-        raise UnusableConfig(f"leaderElection: {error}") from None
+        raise SchedulerConfigError(f"leaderElection: {error}") from None
 
 
-def written(options: Options) -> bytes:
+def encode_config(options: SchedulerOptions) -> bytes:
     """Return the effective configuration as JSON, which is YAML, too."""
     process, patience, file = options.process, options.scheduler.patience, options.file
     document = {

@@ -12,18 +12,18 @@ from typing import Any
 import msgspec
 
 from kubeloop.apiserver.nonresource.health import Check
-from kubeloop.apiserver.server import CannotStart
-from kubeloop.cli.program.elected import UNUSABLE, Candidate, refused, run_candidate
-from kubeloop.cli.scheduler.flags import Options, options_of, written
-from kubeloop.cli.secure_port.status_pages import Telling
+from kubeloop.apiserver.server import StartupError
+from kubeloop.cli.program.elected import UNUSABLE, ElectedProgram, print_startup_error, run_elected_program
+from kubeloop.cli.scheduler.flags import SchedulerOptions, encode_config, options_of
+from kubeloop.cli.secure_port.status_pages import StatusPages
 from kubeloop.clock import Clock
-from kubeloop.controllers import Choice
-from kubeloop.scheduler.app import host
-from kubeloop.scheduler.config.file import UnusableConfig
-from kubeloop.scheduler.framework.registry import UnusablePlugin
+from kubeloop.controllers import ControllerSelection
+from kubeloop.scheduler.app import build_scheduler
+from kubeloop.scheduler.config.file import SchedulerConfigError
+from kubeloop.scheduler.framework.registry import PluginLoadError
 from kubeloop.scheduler.scheduler import NAME
 
-_UNUSABLE = (*UNUSABLE, UnusableConfig, UnusablePlugin)
+_UNUSABLE = (*UNUSABLE, SchedulerConfigError, PluginLoadError)
 
 
 def run_scheduler(options: argparse.Namespace) -> int:
@@ -32,16 +32,16 @@ def run_scheduler(options: argparse.Namespace) -> int:
     try:
         told = options_of(options)
         if told.refused:
-            raise CannotStart(f"{told.refused[0]} is not supported")
+            raise StartupError(f"{told.refused[0]} is not supported")
         if told.write_config_to is not None:
-            told.write_config_to.write_bytes(written(told))
+            told.write_config_to.write_bytes(encode_config(told))
             return 0
     except _UNUSABLE as error:
-        return refused(error)
-    return run_candidate(told.process, lambda clock, folder: SchedulerProgram(told, clock, folder), _UNUSABLE)
+        return print_startup_error(error)
+    return run_elected_program(told.process, lambda clock, folder: SchedulerProgram(told, clock, folder), _UNUSABLE)
 
 
-class SchedulerTelling(Telling):
+class SchedulerStatusPages(StatusPages):
     """Status pages, with checks and configuration under the scheduler's own names."""
 
     def checks(self) -> tuple[Mapping[str, Check], Mapping[str, Check]]:
@@ -58,18 +58,18 @@ class SchedulerTelling(Telling):
         return {"kubescheduler.config.k8s.io": msgspec.to_builtins(self._config)}
 
 
-class SchedulerProgram(Candidate):
+class SchedulerProgram(ElectedProgram):
     """Scheduler with its status pages."""
 
     command = "scheduler"
 
-    def __init__(self, options: Options, clock: Clock, folder: Path) -> None:
+    def __init__(self, options: SchedulerOptions, clock: Clock, folder: Path) -> None:
         super().__init__(options.process, NAME, clock, folder)
         self.without_effect = options.unused
         client = self.clients.for_loop("").with_user_agent(f"{NAME}/scheduler")
-        self._hosted = host(client, clock, self.telemetry, options.scheduler)
-        manager, registry, nothing = self._hosted.manager, self.telemetry.registry, Choice((), ())
-        self.telling = SchedulerTelling(manager, nothing, options.process, registry, self.identity, self.elector)
+        self._hosted = build_scheduler(client, clock, self.telemetry, options.scheduler)
+        manager, registry, nothing = self._hosted.manager, self.telemetry.registry, ControllerSelection((), ())
+        self.telling = SchedulerStatusPages(manager, nothing, options.process, registry, self.identity, self.elector)
 
     async def run(self) -> None:
         """Run with an event recorder for elections, since the scheduler's own runs only while it leads."""

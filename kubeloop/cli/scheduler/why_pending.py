@@ -20,9 +20,9 @@ from kubeloop.client.errors import ClientError
 from kubeloop.client.http.transport import HttpTransport
 from kubeloop.clock import SystemClock
 from kubeloop.runtime.controller import Telemetry
-from kubeloop.runtime.informer.informer import Informers
-from kubeloop.scheduler.app import Surroundings
-from kubeloop.scheduler.explain.explain import Objection, explain, fitting
+from kubeloop.runtime.informer.informer import SharedInformerFactory
+from kubeloop.scheduler.app import SchedulerDependencies
+from kubeloop.scheduler.explain.explain import NodeRejection, explain, feasible_node_names
 from kubeloop.scheduler.framework.status import NO_NODES
 from kubeloop.scheduler.scheduler import Scheduler
 
@@ -44,40 +44,40 @@ async def _ask(options: argparse.Namespace) -> int:
         if pod.spec.node_name:
             print(f"{options.pod} has a node: {pod.spec.node_name}")
             return 0
-        informers = Informers(client, clock)
-        scheduler = Scheduler(Surroundings(client, informers, clock, Telemetry()))
+        informers = SharedInformerFactory(client, clock)
+        scheduler = Scheduler(SchedulerDependencies(client, informers, clock, Telemetry()))
         informers.start()
         try:
             await scheduler.wait_synced()
             await scheduler.wait_synced()  # with the first node comes what plugins look at
-            print(rendered(verdict_on(scheduler, pod), options.output))
+            print(render(diagnose(scheduler, pod), options.output))
         finally:
             await informers.stop()
     return 0
 
 
-class Verdict(NamedTuple):
+class PendingDiagnosis(NamedTuple):
     """All rejections, and the nodes that fit."""
 
-    objections: tuple[Objection, ...]
+    objections: tuple[NodeRejection, ...]
     fitting: list[str]
 
 
-def verdict_on(scheduler: Scheduler, pod: Pod) -> Verdict:
+def diagnose(scheduler: Scheduler, pod: Pod) -> PendingDiagnosis:
     """Evaluate a pod against all nodes."""
     if scheduler.engine is None or not len(scheduler.engine.cluster):
-        return Verdict((Objection("", "", (NO_NODES,), "add a node"),), [])
+        return PendingDiagnosis((NodeRejection("", "", (NO_NODES,), "add a node"),), [])
     profile = scheduler.profiles.get(pod.spec.scheduler_name)
     if profile is None:
         name = pod.spec.scheduler_name
-        theirs = Objection("", "", (f"the pod is another scheduler's: {name}",), f"see whether {name} runs")
-        return Verdict((theirs,), [])
+        theirs = NodeRejection("", "", (f"the pod is another scheduler's: {name}",), f"see whether {name} runs")
+        return PendingDiagnosis((theirs,), [])
     cluster = scheduler.engine.cluster
     found = explain(profile, cluster, scheduler.templates.info(pod))
-    return Verdict(found, fitting(cluster, found))
+    return PendingDiagnosis(found, feasible_node_names(cluster, found))
 
 
-def rendered(verdict: Verdict, output: str) -> str:
+def render(verdict: PendingDiagnosis, output: str) -> str:
     """Format the result as a table or JSON."""
     objections, nodes = verdict
     if output == "json":

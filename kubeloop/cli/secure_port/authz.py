@@ -32,12 +32,12 @@ Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
-class _Verdict:
+class _AuthorizationDecision:
     allowed: bool
     reason: str = ""
 
 
-class Remembered(Generic[Key, Answer]):
+class TTLCache(Generic[Key, Answer]):
     """TTL cache of the API server's answers, of bounded size."""
 
     def __init__(self, clock: Clock) -> None:
@@ -56,15 +56,15 @@ class Remembered(Generic[Key, Answer]):
         self._answers[key] = (self._clock.monotonic() + seconds, answer)
 
 
-class Access:
+class DelegatedAuthorizer:
     """Authorizes requests; raises Unauthorized or Forbidden."""
 
     def __init__(self, authentication: Client, authorization: Client, config: ManagerConfig, clock: Clock) -> None:
         self._authentication = authentication
         self._authorization = authorization
         self._config = config
-        self._users: Remembered[str, User] = Remembered(clock)
-        self._verdicts: Remembered[tuple[User, str, str], _Verdict] = Remembered(clock)
+        self._users: TTLCache[str, User] = TTLCache(clock)
+        self._verdicts: TTLCache[tuple[User, str, str], _AuthorizationDecision] = TTLCache(clock)
 
     async def check(self, request: Request) -> None:
         """Raise unless the request's user may make it."""
@@ -109,7 +109,7 @@ class Access:
         self._users.put(token, user, self._config.authentication_token_webhook_cache_ttl)
         return user
 
-    async def _verdict(self, user: User, path: str, verb: str) -> _Verdict:
+    async def _verdict(self, user: User, path: str, verb: str) -> _AuthorizationDecision:
         key = (user, path, verb)
         known = self._verdicts.get(key)
         if known is not None:
@@ -122,7 +122,7 @@ class Access:
             non_resource_attributes=NonResourceAttributes(path=path, verb=verb),
         )
         review: SubjectAccessReview = await self._authorization.create(SubjectAccessReview(spec=spec))
-        verdict = _Verdict(review.status.allowed, review.status.reason)
+        verdict = _AuthorizationDecision(review.status.allowed, review.status.reason)
         config = self._config
         seconds = (
             config.authorization_webhook_cache_authorized_ttl

@@ -13,17 +13,17 @@ from kubeloop.api.generated.core_v1 import ServiceAccount
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.cli.program.files import write_private
 from kubeloop.client import Client
-from kubeloop.client.config.server_config import Impersonation, Pem, ServerConfig, in_cluster, load_config
+from kubeloop.client.config.server_config import ImpersonationConfig, Pem, ServerConfig, in_cluster, load_config
 from kubeloop.client.errors import ClientError, ConfigError
 from kubeloop.client.http.rate_limit import TokenBucket
 from kubeloop.client.http.transport import HttpTransport
 from kubeloop.client.transport import ClientTransport
 from kubeloop.clock import Clock
 from kubeloop.controllers.app.config import ManagerConfig
-from kubeloop.runtime.causes.transport import CausedTransport
-from kubeloop.runtime.instruments import RequestInstruments
+from kubeloop.runtime.causes.transport import CauseTransport
+from kubeloop.runtime.instruments import RestClientMetrics
 from kubeloop.runtime.leaderelection.fence import Fence, FencedTransport
-from kubeloop.runtime.metrics import Registry
+from kubeloop.runtime.metrics import MetricRegistry
 
 USER_AGENT = "kube-controller-manager"
 SYSTEM = "kube-system"
@@ -47,16 +47,16 @@ def server_of(config: ManagerConfig) -> ServerConfig:
         raise ConfigError(f"--kubeconfig or --master is needed outside of a cluster: {error}") from None
 
 
-class Clients:
+class ControllerClients:
     """All clients of one process."""
 
     def __init__(
-        self, server: ServerConfig, config: ManagerConfig, clock: Clock, registry: Registry, folder: Path
+        self, server: ServerConfig, config: ManagerConfig, clock: Clock, registry: MetricRegistry, folder: Path
     ) -> None:
         self._server = server
         self._config = config
         self._clock = clock
-        self._metrics = RequestInstruments(registry, server.server.partition("://")[2])
+        self._metrics = RestClientMetrics(registry, server.server.partition("://")[2])
         self._transports: list[HttpTransport] = []
         self._shared = self._transport(server)
         self._accounts: dict[str, Path] = {}
@@ -83,7 +83,7 @@ class Clients:
             transport = self._transport(self._as_account(account))
         if self.fence is not None:
             transport = FencedTransport(transport, self.fence)
-        return self._client(CausedTransport(transport)).with_user_agent(f"{USER_AGENT}/{account or 'loaded'}")
+        return self._client(CauseTransport(transport)).with_user_agent(f"{USER_AGENT}/{account or 'loaded'}")
 
     async def close(self) -> None:
         """Close all transports."""
@@ -132,7 +132,7 @@ class Clients:
 
     def _as_account(self, account: str) -> ServerConfig:
         path = self._accounts[account] = self._folder / account
-        nobody = Impersonation()
+        nobody = ImpersonationConfig()
         return replace(
             self._server, certificate=Pem(), key=Pem(), token="", token_file=str(path), exec_plugin=None,
             impersonation=nobody,

@@ -13,18 +13,18 @@ import msgspec
 
 from kubeloop.api import errors
 from kubeloop.api.generated.core_v1 import ConfigMap
-from kubeloop.apiserver.nonresource.health import Check, Health
+from kubeloop.apiserver.nonresource.health import Check, HealthChecks
 from kubeloop.apiserver.request.query import Query
 from kubeloop.apiserver.request.routing import PageNotFound
-from kubeloop.apiserver.server import CannotStart
+from kubeloop.apiserver.server import StartupError
 from kubeloop.cli.controller_manager.flags import certificate_folder, flag_of
 from kubeloop.cli.pki.self_signed import ensure_self_signed
-from kubeloop.cli.secure_port.authz import Access
+from kubeloop.cli.secure_port.authz import DelegatedAuthorizer
 from kubeloop.client import Client
 from kubeloop.client.errors import ClientError
 from kubeloop.clock import Clock
 from kubeloop.controllers.app.config import ManagerConfig
-from kubeloop.http import Limits, Request, Response, Server, serve
+from kubeloop.http import HttpLimits, HttpServer, Request, Response, serve
 from kubeloop.runtime.manager import LoopStatus
 
 # Upstream's name of what /configz shows.
@@ -52,7 +52,7 @@ class ManagerStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     not_yet_available: tuple[str, ...]
 
 
-class Told(Protocol):
+class StatusProvider(Protocol):
     """Content of the port's pages."""
 
     def checks(self) -> tuple[Mapping[str, Check], Mapping[str, Check]]:
@@ -68,10 +68,10 @@ class Told(Protocol):
         """Return the status of the controllers."""
 
 
-class Pages:
+class SecurePortHandler:
     """Handler of authorized requests."""
 
-    def __init__(self, told: Told, access: Access) -> None:
+    def __init__(self, told: StatusProvider, access: DelegatedAuthorizer) -> None:
         self._told = told
         self._access = access
         self._pages: dict[str, Callable[[], Response]] = {
@@ -94,7 +94,7 @@ class Pages:
 
     def _page(self, request: Request) -> Response:
         if request.method not in ("GET", "HEAD"):
-            raise errors.generic(405)
+            raise errors.generic_server_response(405)
         if request.path.startswith(_HEALTH):
             return self._health(request)
         page = self._pages.get(request.path)
@@ -103,15 +103,15 @@ class Pages:
     def _health(self, request: Request) -> Response:
         live, ready = self._told.checks()
         try:
-            return Health(live, ready).answer(request.path, Query(request.query))
+            return HealthChecks(live, ready).answer(request.path, Query(request.query))
         except (PageNotFound, KeyError):
             return Response(404, b"404 page not found\n", _TEXT)
 
 
-class Port:
+class SecurePort:
     """Listening port; created by `open_port`."""
 
-    def __init__(self, server: Server, following: asyncio.Task[None]) -> None:
+    def __init__(self, server: HttpServer, following: asyncio.Task[None]) -> None:
         self.port = server.port
         self._server = server
         self._following = following
@@ -123,20 +123,22 @@ class Port:
         await self._server.close(_CLOSE_SECONDS)
 
 
-async def open_port(told: Told, access: Access, client: Client, config: ManagerConfig, clock: Clock) -> Port:
+async def open_port(
+    told: StatusProvider, access: DelegatedAuthorizer, client: Client, config: ManagerConfig, clock: Clock
+) -> SecurePort:
     """Listen as configured; the client fetches the CAs for client certificates."""
     tls = _tls(config, clock)
-    pages = Pages(told, access)
+    pages = SecurePortHandler(told, access)
     try:
-        server = await serve(pages.answer, config.bind_address, config.secure_port, tls, Limits(), clock)
+        server = await serve(pages.answer, config.bind_address, config.secure_port, tls, HttpLimits(), clock)
     except OSError as error:
-        raise CannotStart(
+        raise StartupError(
             f"cannot listen on {config.bind_address}:{config.secure_port}: {error.strerror or error}"
         ) from None
-    authorities = Authorities(tls, client.with_timeout(_LOOKUP_TIMEOUT), config)
+    authorities = ClientCAs(tls, client.with_timeout(_LOOKUP_TIMEOUT), config)
     await authorities.look()
     following = asyncio.create_task(authorities.follow(), name="trust in client certificates")
-    return Port(server, following)
+    return SecurePort(server, following)
 
 
 def configz_of(
@@ -161,7 +163,7 @@ def _tls(config: ManagerConfig, clock: Clock) -> ssl.SSLContext:
             context.load_verify_locations(config.client_ca_file)
             context.verify_mode = ssl.CERT_OPTIONAL
     except ssl.SSLError as error:
-        raise CannotStart(
+        raise StartupError(
             f"TLS cannot be set up from {certificate}, {key}, {config.client_ca_file}: {error.reason or error}"
         ) from None
     return context
@@ -169,14 +171,14 @@ def _tls(config: ManagerConfig, clock: Clock) -> ssl.SSLContext:
 
 def _pair(config: ManagerConfig, clock: Clock) -> tuple[Path, Path]:
     if bool(config.tls_cert_file) != bool(config.tls_private_key_file):
-        raise CannotStart("--tls-cert-file and --tls-private-key-file need each other")
+        raise StartupError("--tls-cert-file and --tls-private-key-file need each other")
     if config.tls_cert_file:
         return Path(config.tls_cert_file), Path(config.tls_private_key_file)
     folder = Path(config.cert_dir) if config.cert_dir else certificate_folder()
     return ensure_self_signed(folder, PAIR, ("localhost", "127.0.0.1", "::1"), clock.now())
 
 
-class Authorities:
+class ClientCAs:
     """Client CAs of the API server, which the port trusts once they were fetched."""
 
     def __init__(self, tls: ssl.SSLContext, client: Client, config: ManagerConfig) -> None:

@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kubeloop.apiserver.metrics import process_lines
+from kubeloop.apiserver.metrics import process_metric_lines
 from kubeloop.apiserver.nonresource.health import Check
 from kubeloop.cli.controller_manager.effective_flags import unused_flags
 from kubeloop.cli.controller_manager.flags import flag_of
 from kubeloop.cli.secure_port.server import ManagerStatus, configz_of
-from kubeloop.controllers import Choice
+from kubeloop.controllers import ControllerSelection
 from kubeloop.controllers.app.config import ManagerConfig
 from kubeloop.runtime.leaderelection.leader_elector import LeaderElector
-from kubeloop.runtime.manager import Manager
-from kubeloop.runtime.metrics import Registry
+from kubeloop.runtime.manager import LoopManager
+from kubeloop.runtime.metrics import MetricRegistry
 
 
-class Telling:
+class StatusPages:
     """Pages of one manager; without an elector it always leads."""
 
     def __init__(
         self,
-        manager: Manager,
-        choice: Choice,
+        manager: LoopManager,
+        choice: ControllerSelection,
         config: ManagerConfig,
-        registry: Registry,
+        registry: MetricRegistry,
         identity: str,
         elector: LeaderElector | None = None,
     ) -> None:
@@ -48,7 +48,7 @@ class Telling:
 
     def metrics(self) -> str:
         """Return the metrics as text."""
-        return self._registry.render() + "".join(f"{line}\n" for line in process_lines())
+        return self._registry.render() + "".join(f"{line}\n" for line in process_metric_lines())
 
     def configz(self) -> Mapping[str, Any]:
         """Return the configuration."""
@@ -70,5 +70,5 @@ class Telling:
         return tuple(one.name for one in self._choice.missing)
 
 
-def _check_of(manager: Manager, name: str) -> Check:
+def _check_of(manager: LoopManager, name: str) -> Check:
     return lambda: manager.health(name).why

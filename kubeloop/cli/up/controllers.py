@@ -8,20 +8,20 @@ from typing import Any
 
 from kubeloop.apiserver.app import ApiServer
 from kubeloop.apiserver.nonresource.health import Check
-from kubeloop.apiserver.server import CannotStart
+from kubeloop.apiserver.server import StartupError
 from kubeloop.cli.pki.files import Pki
-from kubeloop.cli.secure_port.authz import Access
-from kubeloop.cli.secure_port.server import ManagerStatus, Port, open_port
-from kubeloop.cli.secure_port.status_pages import Telling
-from kubeloop.cli.up.election import Part, Within
+from kubeloop.cli.secure_port.authz import DelegatedAuthorizer
+from kubeloop.cli.secure_port.server import ManagerStatus, SecurePort, open_port
+from kubeloop.cli.secure_port.status_pages import StatusPages
+from kubeloop.cli.up.election import ElectedComponent, LocalClients
 from kubeloop.client import Client
 from kubeloop.clock import Clock
-from kubeloop.controllers import Choice, select
-from kubeloop.controllers.app.build import COMPONENT, Hosted, Surroundings, host
+from kubeloop.controllers import ControllerSelection, select
+from kubeloop.controllers.app.build import COMPONENT, ControllerDependencies, ControllerManagerApp, build_app
 from kubeloop.controllers.app.config import ManagerConfig
 from kubeloop.runtime.controller import Telemetry
 from kubeloop.runtime.events.recorder import EventRecorder
-from kubeloop.runtime.metrics import Registry
+from kubeloop.runtime.metrics import MetricRegistry
 
 _FIRST_WORK_SECONDS = 5.0
 # Workers of each busy loop. What they wait for is the disk, whose flushes they share: many cost no more than few.
@@ -30,10 +30,10 @@ _WORKERS = 32
 log = logging.getLogger(__name__)
 
 
-class Loops:
+class RunningControllers:
     """Running controllers; created by `start_loops`."""
 
-    def __init__(self, part: Part[Hosted], port: Port | None) -> None:
+    def __init__(self, part: ElectedComponent[ControllerManagerApp], port: SecurePort | None) -> None:
         self.part = part
         self._port = port
 
@@ -44,10 +44,16 @@ class Loops:
         await self.part.close()
 
 
-class Newest:
+class CurrentStatusPages:
     """Status pages of the current controllers, which change with each election."""
 
-    def __init__(self, part: Part[Hosted], choice: Choice, config: ManagerConfig, registry: Registry) -> None:
+    def __init__(
+        self,
+        part: ElectedComponent[ControllerManagerApp],
+        choice: ControllerSelection,
+        config: ManagerConfig,
+        registry: MetricRegistry,
+    ) -> None:
         self._part = part
         self._choice = choice
         self._config = config
@@ -69,30 +75,36 @@ class Newest:
         """Return the current status."""
         return self._telling().status()
 
-    def _telling(self) -> Telling:
+    def _telling(self) -> StatusPages:
         manager, standing = self._part.hosted.manager, self._part.standing
         identity, elector = ("kubeloop up", None) if standing is None else (standing.identity, standing.elector)
-        return Telling(manager, self._choice, self._config, self._registry, identity, elector)
+        return StatusPages(manager, self._choice, self._config, self._registry, identity, elector)
 
 
-async def start_loops(server: ApiServer, pki: Pki, clock: Clock, port: int, gates: tuple[str, ...] = ()) -> Loops:
+async def start_controllers(
+    server: ApiServer, pki: Pki, clock: Clock, port: int, gates: tuple[str, ...] = ()
+) -> RunningControllers:
     """Start the controllers; returns when they have processed the present objects.
 
     If another control plane leads, it does not wait for that.
     """
-    within = Within(server, COMPONENT, clock)
+    within = LocalClients(server, COMPONENT, clock)
     config, choice, telemetry = config_of(pki, port, gates), select(["*"], gates), Telemetry()
     own, root_ca = within.own(), pki.ca.read_text()
 
-    def make() -> Hosted:
+    def make() -> ControllerManagerApp:
         recorder = EventRecorder(own, COMPONENT, clock)
-        return host(choice, Surroundings(own, within.for_loop, recorder, clock, config, telemetry, root_ca))
+        return build_app(
+            choice, ControllerDependencies(own, within.for_loop, recorder, clock, config, telemetry, root_ca)
+        )
 
-    part = Part("loops", make, within.standing)
-    opened = await _open(Newest(part, choice, config, telemetry.registry), own, config, clock) if port else None
+    part = ElectedComponent("loops", make, within.standing)
+    opened = (
+        await _open(CurrentStatusPages(part, choice, config, telemetry.registry), own, config, clock) if port else None
+    )
     if part.standing is None or await part.standing.leads(_FIRST_WORK_SECONDS):
         await part.hosted.first_work_done(_FIRST_WORK_SECONDS)
-    return Loops(part, opened)
+    return RunningControllers(part, opened)
 
 
 def config_of(pki: Pki, port: int, gates: tuple[str, ...] = ()) -> ManagerConfig:
@@ -119,9 +131,9 @@ def config_of(pki: Pki, port: int, gates: tuple[str, ...] = ()) -> ManagerConfig
     )
 
 
-async def _open(telling: Newest, client: Client, config: ManagerConfig, clock: Clock) -> Port | None:
+async def _open(telling: CurrentStatusPages, client: Client, config: ManagerConfig, clock: Clock) -> SecurePort | None:
     try:
-        return await open_port(telling, Access(client, client, config, clock), client, config, clock)
-    except CannotStart as error:  # another control plane runs on this machine; the port is optional
+        return await open_port(telling, DelegatedAuthorizer(client, client, config, clock), client, config, clock)
+    except StartupError as error:  # another control plane runs on this machine; the port is optional
         log.info("the loops' status cannot be asked for: %s", error)
         return None

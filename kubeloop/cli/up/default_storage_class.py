@@ -8,7 +8,7 @@ from kubeloop.api.errors import AlreadyExists
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.generated.storage_v1 import StorageClass
 from kubeloop.apiserver.app import ApiServer
-from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.apiserver.inprocess.transport import InProcessTransport
 from kubeloop.apiserver.request.context import AUTHENTICATED, User
 from kubeloop.client import Client
 
@@ -20,7 +20,7 @@ _DEFAULT: Final = "storageclass.kubernetes.io/is-default-class"
 async def ensure_default_class(server: ApiServer) -> None:
     """Create the class, unless one of that name exists."""
     client = Client(
-        LocalEntry(server, User("system:kubeloop", ("system:masters", AUTHENTICATED))), user_agent="kubeloop"
+        InProcessTransport(server, User("system:kubeloop", ("system:masters", AUTHENTICATED))), user_agent="kubeloop"
     )
     made = StorageClass(
         metadata=ObjectMeta(name=NAME, annotations={_DEFAULT: "true"}),

@@ -15,36 +15,36 @@ from collections.abc import Awaitable, Callable
 from typing import Final, Generic, Protocol, TypeVar
 
 from kubeloop.apiserver.app import ApiServer
-from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.apiserver.inprocess.transport import InProcessTransport
 from kubeloop.apiserver.request.context import AUTHENTICATED, User
 from kubeloop.client import Client
 from kubeloop.client.transport import ClientTransport
 from kubeloop.clock import Clock
-from kubeloop.runtime.causes.transport import CausedTransport
+from kubeloop.runtime.causes.transport import CauseTransport
 from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.runtime.leaderelection.fence import FencedTransport, LeadershipLost
-from kubeloop.runtime.leaderelection.leader_elector import LeaderElector, Terms, new_identity
+from kubeloop.runtime.leaderelection.leader_elector import LeaderElector, LeaseDurations, new_identity
 
 # The roles that give accounts their rights are made while loops already work; in one process they guard nothing.
 GROUPS: Final = ("system:masters", AUTHENTICATED)
 _NAMESPACE: Final = "kube-system"
 _DRAIN_SECONDS: Final = 3.0
-TERMS = Terms()
+TERMS = LeaseDurations()
 
 log = logging.getLogger(__name__)
 
 
-class Hosted(Protocol):
+class LeaderWork(Protocol):
     """Work that the leader runs, once."""
 
     async def run(self, grace: Callable[[], float]) -> None:
         """Run until cancelled, then drain for `grace()` seconds."""
 
 
-Work = TypeVar("Work", bound=Hosted)
+Work = TypeVar("Work", bound=LeaderWork)
 
 
-class Standing:
+class Election:
     """Candidacy of one component for its lease."""
 
     def __init__(self, client: Client, component: str, clock: Clock) -> None:
@@ -80,10 +80,10 @@ class Standing:
         return self.elector.is_leader
 
 
-class Part(Generic[Work]):
+class ElectedComponent(Generic[Work]):
     """Component of this control plane: created at once, and run when elected."""
 
-    def __init__(self, name: str, make: Callable[[], Work], standing: Standing | None) -> None:
+    def __init__(self, name: str, make: Callable[[], Work], standing: Election | None) -> None:
         self.standing = standing
         self.hosted = make()
         self._make = make
@@ -107,13 +107,13 @@ class Part(Generic[Work]):
         return _DRAIN_SECONDS if self.standing is None or self.standing.elector.fence.is_open else 0.0
 
 
-class Within:
+class LocalClients:
     """In-process clients of one component."""
 
     def __init__(self, server: ApiServer, component: str, clock: Clock) -> None:
         self._server = server
         self._component = component
-        self.standing = Standing(self.own(), component, clock) if server.registry.store.shared else None
+        self.standing = Election(self.own(), component, clock) if server.registry.store.shared else None
 
     def own(self) -> Client:
         """Return a client for reads, events and elections."""
@@ -127,8 +127,8 @@ class Within:
             transport = FencedTransport(transport, self.standing.elector.fence)
         return self._client(transport, f"{self._component}/{account}" if account else self._component)
 
-    def _entry(self, name: str) -> LocalEntry:
-        return LocalEntry(self._server, User(name, GROUPS))
+    def _entry(self, name: str) -> InProcessTransport:
+        return InProcessTransport(self._server, User(name, GROUPS))
 
     def _client(self, transport: ClientTransport, user_agent: str) -> Client:
-        return Client(CausedTransport(transport), user_agent=user_agent)
+        return Client(CauseTransport(transport), user_agent=user_agent)

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kubeloop.cli.flags.chaos import add_chaos_flag
-from kubeloop.cli.flags.runtime_config import add_serving_flags
-from kubeloop.cli.flags.types import address, count, port
+from kubeloop.cli.flags.runtime_config import add_runtime_config_flags
+from kubeloop.cli.flags.types import address, non_negative_count, port
 
 _ABOUT = """Run the control plane in the foreground, and stop it cleanly on Ctrl-C.
 All its state is in the data folder: started again, it is all there."""
 
 
 @dataclass(frozen=True, slots=True)
-class NodePlan:
+class NodeFlags:
     """Flags for simulated nodes."""
 
     count: int
@@ -29,7 +29,7 @@ class NodePlan:
 
 
 @dataclass(frozen=True, slots=True)
-class CloudPlan:
+class CloudProviderFlags:
     """Flags for a cloud; an empty provider means none."""
 
     provider: str
@@ -71,7 +71,7 @@ def add_command(commands: Any) -> None:
     )
     _add_node_flags(parser)
     _add_cloud_flags(parser)
-    add_serving_flags(parser)
+    add_runtime_config_flags(parser)
     add_chaos_flag(parser)
     parser.add_argument(
         "--store",
@@ -82,7 +82,9 @@ def add_command(commands: Any) -> None:
 
 
 def _add_node_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--nodes", type=count, default=0, metavar="N", help="simulated nodes: n1, n2, … (default: 0)")
+    parser.add_argument(
+        "--nodes", type=non_negative_count, default=0, metavar="N", help="simulated nodes: n1, n2, … (default: 0)"
+    )
     parser.add_argument(
         "--node-stages", type=Path, metavar="FILE", help="what containers on simulated nodes do, as rules in YAML"
     )

@@ -5,20 +5,20 @@ from __future__ import annotations
 import asyncio
 
 from kubeloop.apiserver.app import ApiServer
-from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.apiserver.inprocess.transport import InProcessTransport
 from kubeloop.apiserver.request.context import AUTHENTICATED, User
-from kubeloop.apiserver.server import CannotStart
+from kubeloop.apiserver.server import StartupError
 from kubeloop.cli.kubelet.server import KubeletPlan, KubeletPorts, open_kubelet_ports
 from kubeloop.cli.pki.files import Pki
-from kubeloop.cli.up.flags import NodePlan
+from kubeloop.cli.up.flags import NodeFlags
 from kubeloop.client import Client
 from kubeloop.clock import Clock
 from kubeloop.controllers import select
-from kubeloop.kubelet.agent import COMPONENT, Fleet, FleetConfig, ports_of
+from kubeloop.kubelet.agent import COMPONENT, NodeAgent, NodeAgentConfig, kubelet_ports
 from kubeloop.kubelet.simulated.stages import StageError, read_rules
-from kubeloop.runtime.causes.transport import CausedTransport
-from kubeloop.runtime.informer.informer import Informers
-from kubeloop.runtime.manager import Manager
+from kubeloop.runtime.causes.transport import CauseTransport
+from kubeloop.runtime.informer.informer import SharedInformerFactory
+from kubeloop.runtime.manager import LoopManager
 
 # As with loops: in one process accounts of their own would guard nothing.
 _USER = User("system:node-simulator", ("system:masters", "system:nodes", AUTHENTICATED))
@@ -27,14 +27,14 @@ _LIFECYCLE = "node-lifecycle-controller"
 _DRAIN_SECONDS = 0.5  # what is left undone is done after the next start
 
 
-class Nodes:
+class SimulatedNodes:
     """Running nodes; created by `start_nodes`."""
 
-    def __init__(self, fleet: Fleet, informers: Informers, clock: Clock) -> None:
+    def __init__(self, fleet: NodeAgent, informers: SharedInformerFactory, clock: Clock) -> None:
         self.fleet = fleet
         self.ports: KubeletPorts | None = None
         self._informers = informers
-        self._manager = Manager(fleet.loops, clock, name=COMPONENT)
+        self._manager = LoopManager(fleet.loops, clock, name=COMPONENT)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -57,7 +57,7 @@ class Nodes:
         await self._informers.stop()
 
 
-def fleet_config(plan: NodePlan, host: str = "") -> FleetConfig:
+def fleet_config(plan: NodeFlags, host: str = "") -> NodeAgentConfig:
     """Return the configuration of the nodes; raises CannotStart for an unusable stage file.
 
     The host is where nodes with their own ports listen.
@@ -65,9 +65,9 @@ def fleet_config(plan: NodePlan, host: str = "") -> FleetConfig:
     try:
         rules = tuple(read_rules(plan.stages)) if plan.stages is not None else ()
     except StageError as error:
-        raise CannotStart(str(error)) from None
+        raise StartupError(str(error)) from None
     nobody_untaints = any(one.name == _LIFECYCLE for one in select(["*"]).missing)
-    return FleetConfig(
+    return NodeAgentConfig(
         count=plan.count,
         events=plan.events,
         rules=rules,
@@ -78,14 +78,14 @@ def fleet_config(plan: NodePlan, host: str = "") -> FleetConfig:
     )
 
 
-async def start_nodes(server: ApiServer, clock: Clock, config: FleetConfig, pki: Pki) -> Nodes:
+async def start_nodes(server: ApiServer, clock: Clock, config: NodeAgentConfig, pki: Pki) -> SimulatedNodes:
     """Start the nodes; returns when they are registered, and listen if they have ports."""
-    client = Client(CausedTransport(LocalEntry(server, _USER)), user_agent=COMPONENT)
-    informers = Informers(client, clock)
-    fleet = Fleet(client, informers, clock, config)
-    nodes = Nodes(fleet, informers, clock)
+    client = Client(CauseTransport(InProcessTransport(server, _USER)), user_agent=COMPONENT)
+    informers = SharedInformerFactory(client, clock)
+    fleet = NodeAgent(client, informers, clock, config)
+    nodes = SimulatedNodes(fleet, informers, clock)
     if config.first_port:
-        plan = KubeletPlan(config.host, ports_of(config), pki)
+        plan = KubeletPlan(config.host, kubelet_ports(config), pki)
         nodes.ports = await open_kubelet_ports(plan, fleet.access, fleet.pod, client, clock)
     await nodes.start()
     server.nodes = fleet.access

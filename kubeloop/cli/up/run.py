@@ -10,28 +10,28 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kubeloop import __version__
-from kubeloop.api.features.resource_config import Serving
+from kubeloop.api.features.resource_config import APIResourceConfig
 from kubeloop.apiserver.aggregator.lazy import AggregatorConfig
 from kubeloop.apiserver.app import ApiServer
-from kubeloop.apiserver.request.fault_injection import Faults
-from kubeloop.apiserver.server import AccountTokens, RunningServer, ServerConfig, start_server
-from kubeloop.cli.apiserver.kubelet_client import dial_kubelets, measure_kubelets, own_kubelet_config
-from kubeloop.cli.apiserver.run import own_front_proxy
+from kubeloop.apiserver.request.fault_injection import FaultInjector
+from kubeloop.apiserver.server import ApiServerConfig, RunningServer, ServiceAccountTokenConfig, start_server
+from kubeloop.cli.apiserver.kubelet_client import default_kubelet_config, serve_kubelet_metrics, set_kubelet_client
+from kubeloop.cli.apiserver.run import default_request_headers
 from kubeloop.cli.flags.chaos import faults_of
-from kubeloop.cli.flags.runtime_config import gates_of, serving_of
+from kubeloop.cli.flags.runtime_config import gates_of, resource_config_of
 from kubeloop.cli.pki.files import Pki, ensure_pki, serving_names
 from kubeloop.cli.pki.kubeconfig import admin_kubeconfig, server_url, write_kubeconfig
 from kubeloop.cli.program.foreground import run_in_foreground
-from kubeloop.cli.up.controllers import start_loops
+from kubeloop.cli.up.controllers import start_controllers
 from kubeloop.cli.up.default_storage_class import ensure_default_class
-from kubeloop.cli.up.flags import CloudPlan, NodePlan, default_data_dir
+from kubeloop.cli.up.flags import CloudProviderFlags, NodeFlags, default_data_dir
 from kubeloop.cli.up.scheduler import start_scheduler
 from kubeloop.clock import Clock, SystemClock
 from kubeloop.store.sqlite.filelock import FileLock
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class UpOptions:
     """Resolved flags, with every default filled in."""
 
     folder: Path
@@ -40,15 +40,15 @@ class Plan:
     port: int
     kubeconfig: Path
     manager_port: int
-    nodes: NodePlan
-    cloud: CloudPlan
+    nodes: NodeFlags
+    cloud: CloudProviderFlags
     default_class: bool
-    serving: Serving
+    serving: APIResourceConfig
     feature_gates: tuple[str, ...]
-    faults: Faults | None
+    faults: FaultInjector | None
 
 
-class RunningPlane:
+class RunningControlPlane:
     """All started components; stopped in reverse order."""
 
     def __init__(self, parts: AsyncExitStack) -> None:
@@ -59,19 +59,19 @@ class RunningPlane:
         await self._parts.aclose()
 
 
-def plan_of(options: argparse.Namespace, folder: Path) -> Plan:
+def options_of(options: argparse.Namespace, folder: Path) -> UpOptions:
     """Build the plan for a data folder."""
     backend = options.store or ("memory" if options.ephemeral else "sqlite")
     store = f"sqlite:{folder / 'store.db'}" if backend == "sqlite" else backend
     kubeconfig = options.kubeconfig or folder / "admin.conf"
-    return Plan(
+    return UpOptions(
         folder,
         store,
         options.bind_address,
         options.port,
         kubeconfig,
         options.controller_manager_port,
-        NodePlan(
+        NodeFlags(
             options.nodes,
             options.node_events,
             options.node_stages,
@@ -79,9 +79,9 @@ def plan_of(options: argparse.Namespace, folder: Path) -> Plan:
             options.kubelet_port,
             options.kubelet_metrics,
         ),
-        CloudPlan(options.cloud_provider, options.cloud_config),
+        CloudProviderFlags(options.cloud_provider, options.cloud_config),
         options.default_storage_class,
-        serving_of(options),
+        resource_config_of(options),
         gates_of(options),
         faults_of(options),
     )
@@ -91,9 +91,9 @@ def run_up(options: argparse.Namespace) -> int:
     """Run the control plane; returns the exit code."""
     with ExitStack() as cleanup:
 
-        async def start() -> RunningPlane:
+        async def start() -> RunningControlPlane:
             folder = _data_folder(options, cleanup)
-            return await _start(plan_of(options, folder))
+            return await _start(options_of(options, folder))
 
         return run_in_foreground(start)
 
@@ -110,9 +110,9 @@ def _data_folder(options: argparse.Namespace, cleanup: ExitStack) -> Path:
     return folder
 
 
-async def _start(plan: Plan) -> RunningPlane:
+async def _start(plan: UpOptions) -> RunningControlPlane:
     clock = SystemClock()
-    config = ServerConfig(
+    config = ApiServerConfig(
         store=plan.store,
         host=plan.host,
         port=plan.port,
@@ -125,10 +125,10 @@ async def _start(plan: Plan) -> RunningPlane:
     async with AsyncExitStack() as parts:
         server = await start_server(_with_keys(config, pki), clock)
         parts.push_async_callback(server.close)
-        dial_kubelets(server.app, own_kubelet_config(pki))
+        set_kubelet_client(server.app, default_kubelet_config(pki))
         if plan.default_class:
             await ensure_default_class(server.app)
-        loops = await start_loops(server.app, pki, clock, plan.manager_port, plan.feature_gates)
+        loops = await start_controllers(server.app, pki, clock, plan.manager_port, plan.feature_gates)
         parts.push_async_callback(loops.close)
         scheduler = start_scheduler(server.app, clock)
         parts.push_async_callback(scheduler.close)
@@ -138,22 +138,22 @@ async def _start(plan: Plan) -> RunningPlane:
         write_kubeconfig(plan.kubeconfig, admin_kubeconfig(pki, pki.ca, url))
         kubeconfig = plan.kubeconfig.absolute()
         print(f"kubeloop {__version__} is ready at {url}: export KUBECONFIG={kubeconfig}", flush=True)
-        return RunningPlane(parts.pop_all())
+        return RunningControlPlane(parts.pop_all())
 
 
-async def _start_nodes(plan: Plan, server: RunningServer, pki: Pki, clock: Clock, parts: AsyncExitStack) -> None:
+async def _start_nodes(plan: UpOptions, server: RunningServer, pki: Pki, clock: Clock, parts: AsyncExitStack) -> None:
     if plan.nodes.kubelet_metrics and not plan.nodes.count:
-        measure_kubelets(server, clock)
+        serve_kubelet_metrics(server, clock)
     if plan.nodes.count:
         from kubeloop.cli.up.nodes import fleet_config, start_nodes
 
         host = plan.host if plan.nodes.kubelet_port else ""
         nodes = await start_nodes(server.app, clock, fleet_config(plan.nodes, host), pki)
         parts.push_async_callback(nodes.close)
-        measure_kubelets(server, clock, nodes.fleet.metrics)
+        serve_kubelet_metrics(server, clock, nodes.fleet.metrics)
 
 
-def _start_cloud(plan: Plan, server: ApiServer, clock: Clock, parts: AsyncExitStack) -> None:
+def _start_cloud(plan: UpOptions, server: ApiServer, clock: Clock, parts: AsyncExitStack) -> None:
     if plan.cloud.provider:
         from kubeloop.cli.up.cloud import start_cloud
 
@@ -161,13 +161,13 @@ def _start_cloud(plan: Plan, server: ApiServer, clock: Clock, parts: AsyncExitSt
         parts.push_async_callback(cloud.close)
 
 
-def _with_keys(config: ServerConfig, pki: Pki) -> ServerConfig:
+def _with_keys(config: ApiServerConfig, pki: Pki) -> ApiServerConfig:
     return replace(
         config,
         certificate=pki.serving_certificate,
         key=pki.serving_key,
         client_authorities=(pki.ca,),
-        accounts=AccountTokens(pki.account_key),
-        front_proxy=own_front_proxy(pki),
+        accounts=ServiceAccountTokenConfig(pki.account_key),
+        front_proxy=default_request_headers(pki),
         aggregator=AggregatorConfig(pki.front_proxy_certificate, pki.front_proxy_key),
     )

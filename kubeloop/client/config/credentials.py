@@ -10,7 +10,7 @@ from kubeloop.client.errors import CredentialError
 from kubeloop.clock import Clock
 
 
-class Identity(NamedTuple):
+class ClientIdentity(NamedTuple):
     """Bearer token, and a client certificate if the credentials include one."""
 
     token: str = ""
@@ -18,48 +18,48 @@ class Identity(NamedTuple):
     key: bytes = b""
 
 
-NOBODY = Identity()
+NO_IDENTITY = ClientIdentity()
 
 
 class Credentials(Protocol):
     """Source of identities."""
 
-    async def identity(self) -> Identity:
+    async def identity(self) -> ClientIdentity:
         """Return the current identity."""
 
-    def rejected(self, identity: Identity) -> None:
+    def rejected(self, identity: ClientIdentity) -> None:
         """Invalidate an identity that the server answered with 401."""
 
     def close(self) -> None:
         """Stop whatever is still running."""
 
 
-class Fixed:
+class StaticCredentials:
     """Credentials that never change."""
 
     def __init__(self, token: str = "") -> None:
-        self._identity = Identity(token)
+        self._identity = ClientIdentity(token)
 
-    async def identity(self) -> Identity:
+    async def identity(self) -> ClientIdentity:
         """Return the fixed identity."""
         return self._identity
 
-    def rejected(self, identity: Identity) -> None:
+    def rejected(self, identity: ClientIdentity) -> None:
         """Do nothing: there is no other identity."""
 
     def close(self) -> None:
         """Do nothing: nothing runs."""
 
 
-class TokenFile:
+class TokenFileCredentials:
     """Token in a file that another program renews; the last good one is kept while the file is unreadable."""
 
     def __init__(self, path: str, fallback: str = "") -> None:
         self._path = path
         self._stamp: tuple[int, int, int] | None = None
-        self._identity = Identity(fallback)
+        self._identity = ClientIdentity(fallback)
 
-    async def identity(self) -> Identity:
+    async def identity(self) -> ClientIdentity:
         """Return the token, read again if the file has changed."""
         try:
             found = os.stat(self._path)
@@ -76,11 +76,11 @@ class TokenFile:
         with open(self._path, encoding="utf-8") as file:
             token = file.read().strip()
         if token:
-            self._identity = Identity(token)
+            self._identity = ClientIdentity(token)
         elif not self._identity.token:
             raise CredentialError(f"the token file {self._path} is empty")
 
-    def rejected(self, identity: Identity) -> None:
+    def rejected(self, identity: ClientIdentity) -> None:
         """Read the file again on the next request."""
         self._stamp = None
 
@@ -91,9 +91,9 @@ class TokenFile:
 def credentials_of(config: ServerConfig, clock: Clock) -> Credentials:
     """Return the credentials of a configuration: token file before token before exec plugin, as in client-go."""
     if config.token_file:
-        return TokenFile(config.token_file, config.token)
+        return TokenFileCredentials(config.token_file, config.token)
     if config.token or config.certificate or config.exec_plugin is None:
-        return Fixed(config.token)
-    from kubeloop.client.config.exec_plugin import ExecPlugin
+        return StaticCredentials(config.token)
+    from kubeloop.client.config.exec_plugin import ExecCredentials
 
-    return ExecPlugin(config.exec_plugin, clock)
+    return ExecCredentials(config.exec_plugin, clock)

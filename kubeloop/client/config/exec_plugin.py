@@ -9,8 +9,8 @@ from datetime import datetime
 
 import msgspec
 
-from kubeloop.client.config.credentials import Identity
-from kubeloop.client.config.server_config import ExecSpec
+from kubeloop.client.config.credentials import ClientIdentity
+from kubeloop.client.config.server_config import ExecConfig
 from kubeloop.client.errors import CredentialError
 from kubeloop.clock import Clock
 
@@ -30,20 +30,20 @@ class _Credential(msgspec.Struct, rename="camel"):
     status: _Status | None = None
 
 
-class ExecPlugin:
+class ExecCredentials:
     """Runs one program; concurrent calls share one run.
 
     A call that gives up does not end the program, which may be prompting a user: the next call gets its result.
     """
 
-    def __init__(self, spec: ExecSpec, clock: Clock) -> None:
+    def __init__(self, spec: ExecConfig, clock: Clock) -> None:
         self._spec = spec
         self._clock = clock
-        self._identity: Identity | None = None
+        self._identity: ClientIdentity | None = None
         self._expiry: datetime | None = None
-        self._running: asyncio.Task[Identity] | None = None
+        self._running: asyncio.Task[ClientIdentity] | None = None
 
-    async def identity(self) -> Identity:
+    async def identity(self) -> ClientIdentity:
         """Return the cached identity, or run the program."""
         if self._identity is not None and not self._is_expired():
             return self._identity
@@ -52,7 +52,7 @@ class ExecPlugin:
             self._running.add_done_callback(self._ended)
         return await asyncio.shield(self._running)
 
-    def rejected(self, identity: Identity) -> None:
+    def rejected(self, identity: ClientIdentity) -> None:
         """Drop the cached identity if it is the rejected one."""
         if identity == self._identity:
             self._identity = None
@@ -62,7 +62,7 @@ class ExecPlugin:
         if self._running is not None:
             self._running.cancel()
 
-    def _ended(self, task: asyncio.Task[Identity]) -> None:
+    def _ended(self, task: asyncio.Task[ClientIdentity]) -> None:
         self._running = None
         if not task.cancelled():
             task.exception()  # the waiting callers have received the exception
@@ -70,10 +70,10 @@ class ExecPlugin:
     def _is_expired(self) -> bool:
         return self._expiry is not None and self._clock.now() >= self._expiry
 
-    async def _refresh(self) -> Identity:
-        status = read_answer(await self._run(), self._spec.api_version)
+    async def _refresh(self) -> ClientIdentity:
+        status = decode_exec_credential(await self._run(), self._spec.api_version)
         self._expiry = status.expiration_timestamp
-        self._identity = Identity(
+        self._identity = ClientIdentity(
             status.token, status.client_certificate_data.encode(), status.client_key_data.encode()
         )
         return self._identity
@@ -105,14 +105,14 @@ class ExecPlugin:
         return output
 
 
-def is_interactive(spec: ExecSpec, terminal: bool) -> bool:
+def is_interactive(spec: ExecConfig, terminal: bool) -> bool:
     """Return True if the program may use the terminal."""
     if spec.interactive_mode == "Always" and not terminal:
         raise CredentialError("exec plugin cannot support interactive mode: standard input is not a terminal")
     return spec.interactive_mode != "Never" and terminal
 
 
-def exec_info(spec: ExecSpec, interactive: bool) -> str:
+def exec_info(spec: ExecConfig, interactive: bool) -> str:
     """Return the value of KUBERNETES_EXEC_INFO for the program."""
     told: dict[str, object] = {"interactive": interactive}
     if spec.provide_cluster_info:
@@ -121,7 +121,7 @@ def exec_info(spec: ExecSpec, interactive: bool) -> str:
     return msgspec.json.encode(document).decode()
 
 
-def read_answer(output: bytes, api_version: str) -> _Status:
+def decode_exec_credential(output: bytes, api_version: str) -> _Status:
     """Decode the program's output, with client-go's checks."""
     try:
         found = msgspec.json.decode(output, type=_Credential)

@@ -11,8 +11,8 @@ from typing import Any
 
 from kubeloop.client.config.server_config import (
     DEFAULT_NAMESPACE,
-    ExecSpec,
-    Impersonation,
+    ExecConfig,
+    ImpersonationConfig,
     Pem,
     ServerConfig,
 )
@@ -138,8 +138,8 @@ def _pem(entry: Mapping[str, Any], key: str) -> Pem:
         raise ConfigError(f"{key}-data is no base64 text") from None
 
 
-def _impersonation(user: Mapping[str, Any]) -> Impersonation:
-    return Impersonation(
+def _impersonation(user: Mapping[str, Any]) -> ImpersonationConfig:
+    return ImpersonationConfig(
         user.get("as") or "",
         user.get("as-uid") or "",
         tuple(user.get("as-groups") or ()),
@@ -147,7 +147,7 @@ def _impersonation(user: Mapping[str, Any]) -> Impersonation:
     )
 
 
-def _exec_spec(plugin: Mapping[str, Any], cluster: Mapping[str, Any]) -> ExecSpec:
+def _exec_spec(plugin: Mapping[str, Any], cluster: Mapping[str, Any]) -> ExecConfig:
     version = plugin.get("apiVersion") or ""
     if not plugin.get("command"):
         raise ConfigError("the exec plugin has no command")
@@ -157,7 +157,7 @@ def _exec_spec(plugin: Mapping[str, Any], cluster: Mapping[str, Any]) -> ExecSpe
     if mode not in _INTERACTIVE_MODES:
         said = f"is {mode!r}" if mode else "is missing"
         raise ConfigError(f"the exec plugin's interactiveMode {said}; it is one of {', '.join(_INTERACTIVE_MODES)}")
-    return ExecSpec(
+    return ExecConfig(
         command=plugin["command"],
         api_version=version,
         args=tuple(map(str, plugin.get("args") or ())),

@@ -27,7 +27,7 @@ class Pem:
 
 
 @dataclass(frozen=True, slots=True)
-class ExecSpec:
+class ExecConfig:
     """Exec plugin: a program that prints credentials."""
 
     command: str
@@ -41,7 +41,7 @@ class ExecSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Impersonation:
+class ImpersonationConfig:
     """User to impersonate."""
 
     user: str = ""
@@ -65,8 +65,8 @@ class ServerConfig:
     key: Pem = Pem()
     token: str = ""
     token_file: str = ""
-    exec_plugin: ExecSpec | None = None
-    impersonation: Impersonation = Impersonation()
+    exec_plugin: ExecConfig | None = None
+    impersonation: ImpersonationConfig = ImpersonationConfig()
 
     def __post_init__(self) -> None:
         _check_server(self.server)

@@ -7,34 +7,34 @@ from typing import Any
 
 from kubeloop.api import errors
 from kubeloop.api.kinds import Resource, Subresource
-from kubeloop.client.discovery.rest_mapper import Wanted, words_of
-from kubeloop.client.errors import UnknownKind
+from kubeloop.client.discovery.rest_mapper import PartialResource, names_of
+from kubeloop.client.errors import NoKindMatchError
 
 
-class Discovery:
+class DiscoveryCache:
     """Cache of the server's APIResourceLists; one document per group and version."""
 
     def __init__(self, document: Callable[[str], Awaitable[Any]]) -> None:
         self._document = document
-        self._found: dict[Wanted, Resource] = {}
+        self._found: dict[PartialResource, Resource] = {}
 
-    async def find(self, wanted: Wanted) -> Resource:
+    async def find(self, wanted: PartialResource) -> Resource:
         """Return the wanted resource; raises `UnknownKind`. A miss is not cached."""
         known = self._found.get(wanted)
         if known is not None:
             return known
         for group_version in await self._candidates(wanted):
             for resource in await self._resources(group_version):
-                if wanted.word in words_of(resource):
+                if wanted.word in names_of(resource):
                     self._found[wanted] = resource
                     return resource
-        raise UnknownKind(f"the server serves no {wanted}")
+        raise NoKindMatchError(f"the server serves no {wanted}")
 
     def forget(self) -> None:
         """Clear the cache: definitions may have changed."""
         self._found.clear()
 
-    async def _candidates(self, wanted: Wanted) -> Iterable[str]:
+    async def _candidates(self, wanted: PartialResource) -> Iterable[str]:
         if wanted.version:
             return [f"{wanted.group}/{wanted.version}" if wanted.group else wanted.version]
         groups = (await self._document("/apis")).get("groups") or ()

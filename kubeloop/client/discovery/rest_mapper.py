@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 from kubeloop.api.kinds import RESOURCES, Resource
 from kubeloop.client.errors import UsageError
 
-What = type | Resource | str
+ResourceRef = type | Resource | str
 
 
-class Wanted(NamedTuple):
+class PartialResource(NamedTuple):
     """Reference to a resource; an empty version means any, a group of None any."""
 
     word: str
@@ -37,27 +37,27 @@ def _by_class(resources: Iterable[Resource]) -> dict[tuple[str, str], Resource]:
 
 
 @cache
-def _by_default() -> dict[tuple[str, str], Resource]:
+def _default_resources() -> dict[tuple[str, str], Resource]:
     return _by_class(RESOURCES)
 
 
 @cache
-def _on_request() -> dict[tuple[str, str], Resource]:
-    from kubeloop.api.features.optional_resources import OFFERED  # needed by few programs
+def _optional_resources() -> dict[tuple[str, str], Resource]:
+    from kubeloop.api.features.optional_resources import OPTIONAL_RESOURCES  # needed by few programs
 
-    return _by_class(OFFERED)
+    return _by_class(OPTIONAL_RESOURCES)
 
 
 @cache
-def _by_word() -> dict[str, tuple[Resource, ...]]:
+def _resources_by_name() -> dict[str, tuple[Resource, ...]]:
     table: dict[str, tuple[Resource, ...]] = {}
     for resource in RESOURCES:
-        for word in words_of(resource):
+        for word in names_of(resource):
             table[word] = (*table.get(word, ()), resource)
     return table
 
 
-def words_of(resource: Resource) -> set[str]:
+def names_of(resource: Resource) -> set[str]:
     """Return all names of a resource."""
     return {resource.plural, resource.singular, resource.kind, *resource.short_names}
 
@@ -65,47 +65,47 @@ def words_of(resource: Resource) -> set[str]:
 def resource_of_class(cls: type) -> Resource:
     """Return the resource whose objects are of a struct class."""
     key = (cls.__module__, cls.__name__)
-    found = _by_default().get(key) or _on_request().get(key)
+    found = _default_resources().get(key) or _optional_resources().get(key)
     if found is None:
         raise UsageError(f"{cls.__name__} is no resource's class")
     return found
 
 
-def wanted_of(what: str) -> Wanted:
+def parse_resource(what: str) -> PartialResource:
     """Parse a resource name."""
     text, _, version = what.partition("/")
     word, dot, group = text.partition(".")
     if not word or (version and not _is_version(version)):
         raise UsageError(f"{what!r} names no resource; write it as plural.group/version")
-    return Wanted(word, group if dot or version else None, version)
+    return PartialResource(word, group if dot or version else None, version)
 
 
-def wanted_of_object(obj: Mapping[str, Any]) -> Wanted:
+def resource_of_object(obj: Mapping[str, Any]) -> PartialResource:
     """Return the resource reference of a mapping with apiVersion and kind."""
     kind, api_version = obj.get("kind"), obj.get("apiVersion")
     if not kind or not api_version:
         raise UsageError("an object that is a mapping has to say its apiVersion and kind")
     group, _, version = str(api_version).rpartition("/")
-    return Wanted(str(kind), group, version)
+    return PartialResource(str(kind), group, version)
 
 
 @cache
-def built_in(wanted: Wanted) -> Resource | None:
+def find_built_in(wanted: PartialResource) -> Resource | None:
     """Return the matching resource of the kinds table, if there is one.
 
     Alpha and beta versions match only if they are named in full; the others are left to discovery.
     """
-    for resource in _by_word().get(wanted.word, ()):
+    for resource in _resources_by_name().get(wanted.word, ()):
         if wanted.group in (None, resource.group) and wanted.version in ("", resource.version):
             return resource
     if wanted.group is None or "a" not in wanted.version:  # neither alpha nor beta
         return None
-    return next((one for one in _on_request().values() if _is_meant(one, wanted)), None)
+    return next((one for one in _optional_resources().values() if _matches(one, wanted)), None)
 
 
-def _is_meant(resource: Resource, wanted: Wanted) -> bool:
+def _matches(resource: Resource, wanted: PartialResource) -> bool:
     is_version = (resource.group, resource.version) == (wanted.group, wanted.version)
-    return is_version and wanted.word in words_of(resource)
+    return is_version and wanted.word in names_of(resource)
 
 
 def _is_version(text: str) -> bool:

@@ -19,19 +19,19 @@ from kubeloop.client.errors import ClientError
 Document = Callable[[str], Awaitable[Any]]
 
 # Number of documents fetched concurrently.
-_AT_ONCE = 16
+_CONCURRENCY = 16
 _BUILT_IN = {(one.group, one.version, one.plural): one for one in RESOURCES}
 
 
 @cache
-def _on_request() -> dict[tuple[str, str, str], Resource]:
-    from kubeloop.api.features.optional_resources import OFFERED  # few servers serve these
+def _optional_resources() -> dict[tuple[str, str, str], Resource]:
+    from kubeloop.api.features.optional_resources import OPTIONAL_RESOURCES  # few servers serve these
 
-    return {(one.group, one.version, one.plural): one for one in OFFERED}
+    return {(one.group, one.version, one.plural): one for one in OPTIONAL_RESOURCES}
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ServedResources:
     """Result of discovery. Resources of failed groups are missing: their absence proves nothing."""
 
     groups: tuple[tuple[str, ...], ...]  # the versions of each group as `group/version`, preferred first
@@ -61,22 +61,22 @@ class Served:
         return f"unable to retrieve the complete list of server APIs: {told}"
 
 
-async def discover(document: Document) -> Served:
+async def discover_resources(document: Document) -> ServedResources:
     """Discover a server's resources through `Client.document`. Raises only if the groups cannot be listed."""
     core, others = await asyncio.gather(document("/api"), document("/apis"))
     groups = (tuple(core.get("versions") or ()), *map(_versions_of, others.get("groups") or ()))
     versions = [version for group in groups for version in group]
-    limit = asyncio.Semaphore(_AT_ONCE)
+    limit = asyncio.Semaphore(_CONCURRENCY)
 
     async def ask(version: str) -> Sequence[Resource] | Exception:
         async with limit:
             try:
-                return _known(await document(f"/apis/{version}" if "/" in version else f"/api/{version}"))
+                return _table_resources(await document(f"/apis/{version}" if "/" in version else f"/api/{version}"))
             except (ApiError, ClientError, OSError, TimeoutError) as error:
                 return error
 
     answers = dict(zip(versions, await asyncio.gather(*map(ask, versions)), strict=True))
-    return Served(
+    return ServedResources(
         groups,
         {version: tuple(found) for version, found in answers.items() if not isinstance(found, Exception)},
         {version: found for version, found in answers.items() if isinstance(found, Exception)},
@@ -89,16 +89,16 @@ def _versions_of(group: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(sorted(versions, key=lambda version: version != preferred))
 
 
-def _known(listed: dict[str, Any]) -> list[Resource]:
+def _table_resources(listed: dict[str, Any]) -> list[Resource]:
     """Return a document's resources; those in the kinds table are the table's shared entries."""
-    return [_shared(one) for one in resources_of(listed)]
+    return [_table_entry(one) for one in resources_of(listed)]
 
 
-def _shared(found: Resource) -> Resource:
+def _table_entry(found: Resource) -> Resource:
     key = (found.group, found.version, found.plural)
     built_in = _BUILT_IN.get(key)
     if built_in is None and "a" in found.version:  # alpha or beta
-        built_in = _on_request().get(key)
+        built_in = _optional_resources().get(key)
     if built_in is None or built_in.namespaced != found.namespaced or set(built_in.verbs) != set(found.verbs):
         return found
     return built_in

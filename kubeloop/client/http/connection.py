@@ -20,7 +20,7 @@ _ANSWER_BYTES = 1 << 30
 _NO_BODY = (204, 304)
 
 
-class Connection(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """Client side of one connection; at most one exchange at a time.
 
     During an exchange `_head_due` resolves with the head, and `_pieces` collects the body (decompressed) until it is
@@ -28,7 +28,7 @@ class Connection(asyncio.Protocol):
     Once `failure` is set, nothing more arrives.
     """
 
-    def __init__(self, on_lost: Callable[[Connection], None]) -> None:
+    def __init__(self, on_lost: Callable[[HttpConnection], None]) -> None:
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from kubeloop.client.errors import ConnectError, ProxyError, TlsError
-from kubeloop.client.http.connection import Connection
+from kubeloop.client.http.connection import HttpConnection
 from kubeloop.client.http.proxies import Proxy
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _KEEPALIVE = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3), ("
 _MAX_TUNNEL_HEAD = 16 << 10
 
 
-class Address:
+class ServerAddress:
     """Address of a server and the proxy to reach it."""
 
     def __init__(self, host: str, port: int, *, server_name: str = "", proxy: Proxy | None = None) -> None:
@@ -39,38 +39,40 @@ class Address:
 
 
 async def dial(
-    address: Address,
+    address: ServerAddress,
     tls: ssl.SSLContext | None,
-    on_lost: Callable[[Connection], None],
+    on_lost: Callable[[HttpConnection], None],
     seconds: float = CONNECT_SECONDS,
-) -> Connection:
+) -> HttpConnection:
     """Open a connection that is ready for requests."""
     try:
         async with asyncio.timeout(seconds):
             if address.proxy is None:
-                return await _direct(address, tls, on_lost)
-            return await _tunnelled(address, address.proxy, tls, on_lost)
+                return await _dial_direct(address, tls, on_lost)
+            return await _dial_through_proxy(address, address.proxy, tls, on_lost)
     except ConnectError:
         raise
     except TimeoutError:
         raise ConnectError(f"no connection to {address.authority} within {seconds:g} s") from None
     except OSError as error:  # ssl.SSLError is one
-        raise _told(address.authority, error) from error
+        raise _error_text(address.authority, error) from error
 
 
-async def _direct(address: Address, tls: ssl.SSLContext | None, on_lost: Callable[[Connection], None]) -> Connection:
+async def _dial_direct(
+    address: ServerAddress, tls: ssl.SSLContext | None, on_lost: Callable[[HttpConnection], None]
+) -> HttpConnection:
     loop = asyncio.get_running_loop()
     name = address.server_name if tls is not None else None
     transport, connection = await loop.create_connection(
-        lambda: Connection(on_lost), address.host, address.port, ssl=tls, server_hostname=name
+        lambda: HttpConnection(on_lost), address.host, address.port, ssl=tls, server_hostname=name
     )
     _keep_alive(transport)
     return connection
 
 
-async def _tunnelled(
-    address: Address, proxy: Proxy, tls: ssl.SSLContext | None, on_lost: Callable[[Connection], None]
-) -> Connection:
+async def _dial_through_proxy(
+    address: ServerAddress, proxy: Proxy, tls: ssl.SSLContext | None, on_lost: Callable[[HttpConnection], None]
+) -> HttpConnection:
     loop = asyncio.get_running_loop()
     tunnel = _Tunnel()
     try:
@@ -78,7 +80,7 @@ async def _tunnelled(
     except OSError as error:
         raise ProxyError(f"the proxy {proxy.host}:{proxy.port} cannot be reached: {error}") from error
     _keep_alive(transport)
-    connection = Connection(on_lost)
+    connection = HttpConnection(on_lost)
     try:
         await tunnel.open(address.authority, proxy)
         if tls is None:
@@ -142,7 +144,7 @@ def _keep_alive(transport: asyncio.BaseTransport) -> None:
                 sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
-def _told(authority: str, error: OSError) -> ConnectError:
+def _error_text(authority: str, error: OSError) -> ConnectError:
     import ssl
 
     if isinstance(error, ssl.SSLCertVerificationError):

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from kubeloop.api import codec
 from kubeloop.api.requests import Call
-from kubeloop.api.unstructured import plain_body
+from kubeloop.api.unstructured import body_document
 from kubeloop.client.errors import UsageError
 from kubeloop.client.paths import METHODS, target_of
 
@@ -78,7 +78,7 @@ def request_of(call: Call) -> HttpRequest:
     headers = {"Accept": _accept(call), "User-Agent": call.user_agent}
     body = b""
     if call.body is not None:
-        body = call.body if isinstance(call.body, bytes) else codec.encode(plain_body(call.body))
+        body = call.body if isinstance(call.body, bytes) else codec.encode(body_document(call.body))
         headers["Content-Type"] = call.patch_type or _JSON
     if call.cause:
         headers[CAUSE_HEADER] = quote(call.cause, safe=" /:;,=@()[]{}")[:_MAX_CAUSE]

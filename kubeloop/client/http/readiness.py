@@ -6,22 +6,22 @@ import asyncio
 import ssl
 from contextlib import suppress
 
-_QUESTION = b"GET /readyz HTTP/1.1\r\nHost: kubeloop\r\nConnection: close\r\n\r\n"
+_REQUEST = b"GET /readyz HTTP/1.1\r\nHost: kubeloop\r\nConnection: close\r\n\r\n"
 
 
-def trusting() -> ssl.SSLContext:
+def insecure_context() -> ssl.SSLContext:
     """Return a TLS context that accepts any certificate; nothing secret is sent."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context
 
 
-async def says_ready(address: tuple[str, int], context: ssl.SSLContext) -> bool:
+async def is_ready(address: tuple[str, int], context: ssl.SSLContext) -> bool:
     """Return True if the server reports ready; raises `OSError` without an answer. The caller sets the timeout."""
     reader, writer = await asyncio.open_connection(*address)
     try:
         await writer.start_tls(context)
-        writer.write(_QUESTION)
+        writer.write(_REQUEST)
         return b" 200 " in await reader.readline()
     finally:
         writer.transport.abort()

@@ -7,21 +7,21 @@ import ssl
 import tempfile
 from pathlib import Path
 
-from kubeloop.client.config.credentials import Identity
+from kubeloop.client.config.credentials import ClientIdentity
 from kubeloop.client.config.server_config import Pem, ServerConfig
 from kubeloop.client.errors import ConfigError
 
 _Signature = tuple[object, ...]
 
 
-class Contexts:
+class TLSContextCache:
     """Cache of the current context."""
 
     def __init__(self, config: ServerConfig) -> None:
         self._config = config
         self._made: tuple[_Signature, ssl.SSLContext] | None = None
 
-    def current(self, identity: Identity) -> ssl.SSLContext:
+    def current(self, identity: ClientIdentity) -> ssl.SSLContext:
         """Return the context for an identity, rebuilt if a file has changed."""
         signature = (*map(_stamp, (self._config.authority, self._config.certificate, self._config.key)), identity.key)
         if self._made is None or self._made[0] != signature:
@@ -29,7 +29,7 @@ class Contexts:
         return self._made[1]
 
 
-def make_context(config: ServerConfig, identity: Identity) -> ssl.SSLContext:
+def make_context(config: ServerConfig, identity: ClientIdentity) -> ssl.SSLContext:
     """Build a context for TLS 1.2 or newer with the configured or system CAs and the client certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -53,7 +53,9 @@ def _trust(context: ssl.SSLContext, authority: Pem) -> None:
         text = authority.data or Path(authority.file).read_bytes()
         context.load_verify_locations(cadata=text.decode("ascii"))
     except OSError as error:  # ssl.SSLError is one
-        raise ConfigError(f"the certificate authority ({_source(authority)}) cannot be used: {_why(error)}") from None
+        raise ConfigError(
+            f"the certificate authority ({_source(authority)}) cannot be used: {_error_text(error)}"
+        ) from None
     except ValueError as error:
         raise ConfigError(f"the certificate authority ({_source(authority)}) is no PEM text: {error}") from None
 
@@ -65,7 +67,9 @@ def _identify(context: ssl.SSLContext, certificate: Pem, key: Pem) -> None:
             context.load_cert_chain(_as_file(certificate, Path(folder, "crt")), _as_file(key, Path(folder, "key")))
         except OSError as error:
             sources = f"{_source(certificate)}, {_source(key)}"
-            raise ConfigError(f"the client certificate and key ({sources}) cannot be used: {_why(error)}") from None
+            raise ConfigError(
+                f"the client certificate and key ({sources}) cannot be used: {_error_text(error)}"
+            ) from None
 
 
 def _as_file(pem: Pem, spare: Path) -> Path:
@@ -91,5 +95,5 @@ def _source(pem: Pem) -> str:
     return pem.file or "given inline"
 
 
-def _why(error: OSError) -> str:
+def _error_text(error: OSError) -> str:
     return str(getattr(error, "reason", "") or error.strerror or error)

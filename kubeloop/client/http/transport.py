@@ -15,30 +15,30 @@ import msgspec
 from kubeloop.api import errors
 from kubeloop.api.kinds import Resource
 from kubeloop.api.requests import Call, WatchEvent
-from kubeloop.api.responses import decode_answer
-from kubeloop.client.config.credentials import NOBODY, Identity, credentials_of
-from kubeloop.client.config.server_config import Impersonation, ServerConfig
+from kubeloop.api.responses import decode_response
+from kubeloop.client.config.credentials import NO_IDENTITY, ClientIdentity, credentials_of
+from kubeloop.client.config.server_config import ImpersonationConfig, ServerConfig
 from kubeloop.client.errors import CallTimeout, ConnectionLost, ProtocolError, TransportError
-from kubeloop.client.http.connection import Connection
-from kubeloop.client.http.dialer import Address, dial
+from kubeloop.client.http.connection import HttpConnection
+from kubeloop.client.http.dialer import ServerAddress, dial
 from kubeloop.client.http.large_lists import LARGE, decode_large_list
 from kubeloop.client.http.messages import Head, HttpRequest, request_of
-from kubeloop.client.http.pool import Pool
+from kubeloop.client.http.pool import ConnectionPool
 from kubeloop.client.http.proxies import is_loopback, proxy_for
-from kubeloop.client.http.watch_lines import WatchLines
-from kubeloop.client.interner import Sharing
-from kubeloop.client.metrics import ClientMetrics, Unobserved
+from kubeloop.client.http.watch_lines import WatchDecoder
+from kubeloop.client.interner import Interner
+from kubeloop.client.metrics import ClientMetrics, NoClientMetrics
 from kubeloop.clock import Clock
 
 if TYPE_CHECKING:
     import ssl
 
-    from kubeloop.client.http.tls import Contexts
+    from kubeloop.client.http.tls import TLSContextCache
 
 log = logging.getLogger(__name__)
 
 # HTTP/1.1 needs a connection for each call that is under way; more than this many wait their turn. Watches don't count.
-_CALLS_AT_ONCE = 64
+_MAX_CONCURRENT_CALLS = 64
 
 
 class HttpTransport:
@@ -57,19 +57,19 @@ class HttpTransport:
         host = parts.hostname or ""
         proxy = proxy_for(config.server, config.proxy_url, os.environ if environ is None else environ)
         port = parts.port or (443 if parts.scheme == "https" else 80)
-        self._address = Address(host, port, server_name=config.server_name, proxy=proxy)
+        self._address = ServerAddress(host, port, server_name=config.server_name, proxy=proxy)
         self._prefix = parts.path.rstrip("/")
         self._config = config
         self._clock = clock
-        self._metrics = metrics or Unobserved()
+        self._metrics = metrics or NoClientMetrics()
         self._on_warning = on_warning
         self._credentials = credentials_of(config, clock)
-        self._identity = NOBODY
+        self._identity = NO_IDENTITY
         self._is_tls = parts.scheme == "https"
-        self._contexts: Contexts | None = None
-        self._pool = Pool(self._connect)
-        self._sharings: dict[Resource, Sharing] = {}
-        self._turns = asyncio.Semaphore(_CALLS_AT_ONCE)
+        self._contexts: TLSContextCache | None = None
+        self._pool = ConnectionPool(self._connect)
+        self._sharings: dict[Resource, Interner] = {}
+        self._turns = asyncio.Semaphore(_MAX_CONCURRENT_CALLS)
         self._headers = [("Host", parts.netloc.rpartition("@")[2]), *impersonation_headers(config.impersonation)]
         # Compression costs the server more than a local network saves.
         if config.compression and not is_loopback(host):
@@ -86,7 +86,7 @@ class HttpTransport:
         try:
             if call.verb == "list" and len(body) > LARGE:
                 return await decode_large_list(body, call, self._sharing_of(call.resource))
-            return decode_answer(body, call)
+            return decode_response(body, call)
         except (msgspec.DecodeError, RecursionError) as error:
             raise ProtocolError(f"the answer is no {call.resource.kind}: {error}") from None
 
@@ -101,7 +101,7 @@ class HttpTransport:
 
     async def watch(self, call: Call) -> AsyncIterator[Sequence[WatchEvent]]:
         """Yield batches of watch events."""
-        lines = WatchLines(call, self._sharing_of(call.resource))
+        lines = WatchDecoder(call, self._sharing_of(call.resource))
         async with self._streaming(request_of(call), call.timeout) as connection:
             while piece := await connection.next_piece():
                 if batch := lines.feed(piece):
@@ -132,9 +132,9 @@ class HttpTransport:
             while piece := await connection.next_piece():
                 yield piece
 
-    def _sharing_of(self, resource: Resource) -> Sharing:
+    def _sharing_of(self, resource: Resource) -> Interner:
         """Return the interner of a resource, common to all its lists and watches."""
-        return self._sharings.setdefault(resource, Sharing())
+        return self._sharings.setdefault(resource, Interner())
 
     async def close(self) -> None:
         """Close the credentials and all connections."""
@@ -166,7 +166,7 @@ class HttpTransport:
             self._pool.release(connection)
 
     @asynccontextmanager
-    async def _streaming(self, request: HttpRequest, seconds: float | None) -> AsyncIterator[Connection]:
+    async def _streaming(self, request: HttpRequest, seconds: float | None) -> AsyncIterator[HttpConnection]:
         """Provide a connection to read a successful body from; only its beginning has a timeout."""
         try:
             async with asyncio.timeout(seconds):
@@ -187,7 +187,9 @@ class HttpTransport:
         finally:
             self._pool.release(connection)
 
-    async def _send(self, request: HttpRequest, *, streamed: bool = False) -> tuple[Connection, Head, Identity]:
+    async def _send(
+        self, request: HttpRequest, *, streamed: bool = False
+    ) -> tuple[HttpConnection, Head, ClientIdentity]:
         """Send on an idle connection or a new one; a read on a stale connection is sent once more."""
         identity = await self._credentials.identity()
         if identity.key != self._identity.key:
@@ -204,7 +206,7 @@ class HttpTransport:
             head = await self._exchange(connection, request, data, streamed)
         return connection, head, identity
 
-    async def _exchange(self, connection: Connection, request: HttpRequest, data: bytes, streamed: bool) -> Head:
+    async def _exchange(self, connection: HttpConnection, request: HttpRequest, data: bytes, streamed: bool) -> Head:
         try:
             if request.guard is not None:  # no await between here and the socket
                 request.guard()
@@ -217,7 +219,7 @@ class HttpTransport:
         self._metrics.request(request.method, str(head.status))
         return head
 
-    def _encoded(self, request: HttpRequest, identity: Identity) -> bytes:
+    def _encoded(self, request: HttpRequest, identity: ClientIdentity) -> bytes:
         more = self._headers
         if identity.token:
             more = [*more, ("Authorization", f"Bearer {identity.token}")]
@@ -225,19 +227,19 @@ class HttpTransport:
             request = request.below(self._prefix)
         return request.encode(more)
 
-    async def _connect(self, on_lost: Callable[[Connection], None]) -> Connection:
+    async def _connect(self, on_lost: Callable[[HttpConnection], None]) -> HttpConnection:
         return await dial(self._address, self._tls(), on_lost)
 
     def _tls(self) -> ssl.SSLContext | None:
         if not self._is_tls:
             return None
         if self._contexts is None:
-            from kubeloop.client.http.tls import Contexts
+            from kubeloop.client.http.tls import TLSContextCache
 
-            self._contexts = Contexts(self._config)
+            self._contexts = TLSContextCache(self._config)
         return self._contexts.current(self._identity)
 
-    async def _is_outdated(self, identity: Identity) -> bool:
+    async def _is_outdated(self, identity: ClientIdentity) -> bool:
         """Return True if there are newer credentials than those the server rejected."""
         self._credentials.rejected(identity)
         return await self._credentials.identity() != identity
@@ -254,7 +256,7 @@ class HttpTransport:
             self._on_warning(text)
 
 
-async def _error_body(connection: Connection) -> bytes:
+async def _error_body(connection: HttpConnection) -> bytes:
     pieces = []
     while piece := await connection.next_piece():
         pieces.append(piece)
@@ -268,18 +270,20 @@ def error_of(head: Head, body: bytes) -> errors.ApiError:
     except (msgspec.DecodeError, RecursionError):
         status = None
     if not isinstance(status, dict) or status.get("kind") != "Status":
-        return errors.generic(head.status, body[:2048].decode("utf-8", "replace").strip(), head.retry_after)
+        return errors.generic_server_response(
+            head.status, body[:2048].decode("utf-8", "replace").strip(), head.retry_after
+        )
     try:
         error = errors.from_status({"code": head.status, **status})
     except msgspec.ValidationError:
-        return errors.generic(head.status, str(status.get("message", "")), head.retry_after)
+        return errors.generic_server_response(head.status, str(status.get("message", "")), head.retry_after)
     if head.retry_after and not error.retry_after_seconds:
-        details = error.details or errors.Details()
+        details = error.details or errors.StatusDetails()
         return error.with_details(msgspec.structs.replace(details, retry_after_seconds=head.retry_after))
     return error
 
 
-def impersonation_headers(whom: Impersonation) -> list[tuple[str, str]]:
+def impersonation_headers(whom: ImpersonationConfig) -> list[tuple[str, str]]:
     """Return the impersonation headers."""
     headers = [("Impersonate-User", whom.user)] if whom.user else []
     if whom.uid:

@@ -10,7 +10,7 @@ from kubeloop.api import errors
 from kubeloop.api.requests import Call, EventType, WatchEvent
 from kubeloop.api.responses import object_decoder
 from kubeloop.client.errors import ProtocolError
-from kubeloop.client.interner import Sharing
+from kubeloop.client.interner import Interner
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 # No object is nearly this long; a server that sends no line end is not sending a watch.
@@ -36,13 +36,13 @@ _EVENTS = msgspec.json.Decoder(_Event)
 _BOOKMARK = msgspec.json.Decoder(_Bookmark)
 
 
-class WatchLines:
+class WatchDecoder:
     """Frames lines and decodes them into the kind's struct, which is interned.
 
     `failure` is the server's error event; the events before it have been returned.
     """
 
-    def __init__(self, call: Call, sharing: Sharing) -> None:
+    def __init__(self, call: Call, sharing: Interner) -> None:
         self._sharing = sharing
         self._decode = object_decoder(call.resource, call.metadata_only)
         self._rest = b""

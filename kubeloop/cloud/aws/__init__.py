@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kubeloop.cloud.aws.calls import Aws
-from kubeloop.cloud.aws.file import read
+from kubeloop.cloud.aws.calls import AwsClient
+from kubeloop.cloud.aws.file import read_settings
 from kubeloop.cloud.aws.instances import AwsInstances
-from kubeloop.cloud.aws.load_balancers import AwsBalancers
+from kubeloop.cloud.aws.load_balancers import AwsLoadBalancers
 from kubeloop.cloud.aws.routes import AwsRoutes
-from kubeloop.cloud.provider_registry import Surroundings
+from kubeloop.cloud.provider_registry import ProviderDependencies
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class AwsCloud:
     """Provider for AWS."""
 
     instances: AwsInstances
-    load_balancers: AwsBalancers
+    load_balancers: AwsLoadBalancers
     routes: AwsRoutes
     name: str = "aws"
 
@@ -28,8 +28,8 @@ class AwsCloud:
         """Do nothing, since no resources are held here."""
 
 
-def make(around: Surroundings) -> AwsCloud:
+def make(around: ProviderDependencies) -> AwsCloud:
     """Build the provider. Raises `UnusableProvider` without boto3, or for an invalid configuration file."""
-    said = read(around.config_file)
-    aws = Aws(said)
-    return AwsCloud(AwsInstances(aws), AwsBalancers(aws, said), AwsRoutes(aws, said, around.informers))
+    said = read_settings(around.config_file)
+    aws = AwsClient(said)
+    return AwsCloud(AwsInstances(aws), AwsLoadBalancers(aws, said), AwsRoutes(aws, said, around.informers))

@@ -8,7 +8,7 @@ from typing import Any
 
 from kubeloop.cloud.aws.file import AwsSettings
 from kubeloop.cloud.provider import CloudError
-from kubeloop.cloud.provider_registry import UnusableProvider
+from kubeloop.cloud.provider_registry import InvalidProvider
 
 SECONDS = 20.0  # timeout of one attempt
 
@@ -21,7 +21,7 @@ class AwsError(CloudError):
         self.code = code
 
 
-class Aws:
+class AwsClient:
     """AWS services in use."""
 
     def __init__(self, said: AwsSettings) -> None:
@@ -30,7 +30,7 @@ class Aws:
             import botocore.config
             import botocore.exceptions
         except ImportError:
-            raise UnusableProvider("boto3 is not installed: pip install 'kubeloop[aws]'") from None
+            raise InvalidProvider("boto3 is not installed: pip install 'kubeloop[aws]'") from None
         self._refused = botocore.exceptions.ClientError
         self._failed = botocore.exceptions.BotoCoreError
         patience = botocore.config.Config(connect_timeout=SECONDS, read_timeout=SECONDS)
@@ -40,7 +40,7 @@ class Aws:
             self._ec2 = session.client("ec2", **about)
             self._elb = session.client("elbv2", **about)
         except self._failed as error:
-            raise UnusableProvider(str(error)) from None
+            raise InvalidProvider(str(error)) from None
 
     async def ec2(self, operation: str, **arguments: Any) -> dict[str, Any]:
         """Call an EC2 operation."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from kubeloop.cloud.provider_registry import UnusableProvider
+from kubeloop.cloud.provider_registry import InvalidProvider
 
 
 class AwsSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -20,7 +20,7 @@ class AwsSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", for
     route_table: str = ""  # if empty, the one tagged kubernetes.io/cluster/<name>
 
 
-def read(path: str) -> AwsSettings:
+def read_settings(path: str) -> AwsSettings:
     """Read the file; raises `UnusableProvider`."""
     if not path:
         return AwsSettings()
@@ -30,4 +30,4 @@ def read(path: str) -> AwsSettings:
         plain: Any = yaml.safe_load(Path(path).read_text()) or {}
         return msgspec.convert(plain, AwsSettings)
     except (OSError, yaml.YAMLError, msgspec.ValidationError) as error:
-        raise UnusableProvider(f"--cloud-config {path}: {error}") from None
+        raise InvalidProvider(f"--cloud-config {path}: {error}") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kubeloop.api.generated.core_v1 import Node, NodeAddress
-from kubeloop.cloud.aws.calls import Aws, AwsError
+from kubeloop.cloud.aws.calls import AwsClient, AwsError
 from kubeloop.cloud.provider import InstanceMetadata, InstanceNotFound
 
 _NOT_FOUND = ("InvalidInstanceID.NotFound", "InvalidInstanceID.Malformed")
@@ -42,7 +42,7 @@ def metadata_of(instance: Any) -> InstanceMetadata:
 class AwsInstances:
     """Instances of nodes on EC2."""
 
-    def __init__(self, aws: Aws) -> None:
+    def __init__(self, aws: AwsClient) -> None:
         self._aws = aws
 
     async def exists(self, node: Node) -> bool:

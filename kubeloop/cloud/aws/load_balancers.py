@@ -10,18 +10,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from kubeloop.api.generated.core_v1 import LoadBalancerIngress, LoadBalancerStatus, Node, Service
-from kubeloop.cloud.aws.calls import Aws, AwsError
+from kubeloop.cloud.aws.calls import AwsClient, AwsError
 from kubeloop.cloud.aws.file import AwsSettings
 from kubeloop.cloud.aws.security_groups import SecurityGroups
 from kubeloop.cloud.aws.target_groups import TargetGroups
-from kubeloop.cloud.aws.wanted import Port, name_of, permissions, ports_of, scheme, targets_of
+from kubeloop.cloud.aws.wanted import ListenerSpec, load_balancer_name, permissions, ports_of, scheme, targets_of
 from kubeloop.cloud.provider import CloudError
 
 
-class AwsBalancers:
+class AwsLoadBalancers:
     """Load balancers of Services on AWS."""
 
-    def __init__(self, aws: Aws, said: AwsSettings) -> None:
+    def __init__(self, aws: AwsClient, said: AwsSettings) -> None:
         self._aws = aws
         self._vpc = said.vpc
         self._subnets = said.subnets
@@ -30,14 +30,14 @@ class AwsBalancers:
 
     async def status(self, cluster: str, service: Service) -> LoadBalancerStatus | None:
         """Return the status of the Service's load balancer, or None."""
-        found = await self._find(name_of(service))
+        found = await self._find(load_balancer_name(service))
         return None if found is None else _status(found)
 
     async def ensure(self, cluster: str, service: Service, nodes: Sequence[Node]) -> LoadBalancerStatus:
         """Create or update the load balancer; a changed scheme requires a new one."""
         if not self._vpc:
             raise CloudError("--cloud-config names no vpc, which load balancers need")
-        ports, name, tags = ports_of(service), name_of(service), _tags(cluster, service)
+        ports, name, tags = ports_of(service), load_balancer_name(service), _tags(cluster, service)
         security = await self._security.ensure(name, tags, permissions(service))
         found = await self._find(name)
         if found is not None and found["Scheme"] != scheme(service):  # the only property that AWS cannot change
@@ -54,7 +54,7 @@ class AwsBalancers:
 
     async def update_hosts(self, cluster: str, service: Service, nodes: Sequence[Node]) -> None:
         """Update the registered nodes."""
-        name, wanted = name_of(service), targets_of(nodes)
+        name, wanted = load_balancer_name(service), targets_of(nodes)
         present = await self._targets.of(name)
         for one in ports_of(service):
             if one.group not in present:
@@ -63,7 +63,7 @@ class AwsBalancers:
 
     async def delete(self, cluster: str, service: Service) -> None:
         """Delete the load balancer with its target groups and security group."""
-        name = name_of(service)
+        name = load_balancer_name(service)
         found = await self._find(name)
         await self._remove(name, found)
         await self._security.delete(name)
@@ -101,7 +101,7 @@ class AwsBalancers:
         by_zone = {one["AvailabilityZone"]: one["SubnetId"] for one in sorted(found, key=lambda one: one["SubnetId"])}
         return list(by_zone.values())
 
-    async def _listen(self, balancer: str, ports: Sequence[Port], groups: dict[str, str]) -> None:
+    async def _listen(self, balancer: str, ports: Sequence[ListenerSpec], groups: dict[str, str]) -> None:
         found = await self._aws.all_elb("describe_listeners", "Listeners", LoadBalancerArn=balancer)
         present = {(one["Port"], one["Protocol"]): one for one in found}
         wanted = {(one.port, one.protocol): groups[one.group] for one in ports}

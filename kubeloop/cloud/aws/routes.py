@@ -7,17 +7,17 @@ from typing import Any
 
 from kubeloop.api.generated.core_v1 import Node
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.cloud.aws.calls import Aws, AwsError
+from kubeloop.cloud.aws.calls import AwsClient, AwsError
 from kubeloop.cloud.aws.file import AwsSettings
 from kubeloop.cloud.aws.instances import instance_id_of
 from kubeloop.cloud.provider import CloudError, Route
-from kubeloop.runtime.informer.informer import Informers
+from kubeloop.runtime.informer.informer import SharedInformerFactory
 
 
 class AwsRoutes:
     """Routes of a cluster on AWS."""
 
-    def __init__(self, aws: Aws, said: AwsSettings, informers: Informers) -> None:
+    def __init__(self, aws: AwsClient, said: AwsSettings, informers: SharedInformerFactory) -> None:
         self._aws = aws
         self._table = said.route_table
         self._nodes = informers.of(resource_of_class(Node))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kubeloop.cloud.aws.calls import Aws, AwsError
+from kubeloop.cloud.aws.calls import AwsClient, AwsError
 from kubeloop.cloud.provider import RetryAfter
 
 Permission = tuple[str, int, str]  # protocol, port, range
@@ -16,7 +16,7 @@ _RETRY_SECONDS = 10.0  # a load balancer's interfaces are removed some time afte
 class SecurityGroups:
     """Security groups of load balancers."""
 
-    def __init__(self, aws: Aws, vpc: str) -> None:
+    def __init__(self, aws: AwsClient, vpc: str) -> None:
         self._aws = aws
         self._vpc = vpc
 
@@ -32,11 +32,13 @@ class SecurityGroups:
                 TagSpecifications=[{"ResourceType": "security-group", "Tags": tags}],
             )
             found = {"GroupId": made["GroupId"], "IpPermissions": []}
-        group, present = str(found["GroupId"]), permissions_in(found["IpPermissions"])
+        group, present = str(found["GroupId"]), parse_permissions(found["IpPermissions"])
         if extra := present - wanted:
-            await self._aws.ec2("revoke_security_group_ingress", GroupId=group, IpPermissions=written(extra))
+            await self._aws.ec2("revoke_security_group_ingress", GroupId=group, IpPermissions=to_ip_permissions(extra))
         if missing := wanted - present:
-            await self._aws.ec2("authorize_security_group_ingress", GroupId=group, IpPermissions=written(missing))
+            await self._aws.ec2(
+                "authorize_security_group_ingress", GroupId=group, IpPermissions=to_ip_permissions(missing)
+            )
         return group
 
     async def delete(self, name: str) -> None:
@@ -57,7 +59,7 @@ class SecurityGroups:
         return found[0] if found else None
 
 
-def permissions_in(rows: Iterable[Any]) -> frozenset[Permission]:
+def parse_permissions(rows: Iterable[Any]) -> frozenset[Permission]:
     """Parse the permissions of a group."""
     found: set[Permission] = set()
     for row in rows:
@@ -67,7 +69,7 @@ def permissions_in(rows: Iterable[Any]) -> frozenset[Permission]:
     return frozenset(found)
 
 
-def written(permissions: Iterable[Permission]) -> list[dict[str, Any]]:
+def to_ip_permissions(permissions: Iterable[Permission]) -> list[dict[str, Any]]:
     """Format permissions for AWS."""
     rows = []
     for protocol, port, cidr in sorted(permissions):

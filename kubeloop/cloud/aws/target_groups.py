@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from kubeloop.api.generated.core_v1 import Service
-from kubeloop.cloud.aws.calls import Aws, AwsError
-from kubeloop.cloud.aws.wanted import Port, group_prefix, health_check, stickiness
+from kubeloop.cloud.aws.calls import AwsClient, AwsError
+from kubeloop.cloud.aws.wanted import ListenerSpec, group_prefix, health_check, stickiness
 
 
 class TargetGroups:
     """Target groups of load balancers."""
 
-    def __init__(self, aws: Aws, vpc: str) -> None:
+    def __init__(self, aws: AwsClient, vpc: str) -> None:
         self._aws = aws
         self._vpc = vpc
 
@@ -22,7 +22,7 @@ class TargetGroups:
             one["TargetGroupName"]: one["TargetGroupArn"] for one in found if one["TargetGroupName"].startswith(prefix)
         }
 
-    async def ensure(self, port: Port, service: Service, tags: list[dict[str, str]]) -> str:
+    async def ensure(self, port: ListenerSpec, service: Service, tags: list[dict[str, str]]) -> str:
         """Ensure the target group of a port, with the Service's health check and stickiness; returns its ARN."""
         arn = await self._find(port.group)
         if arn is None:

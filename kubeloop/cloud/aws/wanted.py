@@ -12,12 +12,12 @@ from kubeloop.cloud.provider import CloudError
 from kubeloop.cloud.source_ranges import source_ranges
 
 INTERNAL: Final = "service.beta.kubernetes.io/aws-load-balancer-internal"
-LONGEST_NAME: Final = 32  # limit of AWS
+MAX_NAME_LENGTH: Final = 32  # limit of AWS
 _PREFIX: Final = 20  # length of a load balancer's name within those of its target groups
 
 
 @dataclass(frozen=True, slots=True)
-class Port:
+class ListenerSpec:
     """A listener and its target group."""
 
     port: int
@@ -26,9 +26,9 @@ class Port:
     group: str  # contains the node port, since a target group's port is immutable
 
 
-def name_of(service: Service) -> str:
+def load_balancer_name(service: Service) -> str:
     """Return upstream's name of a load balancer, derived from the UID and so unique to the Service."""
-    return f"a{service.metadata.uid}".replace("-", "")[:LONGEST_NAME]
+    return f"a{service.metadata.uid}".replace("-", "")[:MAX_NAME_LENGTH]
 
 
 def group_prefix(name: str) -> str:
@@ -36,9 +36,9 @@ def group_prefix(name: str) -> str:
     return f"{name[:_PREFIX]}-"
 
 
-def ports_of(service: Service) -> tuple[Port, ...]:
+def ports_of(service: Service) -> tuple[ListenerSpec, ...]:
     """Return the ports of a Service; raises `CloudError` for an unsupported one."""
-    name, found = name_of(service), []
+    name, found = load_balancer_name(service), []
     for one in service.spec.ports:
         protocol = one.protocol or "TCP"
         if protocol not in ("TCP", "UDP"):
@@ -46,7 +46,7 @@ def ports_of(service: Service) -> tuple[Port, ...]:
         if not one.node_port:
             raise CloudError(f"port {one.port} has no node port")
         group = f"{group_prefix(name)}{one.node_port}-{protocol[0].lower()}"
-        found.append(Port(one.port, one.node_port, protocol, group))
+        found.append(ListenerSpec(one.port, one.node_port, protocol, group))
     return tuple(found)
 
 

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kubeloop.cloud.local.balancers import LocalBalancers
+from kubeloop.cloud.local.balancers import LocalLoadBalancers
 from kubeloop.cloud.local.file import LocalFile
 from kubeloop.cloud.local.kernel_routes import KernelRoutes
 from kubeloop.cloud.local.nodes import LocalInstances
-from kubeloop.cloud.provider_registry import Surroundings
+from kubeloop.cloud.provider_registry import ProviderDependencies
 
 
 @dataclass(frozen=True, slots=True)
 class LocalCloud:
     """Provider that offers instances and routes only if its file has them, so that unlisted nodes are not deleted."""
 
-    load_balancers: LocalBalancers
+    load_balancers: LocalLoadBalancers
     instances: LocalInstances | None
     routes: KernelRoutes | None
     name: str = "local"
@@ -29,12 +29,12 @@ class LocalCloud:
         await self.load_balancers.close()
 
 
-def make(around: Surroundings) -> LocalCloud:
+def make(around: ProviderDependencies) -> LocalCloud:
     """Build the provider. Raises `UnusableProvider` for an invalid configuration file."""
     file = LocalFile(around.config_file)
     said = file.read()
     return LocalCloud(
-        LocalBalancers(around.informers, around.clock, said.load_balancers.network),
+        LocalLoadBalancers(around.informers, around.clock, said.load_balancers.network),
         LocalInstances(file) if said.nodes is not None else None,
         KernelRoutes(around.informers, said.routes.namespace) if said.routes is not None else None,
     )

@@ -9,12 +9,12 @@ from kubeloop.api.generated.core_v1 import Service, ServicePort
 from kubeloop.api.generated.discovery_v1 import EndpointSlice
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
-from kubeloop.runtime.informer.informer import Informers
+from kubeloop.runtime.informer.informer import SharedInformerFactory
 
 SERVICE_NAME: Final = "kubernetes.io/service-name"
 INDEX: Final = "service"
 AFFINITY_SECONDS: Final = 10800  # the API's default
-CLIENTS_REMEMBERED: Final = 4096  # per load balancer; the least recently active one is dropped first
+MAX_CLIENTS: Final = 4096  # per load balancer; the least recently active one is dropped first
 
 
 class Backend(NamedTuple):
@@ -41,12 +41,15 @@ def backends_of(slices: Iterable[EndpointSlice], port: ServicePort) -> tuple[Bac
         ]
         ready = [one for one in slice.endpoints or () if one.conditions.ready is not False]
         found |= {
-            Backend(_reached_by(one.addresses[0]), number) for one in ready if one.addresses for number in numbers
+            Backend(_resolve_localhost(one.addresses[0]), number)
+            for one in ready
+            if one.addresses
+            for number in numbers
         }
     return tuple(sorted(found))
 
 
-def _reached_by(address: str) -> str:
+def _resolve_localhost(address: str) -> str:
     """Resolve names under localhost to this machine (RFC 6761), regardless of resolvers.
 
     The API accepts no loopback addresses, so such a name identifies an endpoint outside of all pods.
@@ -55,10 +58,10 @@ def _reached_by(address: str) -> str:
     return "127.0.0.1" if name == "localhost" or name.endswith(".localhost") else address
 
 
-class Endpoints:
+class ServiceEndpoints:
     """Endpoints of all Services, from EndpointSlices."""
 
-    def __init__(self, informers: Informers) -> None:
+    def __init__(self, informers: SharedInformerFactory) -> None:
         self._slices = informers.of(resource_of_class(EndpointSlice))
         self._slices.add_indexer(INDEX, service_of)
 
@@ -68,7 +71,7 @@ class Endpoints:
         return backends_of(self._slices.by_index(INDEX, key), port)
 
 
-class Affinity:
+class SessionAffinityTable:
     """Session affinity of clients."""
 
     def __init__(self, clock: Clock) -> None:
@@ -91,7 +94,7 @@ class Affinity:
         """Record the backend of a client."""
         self._last.pop((client, port), None)
         self._last[client, port] = (self._clock.monotonic(), backend)
-        if len(self._last) > CLIENTS_REMEMBERED:
+        if len(self._last) > MAX_CLIENTS:
             del self._last[next(iter(self._last))]
 
 

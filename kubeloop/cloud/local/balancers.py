@@ -20,23 +20,23 @@ from kubeloop.api.generated.core_v1 import (
 )
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
-from kubeloop.cloud.local.backends import Affinity, Endpoints, affinity_seconds
-from kubeloop.cloud.local.forwarding import Choice, Forwarder
-from kubeloop.cloud.local.placing import address_for, addresses_told
+from kubeloop.cloud.local.backends import ServiceEndpoints, SessionAffinityTable, affinity_seconds
+from kubeloop.cloud.local.forwarding import BackendChoice, Forwarder
+from kubeloop.cloud.local.placing import choose_address, status_addresses
 from kubeloop.cloud.provider import CloudError
 from kubeloop.cloud.source_ranges import source_ranges
-from kubeloop.runtime.informer.informer import Informers
+from kubeloop.runtime.informer.informer import SharedInformerFactory
 
 UNSUPPORTED = "UnsupportedProtocol"
 
 
-class LocalBalancer:
+class LocalLoadBalancer:
     """Listeners of one Service."""
 
-    def __init__(self, address: str, endpoints: Endpoints, clock: Clock) -> None:
+    def __init__(self, address: str, endpoints: ServiceEndpoints, clock: Clock) -> None:
         self.address = address
         self._endpoints = endpoints
-        self._affinity = Affinity(clock)
+        self._affinity = SessionAffinityTable(clock)
         self._open: dict[int, Forwarder] = {}
         self._service = Service()
         self._ranges: tuple[IPv4Network | IPv6Network, ...] = ()
@@ -74,24 +74,24 @@ class LocalBalancer:
             )
         return LoadBalancerStatus(ingress=(LoadBalancerIngress(ip=self.address, ip_mode="Proxy", ports=told),))
 
-    def _choose(self, number: int, client: str) -> Choice:
+    def _choose(self, number: int, client: str) -> BackendChoice:
         port = next((one for one in self._service.spec.ports if one.port == number and is_supported(one)), None)
         if port is None or not any(ip_address(client) in one for one in self._ranges):
-            return Choice((), lambda _: None)
+            return BackendChoice((), lambda _: None)
         found = self._endpoints.of(self._service, port)
         order = self._affinity.order(client, port.name, found, affinity_seconds(self._service))
-        return Choice(order, partial(self._affinity.note, client, port.name))
+        return BackendChoice(order, partial(self._affinity.note, client, port.name))
 
 
-class LocalBalancers:
+class LocalLoadBalancers:
     """Load balancers of all Services; they don't depend on nodes, since they use endpoints."""
 
-    def __init__(self, informers: Informers, clock: Clock, network: str) -> None:
+    def __init__(self, informers: SharedInformerFactory, clock: Clock, network: str) -> None:
         self._clock = clock
         self._network = IPv4Network(network)
-        self._endpoints = Endpoints(informers)
+        self._endpoints = ServiceEndpoints(informers)
         self._services = informers.of(resource_of_class(Service))
-        self._balancers: dict[str, LocalBalancer] = {}  # by the Service's UID
+        self._balancers: dict[str, LocalLoadBalancer] = {}  # by the Service's UID
 
     async def status(self, cluster: str, service: Service) -> LoadBalancerStatus | None:
         """Return the status of the Service's load balancer, or None."""
@@ -105,9 +105,9 @@ class LocalBalancers:
         uid, wanted = service.metadata.uid, service.spec.load_balancer_ip
         found = self._balancers.get(uid)
         if found is None or (wanted and found.address != wanted):
-            address = address_for(service, self._taken_by_others(uid), self._network)
+            address = choose_address(service, self._taken_by_others(uid), self._network)
             await self._remove(uid)
-            found = self._balancers[uid] = LocalBalancer(address, self._endpoints, self._clock)
+            found = self._balancers[uid] = LocalLoadBalancer(address, self._endpoints, self._clock)
         await found.follow(service)
         return found.status()
 
@@ -131,7 +131,7 @@ class LocalBalancers:
     def _taken_by_others(self, uid: str) -> set[str]:
         """Return the addresses that have a listener, or that are in the status of another Service."""
         ours = {one.address for other, one in self._balancers.items() if other != uid}
-        told = (addresses_told(one) for one in self._services.list() if one.metadata.uid != uid)
+        told = (status_addresses(one) for one in self._services.list() if one.metadata.uid != uid)
         return ours.union(*told)
 
 

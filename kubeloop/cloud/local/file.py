@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from kubeloop.api.generated.core_v1 import NodeAddress
-from kubeloop.cloud.provider_registry import UnusableProvider
+from kubeloop.cloud.provider_registry import InvalidProvider
 
 NETWORK = "127.10.0.0/16"
 LOOPBACK = IPv4Network("127.0.0.0/8")
@@ -19,13 +19,13 @@ class _Said(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_un
     pass
 
 
-class LoadBalancing(_Said, frozen=True, kw_only=True):
+class LoadBalancerSettings(_Said, frozen=True, kw_only=True):
     """Settings of load balancers."""
 
     network: str = NETWORK
 
 
-class Routing(_Said, frozen=True, kw_only=True):
+class RouteSettings(_Said, frozen=True, kw_only=True):
     """Settings of routes."""
 
     namespace: str = ""  # the network namespace whose table is used; empty for our own
@@ -44,12 +44,12 @@ class LocalNode(_Said, frozen=True, kw_only=True):
     shut_down: bool = False
 
 
-class Document(_Said, frozen=True, kw_only=True):
+class LocalConfig(_Said, frozen=True, kw_only=True):
     """Content of the file."""
 
-    load_balancers: LoadBalancing = LoadBalancing()
+    load_balancers: LoadBalancerSettings = LoadBalancerSettings()
     nodes: tuple[LocalNode, ...] | None = None  # None: this provider does not manage nodes
-    routes: Routing | None = None  # None: the kernel's table is not changed
+    routes: RouteSettings | None = None  # None: the kernel's table is not changed
 
 
 class LocalFile:
@@ -58,9 +58,9 @@ class LocalFile:
     def __init__(self, path: str) -> None:
         self._path = Path(path) if path else None
         self._stamp: tuple[int, int] | None = None
-        self._document = Document()
+        self._document = LocalConfig()
 
-    def read(self) -> Document:
+    def read(self) -> LocalConfig:
         """Return the current content. Raises `UnusableProvider`; then the former content is no longer valid either."""
         if self._path is None:
             return self._document
@@ -71,18 +71,18 @@ class LocalFile:
                 self._document = _parsed(self._path.read_text())
                 self._stamp = stamp
         except (OSError, msgspec.ValidationError, ValueError) as error:
-            raise UnusableProvider(f"--cloud-config {self._path}: {error}") from None
+            raise InvalidProvider(f"--cloud-config {self._path}: {error}") from None
         return self._document
 
 
-def _parsed(text: str) -> Document:
+def _parsed(text: str) -> LocalConfig:
     import yaml
 
     try:
         plain: Any = yaml.safe_load(text) or {}
     except yaml.YAMLError as error:
         raise ValueError(f"no YAML: {error}") from None
-    found = msgspec.convert(plain, Document)
+    found = msgspec.convert(plain, LocalConfig)
     if not IPv4Network(found.load_balancers.network).subnet_of(LOOPBACK):
         raise ValueError(f"loadBalancers.network: {found.load_balancers.network} is not within {LOOPBACK}")
     return found

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 from kubeloop.cloud.local.backends import Backend
 
-CONNECTIONS = 1024  # limit of concurrent connections per listener; further ones are closed
+MAX_CONNECTIONS = 1024  # limit of concurrent connections per listener; further ones are closed
 CONNECT_SECONDS = 5.0
-PIECE = 65536
+BUFFER_SIZE = 65536
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class BackendChoice:
     """Decision about a client."""
 
     backends: Sequence[Backend]  # to be tried in this order; empty if the client is refused or no backend exists
@@ -27,7 +27,7 @@ class Choice:
 class Forwarder:
     """One open port."""
 
-    def __init__(self, choose: Callable[[str], Choice]) -> None:
+    def __init__(self, choose: Callable[[str], BackendChoice]) -> None:
         self._choose = choose
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
@@ -47,7 +47,7 @@ class Forwarder:
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
-        if task is None or len(self._connections) >= CONNECTIONS:
+        if task is None or len(self._connections) >= MAX_CONNECTIONS:
             writer.transport.abort()
             return
         self._connections.add(task)
@@ -78,7 +78,7 @@ class Forwarder:
             there_writer.close()
 
 
-async def _first_open(choice: Choice) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
+async def _first_open(choice: BackendChoice) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
     for backend in choice.backends:
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
@@ -92,7 +92,7 @@ async def _first_open(choice: Choice) -> tuple[asyncio.StreamReader, asyncio.Str
 
 
 async def _pump(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-    while piece := await source.read(PIECE):
+    while piece := await source.read(BUFFER_SIZE):
         target.write(piece)
         await target.drain()
     if target.can_write_eof():

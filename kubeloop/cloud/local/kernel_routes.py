@@ -15,7 +15,7 @@ from kubeloop.api.addresses import parse_ip
 from kubeloop.api.generated.core_v1 import Node
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.cloud.provider import CloudError, Route
-from kubeloop.runtime.informer.informer import Informers
+from kubeloop.runtime.informer.informer import SharedInformerFactory
 
 PROTOCOL: Final = "171"  # not assigned to a routing daemon in the kernel's list
 SECONDS: Final = 10.0
@@ -25,7 +25,7 @@ _FAMILIES: Final = {4: "-4", 6: "-6"}
 class KernelRoutes:
     """Routes of our network namespace, or of a named one."""
 
-    def __init__(self, informers: Informers, namespace: str = "") -> None:
+    def __init__(self, informers: SharedInformerFactory, namespace: str = "") -> None:
         self._nodes = informers.of(resource_of_class(Node))
         self._within = ("-n", namespace) if namespace else ()
 

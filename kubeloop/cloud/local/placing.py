@@ -10,12 +10,12 @@ from kubeloop.api.generated.core_v1 import Service
 from kubeloop.cloud.provider import CloudError
 
 
-def addresses_told(service: Service) -> tuple[str, ...]:
+def status_addresses(service: Service) -> tuple[str, ...]:
     """Return the addresses in the Service's status."""
     return tuple(one.ip for one in service.status.load_balancer.ingress if one.ip)
 
 
-def address_for(service: Service, taken: Collection[str], network: IPv4Network) -> str:
+def choose_address(service: Service, taken: Collection[str], network: IPv4Network) -> str:
     """Return the requested address, else the existing one, else a free one derived from the UID.
 
     Raises `CloudError` if the requested address is not available, or if none is left.
@@ -23,7 +23,7 @@ def address_for(service: Service, taken: Collection[str], network: IPv4Network) 
     wanted = service.spec.load_balancer_ip
     if wanted:
         return _asked_for(wanted, taken, network)
-    for had in addresses_told(service):
+    for had in status_addresses(service):
         if had not in taken and IPv4Address(had) in network:
             return had
     first, size = int(network.network_address), network.num_addresses

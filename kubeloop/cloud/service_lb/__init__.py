@@ -13,15 +13,15 @@ from __future__ import annotations
 
 from kubeloop.api.generated.core_v1 import Node, Service
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.cloud.context import Context, NotOffered
-from kubeloop.cloud.service_lb.balancing import Balancing
+from kubeloop.cloud.context import CloudControllerContext, ControllerUnsupported
+from kubeloop.cloud.service_lb.balancing import LoadBalancerManager
 from kubeloop.cloud.service_lb.hosts import HostSet
-from kubeloop.cloud.service_lb.instruments import Instruments
-from kubeloop.cloud.service_lb.reconciler import Reconciler, ServiceHandler
+from kubeloop.cloud.service_lb.instruments import ServiceLbMetrics
+from kubeloop.cloud.service_lb.reconciler import Reconciler, ServiceEventHandler
 from kubeloop.cloud.service_lb.writing import ServiceWriter
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.objects.keys import ObjectKey
-from kubeloop.runtime.queue.rate_limits import ItemExponential
+from kubeloop.runtime.queue.rate_limits import ItemExponentialFailureRateLimiter
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "service-lb-controller"
@@ -31,25 +31,29 @@ FIRST_DELAY, LONGEST_DELAY = 5.0, 300.0  # seconds between attempts; clouds are 
 RESYNC = 30.0
 
 
-def wire(context: Context) -> Controller[ObjectKey]:
+def wire(context: CloudControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers; raises NotOffered."""
     balancers = context.provider.load_balancers
     if balancers is None:
-        raise NotOffered("the cloud provider does not support external load balancers")
+        raise ControllerUnsupported("the cloud provider does not support external load balancers")
     config, clock, telemetry = context.config, context.clock, context.telemetry
     services = context.informers.of(resource_of_class(Service))
     nodes = context.informers.of(resource_of_class(Node))
-    instruments = Instruments(clock, telemetry.registry)
+    instruments = ServiceLbMetrics(clock, telemetry.registry)
     recorder = context.recorder.of_component(COMPONENT)
-    balancing = Balancing(balancers, config.cluster_name, ServiceWriter(context.client), recorder, instruments)
+    balancing = LoadBalancerManager(
+        balancers, config.cluster_name, ServiceWriter(context.client), recorder, instruments
+    )
     hosts = HostSet(nodes)
     reconciler = Reconciler(services, hosts, balancing)
-    limiter: ItemExponential[ObjectKey] = ItemExponential(FIRST_DELAY, LONGEST_DELAY)
+    limiter: ItemExponentialFailureRateLimiter[ObjectKey] = ItemExponentialFailureRateLimiter(
+        FIRST_DELAY, LONGEST_DELAY
+    )
     queue: WorkQueue[ObjectKey] = WorkQueue(clock, name=QUEUE, limiter=limiter, registry=telemetry.registry)
     controller = Controller(
         NAME, reconciler.reconcile, clock, workers=config.concurrent_service_syncs, queue=queue, telemetry=telemetry
     )
-    handler = ServiceHandler(queue, reconciler)
+    handler = ServiceEventHandler(queue, reconciler)
     hosts.tell = handler.hosts_changed
     controller.listens_to(nodes, hosts)
     controller.listens_to(services, handler, resync=RESYNC)

@@ -10,8 +10,8 @@ from kubeloop.api.errors import ApiError
 from kubeloop.api.generated.core_v1 import LoadBalancerStatus, Node, Service
 from kubeloop.client.errors import ClientError
 from kubeloop.cloud.provider import CloudError, ImplementedElsewhere, LoadBalancers, RetryAfter
-from kubeloop.cloud.service_lb.instruments import Instruments
-from kubeloop.cloud.service_lb.policy import told_names
+from kubeloop.cloud.service_lb.instruments import ServiceLbMetrics
+from kubeloop.cloud.service_lb.policy import format_node_names
 from kubeloop.cloud.service_lb.writing import ServiceWriter
 from kubeloop.runtime.events.recorder import EventRecorder
 
@@ -22,7 +22,7 @@ _WRITING = (ApiError, ClientError)  # errors of writes to the API server
 log = logging.getLogger(__name__)
 
 
-class Balancing:
+class LoadBalancerManager:
     """Load balancer operations of one cluster; raises if a retry is needed."""
 
     def __init__(
@@ -31,7 +31,7 @@ class Balancing:
         cluster: str,
         writer: ServiceWriter,
         recorder: EventRecorder,
-        instruments: Instruments,
+        instruments: ServiceLbMetrics,
     ) -> None:
         self._balancers = balancers
         self._cluster = cluster
@@ -112,7 +112,7 @@ class Balancing:
         except Exception as unknown:
             log.warning("failed to check if load balancer exists for %s: %s", service.metadata.name, unknown)
         told = (
-            f"Error updating load balancer with new hosts {told_names(nodes)} "
+            f"Error updating load balancer with new hosts {format_node_names(nodes)} "
             f"[node names limited, total number of nodes: {len(nodes)}], error: {error}"
         )
         self._warn(service, "UpdateLoadBalancerFailed", told)

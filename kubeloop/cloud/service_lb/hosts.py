@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kubeloop.api.generated.core_v1 import Node
-from kubeloop.cloud.service_lb.policy import Hosts, hosts_of, is_host, matters
+from kubeloop.cloud.service_lb.policy import Hosts, hosts_of, is_host, should_sync_node
 from kubeloop.runtime.informer.informer import Informer
 
 
@@ -39,7 +39,7 @@ class HostSet:
     def on_update(self, old: Any, new: Any) -> None:
         """Report a changed node if it affects the hosts."""
         self._found = None
-        if matters(old, new):
+        if should_sync_node(old, new):
             self.tell()
 
     def on_delete(self, _: Any) -> None:

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kubeloop.clock import Clock
-from kubeloop.runtime.metrics import Registry, exponential_bounds
+from kubeloop.runtime.metrics import MetricRegistry, exponential_bounds
 
 
-class Instruments:
+class ServiceLbMetrics:
     """Metrics of host updates."""
 
-    def __init__(self, clock: Clock, registry: Registry) -> None:
+    def __init__(self, clock: Clock, registry: MetricRegistry) -> None:
         self._clock = clock
         self._updates = registry.counter(
             "service_controller_loadbalancer_sync_total", "How often load balancers were directed to other nodes."

@@ -10,7 +10,7 @@ from kubeloop.api.generated.core_v1 import Node, Service
 FINALIZER: Final = "service.kubernetes.io/load-balancer-cleanup"
 EXCLUDED: Final = "node.kubernetes.io/exclude-from-external-load-balancers"
 TO_BE_DELETED: Final = "ToBeDeletedByClusterAutoscaler"
-NAMES_TOLD: Final = 20  # node names per event
+MAX_NODE_NAMES: Final = 20  # node names per event
 # Go's spellings of false; with any other value the node is excluded.
 _FALSE: Final = ("0", "f", "F", "false", "FALSE", "False")
 
@@ -18,7 +18,7 @@ _FALSE: Final = ("0", "f", "F", "false", "FALSE", "False")
 Hosts = frozenset[tuple[str, str]]
 
 
-def wants(service: Service) -> bool:
+def wants_load_balancer(service: Service) -> bool:
     """Return True if the Service needs our load balancer; one with a class belongs to another controller."""
     return service.spec.type == "LoadBalancer" and service.spec.load_balancer_class is None
 
@@ -32,9 +32,9 @@ def needs_cleanup(service: Service) -> bool:
 
 def needs_update(old: Service, new: Service) -> bool:
     """Return True if a change of a Service affects its load balancer."""
-    if not wants(old) and not wants(new):
+    if not wants_load_balancer(old) and not wants_load_balancer(new):
         return False
-    return wants(old) != wants(new) or _said(old) != _said(new)
+    return wants_load_balancer(old) != wants_load_balancer(new) or _said(old) != _said(new)
 
 
 def _said(service: Service) -> tuple[Any, ...]:
@@ -55,7 +55,7 @@ def _said(service: Service) -> tuple[Any, ...]:
     )
 
 
-def is_included(node: Node) -> bool:
+def is_not_excluded(node: Node) -> bool:
     """Return True if the node's label does not exclude it from load balancers."""
     said = node.metadata.labels.get(EXCLUDED)
     return said is None or said in _FALSE
@@ -64,12 +64,12 @@ def is_included(node: Node) -> bool:
 def is_host(node: Node) -> bool:
     """Return True if load balancers use the node; unready nodes stay, since the cloud has health checks."""
     is_going = any(one.key == TO_BE_DELETED for one in node.spec.taints)
-    return node.metadata.deletion_timestamp is None and is_included(node) and not is_going
+    return node.metadata.deletion_timestamp is None and is_not_excluded(node) and not is_going
 
 
-def matters(old: Node, new: Node) -> bool:
+def should_sync_node(old: Node, new: Node) -> bool:
     """Return True if a change of a node affects the hosts."""
-    return is_included(old) != is_included(new) or old.spec.provider_id != new.spec.provider_id
+    return is_not_excluded(old) != is_not_excluded(new) or old.spec.provider_id != new.spec.provider_id
 
 
 def hosts_of(nodes: Iterable[Node]) -> Hosts:
@@ -77,9 +77,9 @@ def hosts_of(nodes: Iterable[Node]) -> Hosts:
     return frozenset((one.metadata.name, one.spec.provider_id) for one in nodes)
 
 
-def told_names(nodes: Sequence[Node]) -> str:
+def format_node_names(nodes: Sequence[Node]) -> str:
     """Format node names as Go prints a list, up to a limit."""
-    names = sorted(one.metadata.name for one in nodes[:NAMES_TOLD])
-    if len(nodes) > NAMES_TOLD:
-        names.append(f"<{len(nodes) - NAMES_TOLD} more>")
+    names = sorted(one.metadata.name for one in nodes[:MAX_NODE_NAMES])
+    if len(nodes) > MAX_NODE_NAMES:
+        names.append(f"<{len(nodes) - MAX_NODE_NAMES} more>")
     return f"[{' '.join(names)}]"

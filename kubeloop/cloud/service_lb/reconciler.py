@@ -8,9 +8,9 @@ from typing import Any
 
 from kubeloop.api.generated.core_v1 import Service
 from kubeloop.cloud.provider import RetryAfter
-from kubeloop.cloud.service_lb.balancing import Balancing
+from kubeloop.cloud.service_lb.balancing import LoadBalancerManager
 from kubeloop.cloud.service_lb.hosts import HostSet
-from kubeloop.cloud.service_lb.policy import FINALIZER, Hosts, needs_cleanup, needs_update, wants
+from kubeloop.cloud.service_lb.policy import FINALIZER, Hosts, needs_cleanup, needs_update, wants_load_balancer
 from kubeloop.runtime.causes.cause import Event, Origin
 from kubeloop.runtime.controller import Result
 from kubeloop.runtime.informer.informer import Informer
@@ -29,7 +29,7 @@ class _Known:
 class Reconciler:
     """Reconciles Services by key."""
 
-    def __init__(self, services: Informer, hosts: HostSet, balancing: Balancing) -> None:
+    def __init__(self, services: Informer, hosts: HostSet, balancing: LoadBalancerManager) -> None:
         self._services = services
         self._hosts = hosts
         self._balancing = balancing
@@ -70,13 +70,13 @@ class Reconciler:
         return known is not None and known.hosts != self._hosts.hosts()
 
     async def _forget(self, key: ObjectKey, gone: Service) -> None:
-        if wants(gone):
+        if wants_load_balancer(gone):
             await self._balancing.delete(gone)
         del self._known[key]
 
     async def _sync(self, key: ObjectKey, service: Service) -> None:
         known = self._known.get(key)
-        if needs_cleanup(service) or not wants(service):
+        if needs_cleanup(service) or not wants_load_balancer(service):
             await self._balancing.clean_up(service)
             self._known.pop(key, None)
         elif service.metadata.deletion_timestamp is not None and FINALIZER not in service.metadata.finalizers:
@@ -100,7 +100,7 @@ class Reconciler:
             await self._ensure(key, service)
 
 
-class ServiceHandler:
+class ServiceEventHandler:
     """Maps events of Services and hosts to keys."""
 
     def __init__(self, queue: WorkQueue[ObjectKey], reconciler: Reconciler) -> None:
@@ -109,7 +109,7 @@ class ServiceHandler:
 
     def on_add(self, service: Any) -> None:
         """Enqueue a new Service that needs a load balancer or its cleanup."""
-        if wants(service) or needs_cleanup(service):
+        if wants_load_balancer(service) or needs_cleanup(service):
             self._put(service, "ADDED")
 
     def on_update(self, old: Any, new: Any) -> None:

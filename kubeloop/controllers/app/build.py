@@ -10,24 +10,24 @@ from importlib import import_module
 from kubeloop.api.generated.core_v1 import ObjectReference
 from kubeloop.client import Client
 from kubeloop.clock import Clock
-from kubeloop.controllers import Choice, UnusableChoice
+from kubeloop.controllers import ControllerSelection, InvalidControllers
 from kubeloop.controllers.app.config import ManagerConfig
-from kubeloop.controllers.app.context import Context, Wire
-from kubeloop.controllers.app.ensure_crds import wired
+from kubeloop.controllers.app.context import ControllerContext, Wire
+from kubeloop.controllers.app.ensure_crds import wire_with_kinds
 from kubeloop.runtime.controller import Telemetry
 from kubeloop.runtime.events.recorder import EventRecorder
-from kubeloop.runtime.informer.informer import Informers
-from kubeloop.runtime.manager import Incident, Loop, Manager
+from kubeloop.runtime.informer.informer import SharedInformerFactory
+from kubeloop.runtime.manager import Incident, Loop, LoopManager
 
 COMPONENT = "kube-controller-manager"
-_GLANCE = 0.01  # seconds between two checks of the work queues
+_POLL_SECONDS = 0.01  # seconds between two checks of the work queues
 
 # Returns the client for a service account in kube-system; for an empty name, the manager's own client.
 Clients = Callable[[str], Client]
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class ControllerDependencies:
     """Dependencies that all controllers of a process share."""
 
     client: Client  # the manager's own client: fills the caches and writes events
@@ -39,10 +39,10 @@ class Surroundings:
     root_ca: str = ""
 
 
-class Hosted:
+class ControllerManagerApp:
     """Wired controllers that are ready to run; built by `host`."""
 
-    def __init__(self, manager: Manager, informers: Informers, recorder: EventRecorder) -> None:
+    def __init__(self, manager: LoopManager, informers: SharedInformerFactory, recorder: EventRecorder) -> None:
         self.manager = manager
         self._informers = informers
         self._recorder = recorder
@@ -65,22 +65,22 @@ class Hosted:
             async with asyncio.timeout(within):
                 await self._informers.wait_synced(within)
                 while any(one.depth or one.active for one in self.manager.status()):  # noqa: ASYNC110  # there is no event
-                    await asyncio.sleep(_GLANCE)
+                    await asyncio.sleep(_POLL_SECONDS)
         except TimeoutError:
             return
 
 
-def host(choice: Choice, around: Surroundings) -> Hosted:
+def build_app(choice: ControllerSelection, around: ControllerDependencies) -> ControllerManagerApp:
     """Build the selected and the loaded controllers. Raises `UnusableChoice` for one that cannot be built."""
     config, client, recorder = around.config, around.client, around.recorder
-    informers = Informers(client, around.clock)
-    alike = Context(client, informers, around.clock, recorder, config, around.telemetry, around.root_ca)
+    informers = SharedInformerFactory(client, around.clock)
+    alike = ControllerContext(client, informers, around.clock, recorder, config, around.telemetry, around.root_ca)
     loops = [one.wire()(replace(alike, client=around.clients(one.account))) for one in choice.chosen]
-    loops += [_loaded(what, replace(alike, client=around.clients(""))) for what in config.load]
-    manager = Manager(
+    loops += [_load_controller(what, replace(alike, client=around.clients(""))) for what in config.load]
+    manager = LoopManager(
         loops, around.clock, name=COMPONENT, registry=around.telemetry.registry, report=_reporter(recorder, config)
     )
-    return Hosted(manager, informers, recorder)
+    return ControllerManagerApp(manager, informers, recorder)
 
 
 def _reporter(recorder: EventRecorder, config: ManagerConfig) -> Callable[[Incident], None]:
@@ -98,13 +98,13 @@ def _reporter(recorder: EventRecorder, config: ManagerConfig) -> Callable[[Incid
     return report
 
 
-def _loaded(what: str, context: Context) -> Loop:
+def _load_controller(what: str, context: ControllerContext) -> Loop:
     """Load a user's controller from `module:name`, where name is a function that takes a `Context`."""
     module, _, name = what.partition(":")
     if not module or not name:
-        raise UnusableChoice(f"--load {what}: write it as module:name")
+        raise InvalidControllers(f"--load {what}: write it as module:name")
     try:
         wire: Wire = getattr(import_module(module), name)
-        return wired(wire, context)
+        return wire_with_kinds(wire, context)
     except Exception as error:
-        raise UnusableChoice(f"--load {what}: {type(error).__name__}: {error}") from error
+        raise InvalidControllers(f"--load {what}: {type(error).__name__}: {error}") from error

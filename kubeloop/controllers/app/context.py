@@ -12,11 +12,11 @@ from kubeloop.clock import Clock
 from kubeloop.controllers.app.config import ManagerConfig
 from kubeloop.runtime.controller import Telemetry
 from kubeloop.runtime.events.recorder import EventRecorder
-from kubeloop.runtime.informer.informer import Informers
+from kubeloop.runtime.informer.informer import SharedInformerFactory
 from kubeloop.runtime.manager import Loop
 
 
-class Defined(Protocol):
+class CustomKindDefinition(Protocol):
     """Custom kind that an API server can be made to serve; implemented by `CustomKind`."""
 
     @property
@@ -28,24 +28,24 @@ class Defined(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class ControllerContext:
     """Dependencies of a controller: it writes through `client`, which may be its own, and reads from shared caches."""
 
     client: Client
-    informers: Informers
+    informers: SharedInformerFactory
     clock: Clock
     recorder: EventRecorder
     config: ManagerConfig = field(default_factory=ManagerConfig)
     telemetry: Telemetry = field(default_factory=Telemetry)
     root_ca: str = ""  # PEM bundle of the CA that signed the API server's certificate
-    kinds: list[Defined] = field(default_factory=list)  # kinds that the controller has declared
+    kinds: list[CustomKindDefinition] = field(default_factory=list)  # kinds that the controller has declared
 
-    def defines(self, kind: Defined) -> Resource:
+    def defines(self, kind: CustomKindDefinition) -> Resource:
         """Declare a custom kind of the controller; the program that runs it ensures that the server serves the kind."""
         self.kinds.append(kind)
         return kind.resource
 
-    def for_another(self) -> Context:
+    def for_another(self) -> ControllerContext:
         """Return a copy with an empty list of kinds, for another controller."""
         return replace(self, kinds=[])
 
@@ -55,4 +55,4 @@ class Context:
 
 
 # Every controller module has such a function named `wire`; in user-defined controllers any name is allowed.
-Wire = Callable[[Context], Loop]
+Wire = Callable[[ControllerContext], Loop]

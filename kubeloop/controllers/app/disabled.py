@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from kubeloop.runtime.controller import Health, Phase, Status
+from kubeloop.runtime.controller import ControllerStatus, Health, Phase
 
 
-class Idle:
+class DisabledController:
     """Controller without work; runs until it is drained."""
 
     def __init__(self, name: str) -> None:
@@ -32,9 +32,9 @@ class Idle:
         """Return the health, which is always good."""
         return Health(True)
 
-    def status(self) -> Status:
+    def status(self) -> ControllerStatus:
         """Return a status without workers and without work."""
-        return Status(
+        return ControllerStatus(
             name=self.name,
             phase=self._phase,
             healthy=True,

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kubeloop.client import Client
-from kubeloop.controllers.app.context import Context, Defined, Wire
-from kubeloop.runtime.controller import Health, Status
+from kubeloop.controllers.app.context import ControllerContext, CustomKindDefinition, Wire
+from kubeloop.runtime.controller import ControllerStatus, Health
 from kubeloop.runtime.manager import Loop
 
 
-class Defining:
+class CrdEnsuringController:
     """Ensures the custom kinds before the controller starts; while that fails, the supervisor retries the start."""
 
-    def __init__(self, loop: Loop, kinds: Sequence[Defined], client: Client) -> None:
+    def __init__(self, loop: Loop, kinds: Sequence[CustomKindDefinition], client: Client) -> None:
         self._loop = loop
         self._kinds = kinds
         self._client = client
@@ -37,13 +37,13 @@ class Defining:
         """Return the health of the wrapped controller."""
         return self._loop.health()
 
-    def status(self) -> Status:
+    def status(self) -> ControllerStatus:
         """Return the status of the wrapped controller."""
         return self._loop.status()
 
 
-def wired(wire: Wire, context: Context) -> Loop:
+def wire_with_kinds(wire: Wire, context: ControllerContext) -> Loop:
     """Wire a controller and wrap it if it declares custom kinds."""
     own = context.for_another()
     loop = wire(own)
-    return Defining(loop, own.kinds, own.client) if own.kinds else loop
+    return CrdEnsuringController(loop, own.kinds, own.client) if own.kinds else loop

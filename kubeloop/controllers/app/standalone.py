@@ -19,14 +19,14 @@ from kubeloop.client.http.rate_limit import DEFAULT_BURST, DEFAULT_QPS, TokenBuc
 from kubeloop.client.http.transport import HttpTransport
 from kubeloop.client.transport import ClientTransport
 from kubeloop.clock import Clock, SystemClock
-from kubeloop.controllers.app.context import Context, Wire
-from kubeloop.controllers.app.ensure_crds import wired
-from kubeloop.runtime.causes.transport import CausedTransport
+from kubeloop.controllers.app.context import ControllerContext, Wire
+from kubeloop.controllers.app.ensure_crds import wire_with_kinds
+from kubeloop.runtime.causes.transport import CauseTransport
 from kubeloop.runtime.events.recorder import EventRecorder
-from kubeloop.runtime.informer.informer import Informers
+from kubeloop.runtime.informer.informer import SharedInformerFactory
 from kubeloop.runtime.leaderelection.fence import FencedTransport
 from kubeloop.runtime.leaderelection.leader_elector import LeaderElector, new_identity
-from kubeloop.runtime.manager import Manager
+from kubeloop.runtime.manager import LoopManager
 
 
 def run(*wires: Wire, lease: str = "", component: str = "kubeloop") -> None:
@@ -35,10 +35,10 @@ def run(*wires: Wire, lease: str = "", component: str = "kubeloop") -> None:
     With a lease (`namespace/name`), one of several such programs is active while the others wait.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    asyncio.run(_until_signal(run_alone(wires, load_config(), lease, component)))
+    asyncio.run(_until_signal(run_standalone(wires, load_config(), lease, component)))
 
 
-async def run_alone(wires: tuple[Wire, ...], server: ServerConfig, lease: str, component: str) -> None:
+async def run_standalone(wires: tuple[Wire, ...], server: ServerConfig, lease: str, component: str) -> None:
     """Run controllers within an event loop that already runs, until cancelled."""
     clock = SystemClock()
     async with AsyncExitStack() as parts:
@@ -55,10 +55,10 @@ async def run_alone(wires: tuple[Wire, ...], server: ServerConfig, lease: str, c
 
 
 async def _keep(wires: tuple[Wire, ...], client: Client, clock: Clock, component: str) -> None:
-    informers, recorder = Informers(client, clock), EventRecorder(client, component, clock)
-    context = Context(client, informers, clock, recorder)
-    manager = Manager(
-        [wired(wire, context) for wire in wires], clock, name=component, registry=context.telemetry.registry
+    informers, recorder = SharedInformerFactory(client, clock), EventRecorder(client, component, clock)
+    context = ControllerContext(client, informers, clock, recorder)
+    manager = LoopManager(
+        [wire_with_kinds(wire, context) for wire in wires], clock, name=component, registry=context.telemetry.registry
     )
     recording = asyncio.create_task(recorder.run())
     informers.start()
@@ -72,7 +72,7 @@ async def _keep(wires: tuple[Wire, ...], client: Client, clock: Clock, component
 
 def _client(transport: ClientTransport, component: str, clock: Clock) -> Client:
     limiter = TokenBucket(DEFAULT_QPS, DEFAULT_BURST, clock)
-    return Client(CausedTransport(transport), user_agent=component, limiter=limiter)
+    return Client(CauseTransport(transport), user_agent=component, limiter=limiter)
 
 
 async def _until_signal(work: Awaitable[None]) -> None:

@@ -30,16 +30,16 @@ from kubeloop.api.pods.volumes import (
     node_of_attachment,
 )
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.app.context import Context
-from kubeloop.controllers.attach_detach.attaching import Attaching
-from kubeloop.controllers.attach_detach.instruments import count_attachments
+from kubeloop.controllers.app.context import ControllerContext
+from kubeloop.controllers.attach_detach.attaching import VolumeAttacher
+from kubeloop.controllers.attach_detach.instruments import register_attachment_metrics
 from kubeloop.controllers.attach_detach.names import is_managed, is_out_of_service, is_ready
-from kubeloop.controllers.attach_detach.reporting import Reporting
-from kubeloop.controllers.attach_detach.telling import Telling
+from kubeloop.controllers.attach_detach.reporting import NodeStatusUpdater
+from kubeloop.controllers.attach_detach.telling import AttachEvents
 from kubeloop.controllers.attach_detach.world import (
     BY_VOLUME,
-    Caches,
-    World,
+    AttachDetachCaches,
+    StateOfWorld,
     needs_volumes,
     volume_of,
 )
@@ -52,7 +52,7 @@ COMPONENT: Final = "attachdetach-controller"  # source component of upstream's e
 WORKERS: Final = 10
 
 
-class Key(NamedTuple):
+class AttachDetachKey(NamedTuple):
     """Queue key: a volume or a node."""
 
     kind: Literal["volume", "node"]
@@ -62,18 +62,18 @@ class Key(NamedTuple):
         return f"{self.kind} {self.name}"
 
 
-def wire(context: Context) -> Controller[Key]:
+def wire(context: ControllerContext) -> Controller[AttachDetachKey]:
     """Build the controller and register its event handlers."""
     kinds = (Pod, PersistentVolumeClaim, PersistentVolume, VolumeAttachment, Node, CSIDriver)
-    caches = Caches(*(context.informers.of(resource_of_class(kind)) for kind in kinds))
+    caches = AttachDetachCaches(*(context.informers.of(resource_of_class(kind)) for kind in kinds))
     caches.pods.add_indexer(PODS_BY_CLAIM, claim_keys_of)
     caches.pods.add_indexer(NODE, node_name_of)
     caches.volumes.add_indexer(VOLUMES_BY_DRIVER, driver_of)
     caches.attachments.add_indexer(BY_VOLUME, volume_of)
     caches.attachments.add_indexer(ATTACHMENTS_BY_NODE, node_of_attachment)
-    world = World(caches)
-    count_attachments(context.telemetry.registry, caches, world)
-    queue: WorkQueue[Key] = WorkQueue(context.clock, name=NAME, registry=context.telemetry.registry)
+    world = StateOfWorld(caches)
+    register_attachment_metrics(context.telemetry.registry, caches, world)
+    queue: WorkQueue[AttachDetachKey] = WorkQueue(context.clock, name=NAME, registry=context.telemetry.registry)
     reconciler = _reconciler(context, world, queue)
     controller = Controller(
         NAME, reconciler.reconcile, context.clock, workers=WORKERS, queue=queue, telemetry=context.telemetry
@@ -82,42 +82,44 @@ def wire(context: Context) -> Controller[Key]:
     return controller
 
 
-def _reconciler(context: Context, world: World, queue: WorkQueue[Key]) -> Reconciler:
-    telling = Telling(context.recorder.of_component(COMPONENT), context.telemetry.registry)
-    attaching = Attaching(
+def _reconciler(context: ControllerContext, world: StateOfWorld, queue: WorkQueue[AttachDetachKey]) -> Reconciler:
+    telling = AttachEvents(context.recorder.of_component(COMPONENT), context.telemetry.registry)
+    attaching = VolumeAttacher(
         context.client,
         world,
         context.clock,
         telling,
         forces=not context.config.disable_force_detach_on_timeout,
-        wake_node=lambda name: queue.add(Key("node", name)),
+        wake_node=lambda name: queue.add(AttachDetachKey("node", name)),
     )
-    return Reconciler(attaching, Reporting(context.client, world, attaching.memory))
+    return Reconciler(attaching, NodeStatusUpdater(context.client, world, attaching.memory))
 
 
-def _watch(controller: Controller[Key], context: Context, caches: Caches, world: World) -> None:
+def _watch(
+    controller: Controller[AttachDetachKey], context: ControllerContext, caches: AttachDetachCaches, world: StateOfWorld
+) -> None:
     config = context.config
     period = 0.0 if config.disable_attach_detach_reconcile_sync else config.attach_detach_reconcile_sync_period
-    controller.watches(caches.pods, lambda pod: _volumes(world.volumes_of_pod(pod)), _pod_moves)
+    controller.watches(caches.pods, lambda pod: _volumes(world.volumes_of_pod(pod)), _needs_volumes_changed)
     controller.watches(caches.claims, lambda claim: _volumes([bound_volume(claim)]))
     controller.watches(caches.volumes, lambda volume: _volumes([volume.metadata.name]), _has_driver)
     controller.watches(caches.attachments, keys_of_attachment, resync=period)
     controller.watches(caches.drivers, lambda driver: _volumes(world.volumes_of_driver(driver.metadata.name)))
     controller.watches(
         caches.nodes,
-        lambda node: [Key("node", node.metadata.name), *_volumes(world.volumes_on(node.metadata.name))],
-        node_matters,
+        lambda node: [AttachDetachKey("node", node.metadata.name), *_volumes(world.volumes_on(node.metadata.name))],
+        affects_attachments,
     )
 
 
 class Reconciler:
     """Dispatches keys of volumes and nodes."""
 
-    def __init__(self, attaching: Attaching, reporting: Reporting) -> None:
+    def __init__(self, attaching: VolumeAttacher, reporting: NodeStatusUpdater) -> None:
         self._attaching = attaching
         self._reporting = reporting
 
-    async def reconcile(self, key: Key) -> Result | None:
+    async def reconcile(self, key: AttachDetachKey) -> Result | None:
         """Sync one volume or the status of one node."""
         if key.kind == "node":
             await self._reporting.reconcile(key.name)
@@ -126,16 +128,16 @@ class Reconciler:
         return None if again is None else Result(requeue_after=again)
 
 
-def keys_of_attachment(attachment: VolumeAttachment) -> list[Key]:
+def keys_of_attachment(attachment: VolumeAttachment) -> list[AttachDetachKey]:
     """Return the keys of an attachment's volume and node."""
-    return [*_volumes(volume_of(attachment)), Key("node", attachment.spec.node_name)]
+    return [*_volumes(volume_of(attachment)), AttachDetachKey("node", attachment.spec.node_name)]
 
 
-def _volumes(names: Iterable[str]) -> list[Key]:
-    return [Key("volume", name) for name in names if name]
+def _volumes(names: Iterable[str]) -> list[AttachDetachKey]:
+    return [AttachDetachKey("volume", name) for name in names if name]
 
 
-def node_matters(old: Any, new: Any) -> bool:
+def affects_attachments(old: Any, new: Any) -> bool:
     """Return True if a change of a node affects this controller."""
     return old is None or new is None or _looked_at(old) != _looked_at(new)
 
@@ -145,7 +147,7 @@ def _looked_at(node: Node) -> tuple[Any, ...]:
     return status.volumes_in_use, status.volumes_attached, is_ready(node), is_out_of_service(node), is_managed(node)
 
 
-def _pod_moves(old: Any, new: Any) -> bool:
+def _needs_volumes_changed(old: Any, new: Any) -> bool:
     """Return True if a pod begins or ceases to need its volumes on a node."""
     before = old is not None and needs_volumes(old)
     return before != (new is not None and needs_volumes(new))

@@ -12,33 +12,40 @@ from kubeloop.api.generated.meta_v1 import ObjectMeta, Preconditions
 from kubeloop.api.generated.storage_v1 import VolumeAttachment, VolumeAttachmentSource, VolumeAttachmentSpec
 from kubeloop.client import Client
 from kubeloop.clock import Clock
-from kubeloop.controllers.attach_detach.memory import Memory, Stay
+from kubeloop.controllers.attach_detach.memory import NodeVolumeState, NodeVolumeStates
 from kubeloop.controllers.attach_detach.names import (
     attachment_name,
     is_attached,
     is_out_of_service,
     is_ready,
     is_shareable,
-    reported_on,
+    reported_volumes,
 )
-from kubeloop.controllers.attach_detach.telling import Telling
-from kubeloop.controllers.attach_detach.world import World
+from kubeloop.controllers.attach_detach.telling import AttachEvents
+from kubeloop.controllers.attach_detach.world import StateOfWorld
 
 # Seconds for which an unhealthy node may keep a volume that it reports as mounted; as upstream.
-LONGEST_UNMOUNT: Final = 360.0
+MAX_WAIT_FOR_UNMOUNT: Final = 360.0
 # Seconds that a driver may take before an event is recorded on the pods; as upstream.
-LONGEST_ATTACH: Final = 120.0
+ATTACH_TIMEOUT: Final = 120.0
 # Seconds between checks while a node still uses a volume to be detached; upstream checks ten times a second.
-LOOK_AGAIN: Final = 1.0
+RECHECK_SECONDS: Final = 1.0
 
 WakeNode = Callable[[str], None]
 
 
-class Attaching:
+class VolumeAttacher:
     """Attaches and detaches volumes by name."""
 
     def __init__(
-        self, client: Client, world: World, clock: Clock, telling: Telling, *, forces: bool, wake_node: WakeNode
+        self,
+        client: Client,
+        world: StateOfWorld,
+        clock: Clock,
+        telling: AttachEvents,
+        *,
+        forces: bool,
+        wake_node: WakeNode,
     ) -> None:
         self._client = client
         self._world = world
@@ -46,7 +53,7 @@ class Attaching:
         self._telling = telling
         self._forces = forces
         self._wake_node = wake_node
-        self.memory = Memory()
+        self.memory = NodeVolumeStates()
 
     async def reconcile(self, name: str) -> float | None:
         """Advance each node's attachment by one step; returns the seconds until the next sync, if any."""
@@ -108,14 +115,14 @@ class Attaching:
         if others and not is_shareable(volume):
             self._tell_blocked(volume, stay, pods, others)
             return (
-                None if others <= self._shown_on(volume.metadata.name) else LOOK_AGAIN
+                None if others <= self._shown_on(volume.metadata.name) else RECHECK_SECONDS
             )  # one that the cache shows enqueues the volume
         if node not in there and volume.spec.csi is not None:
             name = attachment_name(volume.spec.csi, node)
             stay.asked_at, stay.attachment = self._clock.monotonic(), name  # before the request: a response may be lost
             there.add(node)
             await self._ask(volume, node, name)
-        return LONGEST_ATTACH
+        return ATTACH_TIMEOUT
 
     def _shown_on(self, volume: str) -> set[str]:
         return {one.spec.node_name for one in self._world.attachments_of(volume)}
@@ -127,38 +134,38 @@ class Attaching:
         with suppress(AlreadyExists):
             await self._client.create(VolumeAttachment(metadata=ObjectMeta(name=name), spec=spec))
 
-    def _tell_blocked(self, volume: PersistentVolume, stay: Stay, pods: list[Pod], others: set[str]) -> None:
+    def _tell_blocked(self, volume: PersistentVolume, stay: NodeVolumeState, pods: list[Pod], others: set[str]) -> None:
         if not stay.blocked_told:
             wanted = self._world.wanted(volume)
             self._telling.blocked(volume, pods, [pod for node in sorted(others) for pod in wanted.get(node, ())])
             stay.blocked_told = True
 
-    def _arrived(self, volume: PersistentVolume, name: str, stay: Stay, pods: list[Pod]) -> None:
+    def _arrived(self, volume: PersistentVolume, name: str, stay: NodeVolumeState, pods: list[Pod]) -> None:
         node = self._world.node(name)
         stay.leaving = stay.blocked_told = False
         stay.asked_at, stay.attachment, stay.failure_told = None, "", ""
         unique = self._world.unique_name(volume.metadata.name)
-        if node is not None and unique not in reported_on(node):
+        if node is not None and unique not in reported_volumes(node):
             if not stay.announced:
                 self._telling.attached(volume, pods)
             self._wake_node(name)
         stay.announced = True
 
     def _still_waiting(
-        self, volume: PersistentVolume, attachment: VolumeAttachment, stay: Stay, pods: list[Pod]
+        self, volume: PersistentVolume, attachment: VolumeAttachment, stay: NodeVolumeState, pods: list[Pod]
     ) -> float:
         stay.announced = False
         now = self._clock.monotonic()
         if stay.asked_at is None:
             stay.asked_at = now
-        failure = failure_of(attachment)
+        failure = attach_failure(attachment)
         if failure and failure != stay.failure_told:
             stay.failure_told = failure
             self._telling.failed(volume, pods, failure.partition("\n")[0])
-        elif not failure and now - stay.asked_at >= LONGEST_ATTACH:
+        elif not failure and now - stay.asked_at >= ATTACH_TIMEOUT:
             stay.asked_at = now
             self._telling.late(volume, pods)
-        return max(stay.asked_at + LONGEST_ATTACH - now, LOOK_AGAIN)
+        return max(stay.asked_at + ATTACH_TIMEOUT - now, RECHECK_SECONDS)
 
     # Detaching
 
@@ -175,31 +182,31 @@ class Attaching:
         now = self._clock.monotonic()
         if stay.unneeded_since is None:
             stay.unneeded_since = now
-        left = stay.unneeded_since + LONGEST_UNMOUNT - now
+        left = stay.unneeded_since + MAX_WAIT_FOR_UNMOUNT - now
         is_late = left <= 0 and self._forces
-        if is_mounted(node, unique) and not (is_late and not is_ready(node)) and not is_out_of_service(node):
+        if may_be_mounted(node, unique) and not (is_late and not is_ready(node)) and not is_out_of_service(node):
             return left if left > 0 else None  # a change of the node enqueues the volume
         stay.leaving = True
-        if node is not None and unique in reported_on(node):
+        if node is not None and unique in reported_volumes(node):
             self._wake_node(name)  # and its new status enqueues the volume
-            return LOOK_AGAIN
+            return RECHECK_SECONDS
         if self.memory.is_being_written(name):
-            return LOOK_AGAIN  # a report that still lists the volume may be in flight
+            return RECHECK_SECONDS  # a report that still lists the volume may be in flight
         is_forced = is_late or is_out_of_service(node)
         if not is_forced and await self._may_be_mounted(name, unique, stay):
-            return LOOK_AGAIN
+            return RECHECK_SECONDS
         if is_forced:
             self._telling.forced("timeout" if is_late else "out-of-service")
         await self._delete(stay, attachment)
         return None
 
-    async def _delete(self, stay: Stay, attachment: VolumeAttachment) -> None:
+    async def _delete(self, stay: NodeVolumeState, attachment: VolumeAttachment) -> None:
         stay.deleted = attachment.metadata.uid  # before the request: the response may be lost
         this_one = Preconditions(uid=attachment.metadata.uid)
         with suppress(NotFound):
             await self._client.delete(VolumeAttachment, attachment.metadata.name, preconditions=this_one)
 
-    async def _may_be_mounted(self, name: str, unique: str, stay: Stay) -> bool:
+    async def _may_be_mounted(self, name: str, unique: str, stay: NodeVolumeState) -> bool:
         """Return True if the server, not the cache, says that the node uses the volume or may still mount it."""
         try:
             fresh = await self._client.get(Node, name)
@@ -209,15 +216,15 @@ class Attaching:
             stay.leaving = False
             self._wake_node(name)
             return True
-        return unique in reported_on(fresh)
+        return unique in reported_volumes(fresh)
 
 
-def is_mounted(node: Node | None, unique: str) -> bool:
+def may_be_mounted(node: Node | None, unique: str) -> bool:
     """Return True if the volume may be mounted; the mounts of a missing node are unknown."""
     return node is None or unique in node.status.volumes_in_use
 
 
-def failure_of(attachment: VolumeAttachment) -> str:
+def attach_failure(attachment: VolumeAttachment) -> str:
     """Return the reason of a failed attachment with its time, so that a later repetition differs."""
     if attachment.metadata.deletion_timestamp is not None:
         return "volume attachment is being deleted"

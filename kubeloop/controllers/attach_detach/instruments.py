@@ -7,13 +7,13 @@ from collections import Counter
 from kubeloop.api.generated.core_v1 import PersistentVolume
 from kubeloop.api.pods.volumes import plugin_of
 from kubeloop.controllers.attach_detach.names import is_attached
-from kubeloop.controllers.attach_detach.world import Caches, World, needs_volumes, volume_of
-from kubeloop.runtime.metrics import Registry
+from kubeloop.controllers.attach_detach.world import AttachDetachCaches, StateOfWorld, needs_volumes, volume_of
+from kubeloop.runtime.metrics import MetricRegistry
 
 Counts = Counter[tuple[str, ...]]
 
 
-def count_attachments(registry: Registry, caches: Caches, world: World) -> None:
+def register_attachment_metrics(registry: MetricRegistry, caches: AttachDetachCaches, world: StateOfWorld) -> None:
     """Register gauges that are computed on each scrape."""
 
     def states() -> Counts:

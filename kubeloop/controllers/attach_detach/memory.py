@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class Stay:
+class NodeVolumeState:
     """State of one volume on one node; times are of the monotonic clock."""
 
     unneeded_since: float | None = None  # since when no pod needs it there
@@ -26,15 +26,15 @@ class Stay:
 
 
 @dataclass(slots=True)
-class Memory:
+class NodeVolumeStates:
     """States by volume and node, and the node statuses that are being written."""
 
-    _stays: dict[str, dict[str, Stay]] = field(default_factory=dict)
+    _stays: dict[str, dict[str, NodeVolumeState]] = field(default_factory=dict)
     _writes: Counter[str] = field(default_factory=Counter)  # status patches in flight, by node
 
-    def stay(self, volume: str, node: str) -> Stay:
+    def stay(self, volume: str, node: str) -> NodeVolumeState:
         """Return the state of a volume on a node, created if missing."""
-        return self._stays.setdefault(volume, {}).setdefault(node, Stay())
+        return self._stays.setdefault(volume, {}).setdefault(node, NodeVolumeState())
 
     def is_leaving(self, volume: str, node: str) -> bool:
         """Return True if the volume is no longer reported as attached to the node."""

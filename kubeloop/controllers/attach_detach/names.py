@@ -7,7 +7,7 @@ from typing import Final
 
 from kubeloop.api.generated.core_v1 import CSIPersistentVolumeSource, Node, PersistentVolume
 from kubeloop.api.generated.storage_v1 import VolumeAttachment
-from kubeloop.api.pods.volumes import CONTROLLER_ATTACHES
+from kubeloop.api.pods.volumes import CONTROLLER_MANAGED_ATTACH_ANNOTATION
 
 OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
 _SHARED: Final = ("ReadWriteMany", "ReadOnlyMany")
@@ -26,7 +26,7 @@ def is_shareable(volume: PersistentVolume) -> bool:
 
 def is_managed(node: Node | None) -> bool:
     """Return True if the node delegates attaching to this controller."""
-    return node is not None and CONTROLLER_ATTACHES in node.metadata.annotations
+    return node is not None and CONTROLLER_MANAGED_ATTACH_ANNOTATION in node.metadata.annotations
 
 
 def is_ready(node: Node | None) -> bool:
@@ -41,7 +41,7 @@ def is_out_of_service(node: Node | None) -> bool:
     return node is not None and any(taint.key == OUT_OF_SERVICE for taint in node.spec.taints)
 
 
-def reported_on(node: Node) -> frozenset[str]:
+def reported_volumes(node: Node) -> frozenset[str]:
     """Return the volumes in the node's volumesAttached."""
     return frozenset(one.name for one in node.status.volumes_attached)
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from kubeloop.api.generated.core_v1 import Node
-from kubeloop.api.pods.volumes import ATTACHED_BY_DRIVER
+from kubeloop.api.pods.volumes import CSI_VOLUME_PREFIX
 from kubeloop.client import Client
-from kubeloop.controllers.attach_detach.memory import Memory
+from kubeloop.controllers.attach_detach.memory import NodeVolumeStates
 from kubeloop.controllers.attach_detach.names import is_attached, is_managed
-from kubeloop.controllers.attach_detach.world import World, volume_of
+from kubeloop.controllers.attach_detach.world import StateOfWorld, volume_of
 
 
-class Reporting:
+class NodeStatusUpdater:
     """Writes volumesAttached of nodes by name."""
 
-    def __init__(self, client: Client, world: World, memory: Memory) -> None:
+    def __init__(self, client: Client, world: StateOfWorld, memory: NodeVolumeStates) -> None:
         self._client = client
         self._world = world
         self._memory = memory
@@ -44,5 +44,5 @@ class Reporting:
             if (unique := self._world.unique_name(volume)) is not None
         }
         paths = {one.name: one.device_path for one in node.status.volumes_attached}
-        kept = {one for one in paths if not one.startswith(ATTACHED_BY_DRIVER)}
+        kept = {one for one in paths if not one.startswith(CSI_VOLUME_PREFIX)}
         return [{"name": one, "devicePath": paths.get(one, "")} for one in sorted(names | kept)]

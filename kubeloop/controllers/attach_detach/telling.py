@@ -7,7 +7,7 @@ from typing import Final
 
 from kubeloop.api.generated.core_v1 import PersistentVolume, Pod
 from kubeloop.runtime.events.recorder import EventRecorder
-from kubeloop.runtime.metrics import Registry
+from kubeloop.runtime.metrics import MetricRegistry
 
 FAILED: Final = "FailedAttachVolume"
 _WAITING: Final = "Waiting for detach"
@@ -17,10 +17,10 @@ _EXCLUSIVE: Final = (
 )  # fmt: skip
 
 
-class Telling:
+class AttachEvents:
     """Records events of attaching and counts forced detachments."""
 
-    def __init__(self, recorder: EventRecorder, registry: Registry) -> None:
+    def __init__(self, recorder: EventRecorder, registry: MetricRegistry) -> None:
         self._recorder = recorder
         self._forced = registry.counter(
             "attach_detach_controller_attachdetach_controller_forced_detaches",
@@ -49,7 +49,7 @@ class Telling:
     def blocked(self, volume: PersistentVolume, pods: Sequence[Pod], users: Sequence[Pod]) -> None:
         """Record that other pods use the volume; pods in other namespaces are not named."""
         for pod in pods:
-            message = _about(_WAITING, volume, in_the_way(pod.metadata.namespace, users))
+            message = _about(_WAITING, volume, describe_users(pod.metadata.namespace, users))
             self._recorder.event(pod, "Warning", FAILED, message)
 
     def forced(self, reason: str) -> None:
@@ -57,7 +57,7 @@ class Telling:
         self._forced.of(reason).value += 1
 
 
-def in_the_way(namespace: str, users: Sequence[Pod]) -> str:
+def describe_users(namespace: str, users: Sequence[Pod]) -> str:
     """Describe the pods that block a volume, as far as the namespace may know them."""
     if not users:
         return _EXCLUSIVE

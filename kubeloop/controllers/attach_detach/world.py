@@ -13,10 +13,10 @@ from kubeloop.api.pods.volumes import (
     VOLUMES_BY_DRIVER,
     bound_volume,
     claim_uses,
-    is_done_with_volumes,
-    is_made_for,
-    needs_attaching,
-    unique_name,
+    has_released_volumes,
+    is_attachable,
+    is_claim_for_pod,
+    unique_volume_name,
     uses_claim,
 )
 from kubeloop.controllers.attach_detach.names import is_managed
@@ -27,7 +27,7 @@ from kubeloop.runtime.informer.store import NODE
 BY_VOLUME: Final = "volume"
 
 
-class Caches(NamedTuple):
+class AttachDetachCaches(NamedTuple):
     """Informers that the controller reads from."""
 
     pods: Informer
@@ -38,10 +38,10 @@ class Caches(NamedTuple):
     drivers: Informer
 
 
-class World:
+class StateOfWorld:
     """Desired and actual state of attachments, computed from the caches."""
 
-    def __init__(self, caches: Caches) -> None:
+    def __init__(self, caches: AttachDetachCaches) -> None:
         self._caches = caches
         self._names: dict[str, str] = {}  # names by which nodes report volumes; kept after a volume is gone
 
@@ -59,7 +59,7 @@ class World:
         """Return the name by which nodes report a volume; None if it was gone before this process started."""
         found = self.volume(volume)
         if found is not None and found.spec.csi is not None:
-            self._names[volume] = unique_name(found.spec.csi)
+            self._names[volume] = unique_volume_name(found.spec.csi)
         return self._names.get(volume)
 
     def forget(self, volume: str) -> None:
@@ -83,7 +83,7 @@ class World:
         """Return the nodes that need the volume, each with the pods that use it there."""
         if volume is None or volume.spec.csi is None or volume.spec.claim_ref is None:
             return {}
-        if not needs_attaching(self._caches.drivers.get("", volume.spec.csi.driver)):
+        if not is_attachable(self._caches.drivers.get("", volume.spec.csi.driver)):
             return {}
         reference = volume.spec.claim_ref
         claim: PersistentVolumeClaim | None = self._caches.claims.get(reference.namespace, reference.name)
@@ -99,7 +99,7 @@ class World:
         """Return the volumes bound to the pod's claims."""
         for use in claim_uses(pod):
             claim: PersistentVolumeClaim | None = self._caches.claims.get(pod.metadata.namespace, use.name)
-            if claim is None or (use.volume.ephemeral is not None and not is_made_for(claim, pod)):
+            if claim is None or (use.volume.ephemeral is not None and not is_claim_for_pod(claim, pod)):
                 continue
             if name := bound_volume(claim):
                 yield name
@@ -118,7 +118,7 @@ class World:
 
 def needs_volumes(pod: Pod) -> bool:
     """Return True if the pod is scheduled and still uses its volumes."""
-    return bool(pod.spec.node_name) and not is_done_with_volumes(pod)
+    return bool(pod.spec.node_name) and not has_released_volumes(pod)
 
 
 def volume_of(attachment: VolumeAttachment) -> tuple[str, ...]:

@@ -23,14 +23,14 @@ from kubeloop.api.generated.batch_v1 import CronJob, Job
 from kubeloop.api.validation.workloads.cron_format import ScheduleError
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.cronjob.cron import parse
 from kubeloop.controllers.cronjob.due import seconds_until_next
 from kubeloop.controllers.cronjob.jobs import CRON_JOBS
 from kubeloop.controllers.cronjob.reconciler import Reconciler, schedule_text
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.events.recorder import EventRecorder
-from kubeloop.runtime.informer.event_handlers import Callbacks
+from kubeloop.runtime.informer.event_handlers import ResourceEventHandlerFuncs
 from kubeloop.runtime.informer.store import CONTROLLER, controller_uid_of
 from kubeloop.runtime.metrics import exponential_bounds
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
@@ -43,7 +43,7 @@ QUEUE = "cronjob"  # upstream's queue name, as dashboards know it
 OnUpdate = Callable[[CronJob, CronJob], None]
 
 
-def wire(context: Context) -> Controller[ObjectKey]:
+def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
     cron_jobs, jobs = context.informers.of(CRON_JOBS), context.informers.of(resource_of_class(Job))
     jobs.add_indexer(CONTROLLER, controller_uid_of)
@@ -61,7 +61,7 @@ def wire(context: Context) -> Controller[ObjectKey]:
         NAME, reconciler.reconcile, context.clock, workers=workers, queue=queue, telemetry=context.telemetry
     )
     controller.watches(cron_jobs, own_key, _keeps_schedule, resync=context.resync_period())
-    controller.listens_to(cron_jobs, Callbacks(on_update=_rescheduling(queue, context.clock, recorder)))
+    controller.listens_to(cron_jobs, ResourceEventHandlerFuncs(on_update=_rescheduling(queue, context.clock, recorder)))
     controller.watches(jobs, controller_key(CRON_JOBS))
     return controller
 

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 from zoneinfo import ZoneInfo
 
 from kubeloop.api.scalars.duration import SECOND, parse_duration
-from kubeloop.api.validation.workloads.cron_format import ScheduleError, is_time_zone, schedule_problem
+from kubeloop.api.validation.workloads.cron_format import ScheduleError, is_time_zone, schedule_error
 
 _YEARS: Final = 5  # a schedule without a time for this many years never matches
 _MINUTE, _HOUR, _DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
@@ -44,7 +44,7 @@ class Schedule(Protocol):
 
 def parse(text: str) -> Schedule:
     """Parse a schedule; raises `ScheduleError` with upstream's message."""
-    problem = schedule_problem(text) if text else "empty spec string"
+    problem = schedule_error(text) if text else "empty spec string"
     if problem:
         raise ScheduleError(problem)
     return _parsed(text)
@@ -57,9 +57,9 @@ def _parsed(text: str) -> Schedule:
         name, _, text = text.partition("=")[2].partition(" ")
         zone, text = zone_of(name), text.strip()
     if text.startswith(_EVERY):
-        return Every(timedelta(seconds=max(1, parse_duration(text.removeprefix(_EVERY)) // SECOND)))
+        return ConstantDelaySchedule(timedelta(seconds=max(1, parse_duration(text.removeprefix(_EVERY)) // SECOND)))
     minute, hour, day, month, weekday = _DESCRIPTORS.get(text, text).split()
-    return Calendar(
+    return SpecSchedule(
         minutes=_field(minute, 0, 59, {}),
         hours=_field(hour, 0, 23, {}),
         days=_field(day, 1, 31, {}),
@@ -77,7 +77,7 @@ def zone_of(name: str) -> tzinfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Every:
+class ConstantDelaySchedule:
     """Schedule with a constant period."""
 
     period: timedelta
@@ -88,7 +88,7 @@ class Every:
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class CronField:
     """Values of one field; if it is a star, the other day field decides about days."""
 
     values: frozenset[int]
@@ -103,14 +103,14 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Calendar:
+class SpecSchedule:
     """Schedule by calendar fields in a time zone."""
 
-    minutes: Field
-    hours: Field
-    days: Field
-    months: Field
-    weekdays: Field
+    minutes: CronField
+    hours: CronField
+    days: CronField
+    months: CronField
+    weekdays: CronField
     zone: tzinfo
 
     def after(self, moment: datetime) -> datetime | None:
@@ -146,7 +146,7 @@ class _Search:
     A `to_…` method returns False after passing the end of a larger unit, which must then be matched again.
     """
 
-    def __init__(self, calendar: Calendar, begin: datetime) -> None:
+    def __init__(self, calendar: SpecSchedule, begin: datetime) -> None:
         self._calendar = calendar
         self._zone = calendar.zone
         self._aligned = False  # True if the smaller units are reset
@@ -240,7 +240,7 @@ def _wall(year: int, month: int, local: datetime) -> datetime:
     return datetime(year, month, 1, local.hour, local.minute, local.second) + timedelta(days=local.day - 1)
 
 
-def _field(text: str, low: int, high: int, names: Mapping[str, int]) -> Field:
+def _field(text: str, low: int, high: int, names: Mapping[str, int]) -> CronField:
     values: set[int] = set()
     is_star = False
     for expression in filter(None, text.split(",")):
@@ -254,7 +254,7 @@ def _field(text: str, low: int, high: int, names: Mapping[str, int]) -> Field:
             start = _number(first, names)
             end = _number(last, names) if dash else high if step else start
         values.update(range(start, end + 1, stride))
-    return Field(frozenset(values), is_star)
+    return CronField(frozenset(values), is_star)
 
 
 def _number(text: str, names: Mapping[str, int]) -> int:

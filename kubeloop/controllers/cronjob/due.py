@@ -9,8 +9,8 @@ from kubeloop.api.generated.batch_v1 import CronJob
 from kubeloop.api.scalars.times import parse_time
 from kubeloop.controllers.cronjob.cron import Schedule
 
-MANY = 100  # missed times above which clock skew is suspected
-LATENESS = 0.1  # seconds after the scheduled time at which the controller syncs: clocks differ
+TOO_MANY_MISSED = 100  # missed times above which clock skew is suspected
+NEXT_SCHEDULE_DELTA = 0.1  # seconds after the scheduled time at which the controller syncs: clocks differ
 
 Missed = Literal["none", "few", "many"]
 
@@ -19,7 +19,7 @@ class NeverDue(ValueError):
     """Raised for a valid schedule that has no two times; the message is upstream's."""
 
 
-class Due(NamedTuple):
+class RecentSchedule(NamedTuple):
     """The most recent scheduled time."""
 
     since: datetime  # start of the searched period
@@ -27,7 +27,7 @@ class Due(NamedTuple):
     missed: Missed
 
 
-def due(cron_job: CronJob, now: datetime, schedule: Schedule) -> Due:
+def most_recent_schedule(cron_job: CronJob, now: datetime, schedule: Schedule) -> RecentSchedule:
     """Return the most recent time within the starting deadline."""
     deadline = cron_job.spec.starting_deadline_seconds
     begin = _last(cron_job)
@@ -43,7 +43,7 @@ def seconds_until_next(cron_job: CronJob, now: datetime, schedule: Schedule) -> 
     else:
         begin = recent.moment or (recent.since if recent.missed == "none" else now)
     following = schedule.after(begin)
-    return None if following is None else (following - now).total_seconds() + LATENESS
+    return None if following is None else (following - now).total_seconds() + NEXT_SCHEDULE_DELTA
 
 
 def _last(cron_job: CronJob) -> datetime:
@@ -53,13 +53,13 @@ def _last(cron_job: CronJob) -> datetime:
     return parse_time(stamp)
 
 
-def _recent(begin: datetime, now: datetime, schedule: Schedule) -> Due:
+def _recent(begin: datetime, now: datetime, schedule: Schedule) -> RecentSchedule:
     first = schedule.after(begin)
     second = schedule.after(first) if first is not None else None
     if first is not None and now < first:
-        return Due(begin, None, "none")
+        return RecentSchedule(begin, None, "none")
     if first is not None and second is not None and now < second:
-        return Due(begin, first, "none")
+        return RecentSchedule(begin, first, "none")
     period = round((second - first).total_seconds()) if first is not None and second is not None else 0
     if first is None or period < 1:
         raise NeverDue("time difference between two schedules is less than 1 second")
@@ -69,4 +69,4 @@ def _recent(begin: datetime, now: datetime, schedule: Schedule) -> Due:
     candidate = schedule.after(first + timedelta(seconds=(missed - 2) * period))
     while candidate is not None and candidate <= now:
         latest, candidate = candidate, schedule.after(candidate)
-    return Due(begin, latest, "many" if missed > MANY else "few")
+    return RecentSchedule(begin, latest, "many" if missed > TOO_MANY_MISSED else "few")

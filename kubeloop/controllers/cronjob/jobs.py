@@ -59,13 +59,13 @@ def reference(job: Job) -> ObjectReference:
     )
 
 
-def outcome(job: Job) -> str:
+def finished_type(job: Job) -> str:
     """Return `Complete` or `Failed`, or an empty string for an unfinished job."""
     ends = (one.type for one in job.status.conditions if one.type in ("Complete", "Failed") and one.status == "True")
     return next(ends, "")
 
 
-def too_old(cron_job: CronJob, jobs: Sequence[Job]) -> list[Job]:
+def jobs_to_delete(cron_job: CronJob, jobs: Sequence[Job]) -> list[Job]:
     """Return the finished jobs above the history limits, oldest first."""
     limits = {
         "Complete": cron_job.spec.successful_jobs_history_limit,
@@ -73,7 +73,7 @@ def too_old(cron_job: CronJob, jobs: Sequence[Job]) -> list[Job]:
     }
     found: list[Job] = []
     for kind, limit in limits.items():
-        ended = sorted((job for job in jobs if outcome(job) == kind), key=_age)
+        ended = sorted((job for job in jobs if finished_type(job) == kind), key=_age)
         found += ended[: max(0, len(ended) - limit)] if limit is not None else []
     return found
 
@@ -85,5 +85,5 @@ def _age(job: Job) -> tuple[bool, str, str]:
 
 def latest_success(jobs: Iterable[Job]) -> str | None:
     """Return the completion time of the latest successful job."""
-    times = (job.status.completion_time for job in jobs if outcome(job) == "Complete")
+    times = (job.status.completion_time for job in jobs if finished_type(job) == "Complete")
     return max((time for time in times if time is not None), default=None)

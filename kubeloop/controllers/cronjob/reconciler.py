@@ -21,16 +21,16 @@ from kubeloop.api.validation.workloads.cron_format import ScheduleError, is_time
 from kubeloop.client import Client
 from kubeloop.clock import Clock
 from kubeloop.controllers.cronjob.cron import Schedule, parse
-from kubeloop.controllers.cronjob.due import NeverDue, due, seconds_until_next
+from kubeloop.controllers.cronjob.due import NeverDue, most_recent_schedule, seconds_until_next
 from kubeloop.controllers.cronjob.jobs import (
     CRON_JOBS,
+    finished_type,
     job_name,
+    jobs_to_delete,
     latest_success,
     new_job,
-    outcome,
     reference,
     scheduled_time,
-    too_old,
 )
 from kubeloop.controllers.shared.ownership.namespaces import is_terminating
 from kubeloop.controllers.shared.status_writer import StatusWriter
@@ -64,7 +64,7 @@ class Reconciler:
         if stored is None:
             return None
         jobs: Sequence[Job] = self._jobs.by_index(CONTROLLER, stored.metadata.uid)
-        visit = _Visit(stored, jobs)
+        visit = _CronJobSync(stored, jobs)
         await self._delete_old(visit)
         try:
             result = await self._look(visit)
@@ -85,7 +85,7 @@ class Reconciler:
             return cached
         return known
 
-    async def _look(self, visit: _Visit) -> Result | None:
+    async def _look(self, visit: _CronJobSync) -> Result | None:
         if not await self._is_well_known(visit):
             return Result(requeue_after=0.0)
         self._note_ended(visit)
@@ -100,8 +100,8 @@ class Reconciler:
 
     # -- jobs
 
-    async def _delete_old(self, visit: _Visit) -> None:
-        old = [job for job in too_old(visit.cron_job, visit.jobs) if job.metadata.deletion_timestamp is None]
+    async def _delete_old(self, visit: _CronJobSync) -> None:
+        old = [job for job in jobs_to_delete(visit.cron_job, visit.jobs) if job.metadata.deletion_timestamp is None]
         for job in old:
             # Unless the status records it, only the job itself shows that its time was started.
             if (scheduled := scheduled_time(visit.cron_job, job)) is not None:
@@ -110,7 +110,7 @@ class Reconciler:
         for job in old:
             await self._delete(visit, job)
 
-    async def _delete(self, visit: _Visit, job: Job) -> bool:
+    async def _delete(self, visit: _CronJobSync, job: Job) -> bool:
         """Delete the job with its pods; returns True on success."""
         meta = job.metadata
         this_one = Preconditions(uid=meta.uid)
@@ -126,10 +126,10 @@ class Reconciler:
         self._tell(visit.cron_job, _NORMAL, "SuccessfulDelete", f"Deleted job {meta.name}")
         return True
 
-    async def _is_well_known(self, visit: _Visit) -> bool:
+    async def _is_well_known(self, visit: _CronJobSync) -> bool:
         """Return True if the status lists all running jobs; False if only the cached status is outdated."""
         known = {one.uid for one in visit.status.active}
-        strangers = [job for job in visit.jobs if job.metadata.uid not in known and not outcome(job)]
+        strangers = [job for job in visit.jobs if job.metadata.uid not in known and not finished_type(job)]
         if not strangers:
             return True
         meta = visit.cron_job.metadata
@@ -144,17 +144,17 @@ class Reconciler:
                 visit.started(job, scheduled)
         return True
 
-    def _note_ended(self, visit: _Visit) -> None:
+    def _note_ended(self, visit: _CronJobSync) -> None:
         known = {one.uid for one in visit.status.active}
         for job in visit.jobs:
             meta = job.metadata
-            if meta.uid in known and (end := outcome(job)):
+            if meta.uid in known and (end := finished_type(job)):
                 visit.forget(meta.uid)
                 message = f"Saw completed job: {meta.name}, condition: {end}"
                 self._tell(visit.cron_job, _NORMAL, "SawCompletedJob", message)
         visit.succeeded(latest_success(visit.jobs))
 
-    async def _note_missing(self, visit: _Visit) -> None:
+    async def _note_missing(self, visit: _CronJobSync) -> None:
         present = {job.metadata.uid for job in visit.jobs}
         for one in visit.status.active:
             if one.uid in present:
@@ -179,7 +179,7 @@ class Reconciler:
         if spec.suspend:
             return None
         if "TZ" in spec.schedule:
-            self._tell(cron_job, _WARNING, "UnsupportedSchedule", unsupported(spec.schedule))
+            self._tell(cron_job, _WARNING, "UnsupportedSchedule", unsupported_time_zone_message(spec.schedule))
         try:
             return parse(schedule_text(cron_job))
         except ScheduleError as error:
@@ -187,10 +187,10 @@ class Reconciler:
             self._tell(cron_job, _WARNING, "UnparseableSchedule", message)
             return None
 
-    async def _start_due(self, visit: _Visit, schedule: Schedule, now: datetime) -> None:
+    async def _start_due(self, visit: _CronJobSync, schedule: Schedule, now: datetime) -> None:
         cron_job = visit.as_written()
         try:
-            recent = due(cron_job, now, schedule)
+            recent = most_recent_schedule(cron_job, now, schedule)
         except NeverDue as error:
             message = f"invalid schedule: {cron_job.spec.schedule} : {error}"
             self._tell(cron_job, _WARNING, "InvalidSchedule", message)
@@ -211,7 +211,7 @@ class Reconciler:
         self._tell(cron_job, _WARNING, "MissSchedule", message)
         return True
 
-    async def _start(self, visit: _Visit, scheduled: datetime) -> None:
+    async def _start(self, visit: _CronJobSync, scheduled: datetime) -> None:
         cron_job, policy = visit.cron_job, visit.cron_job.spec.concurrency_policy
         if policy == "Forbid" and visit.status.active:
             message = "Not starting job because prior execution is running and concurrency policy is Forbid"
@@ -228,7 +228,7 @@ class Reconciler:
         if job is not None and not visit.knows(job.metadata.uid):
             visit.started(job, scheduled)
 
-    async def _replace(self, visit: _Visit) -> None:
+    async def _replace(self, visit: _CronJobSync) -> None:
         """Delete the jobs that still run."""
         for one in visit.status.active:
             try:
@@ -258,7 +258,7 @@ class Reconciler:
 
     # -- reporting
 
-    async def _write(self, visit: _Visit) -> None:
+    async def _write(self, visit: _CronJobSync) -> None:
         """Write all status changes in one patch, if the CronJob is unchanged otherwise."""
         patch, meta = visit.patch(), visit.cron_job.metadata
         if not patch:
@@ -271,7 +271,7 @@ class Reconciler:
         self._recorder.event(cron_job, kind, reason, message)
 
 
-class _Visit:
+class _CronJobSync:
     """A CronJob, its jobs, and the status that this sync builds."""
 
     def __init__(self, cron_job: CronJob, jobs: Sequence[Job]) -> None:
@@ -316,7 +316,7 @@ def schedule_text(cron_job: CronJob) -> str:
     return schedule if zone is None or "TZ" in schedule or not is_time_zone(zone) else f"TZ={zone} {schedule}"
 
 
-def unsupported(schedule: str) -> str:
+def unsupported_time_zone_message(schedule: str) -> str:
     """Return upstream's warning about a time zone within the schedule."""
     return (
         f"CRON_TZ or TZ used in schedule {quote(schedule)} is not officially supported, see "

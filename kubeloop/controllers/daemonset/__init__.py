@@ -22,18 +22,18 @@ from __future__ import annotations
 from typing import Any
 
 from kubeloop.api.generated.apps_v1 import DaemonSet
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.daemonset.reconciler import NODES, PODS, REVISIONS, SETS, Reconciler
 from kubeloop.controllers.daemonset.wakeups import (
-    ConcernedByNode,
-    SeenPods,
-    is_more_than_status,
-    is_status_alone,
-    matters,
+    ExpectationsHandler,
+    NodeEventMapper,
+    affects_placement,
+    is_not_status_only,
+    is_status_only,
 )
-from kubeloop.controllers.shared.ownership.dependents import Dependents, Wakeups, concerns_owner
+from kubeloop.controllers.shared.ownership.dependents import Dependents, OwnerEventHandler, concerns_owner
 from kubeloop.runtime.controller import Controller
-from kubeloop.runtime.informer.event_handlers import Callbacks
+from kubeloop.runtime.informer.event_handlers import ResourceEventHandlerFuncs
 from kubeloop.runtime.objects.keys import ObjectKey
 from kubeloop.runtime.queue.enqueue import own_key
 from kubeloop.runtime.queue.expectations import Expectations
@@ -42,12 +42,12 @@ from kubeloop.runtime.queue.workqueue import WorkQueue
 NAME = "daemonset-controller"
 QUEUE = "daemonset"  # upstream's queue name, as dashboards know it
 # A node and its pod cost as much per sync as this many pods of other sets; see `batching`.
-LOOK_WEIGHT = 4
+SYNC_WEIGHT = 4
 # A status change is mostly the echo of the controller's own write.
-ECHO_SECONDS = 0.5
+STATUS_ECHO_DELAY = 0.5
 
 
-def wire(context: Context) -> Controller[ObjectKey]:
+def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
     informers, telemetry = context.informers, context.telemetry
     sets, all_pods, nodes = informers.of(SETS), informers.of(PODS), informers.of(NODES)
@@ -59,18 +59,18 @@ def wire(context: Context) -> Controller[ObjectKey]:
     controller = Controller(
         NAME, reconciler.reconcile, context.clock, workers=workers, queue=queue, telemetry=telemetry
     )
-    sets.add_handler(Callbacks(on_delete=lambda one: expectations.forget(one.metadata.uid)))
-    all_pods.add_handler(SeenPods(expectations))  # before the handlers that enqueue the sets
-    controller.watches(sets, own_key, is_more_than_status, resync=context.resync_period())
-    controller.watches(sets, own_key, is_status_alone, delay=ECHO_SECONDS)
-    controller.listens_to(all_pods, Wakeups(queue, pods, sets, _weight))
+    sets.add_handler(ResourceEventHandlerFuncs(on_delete=lambda one: expectations.forget(one.metadata.uid)))
+    all_pods.add_handler(ExpectationsHandler(expectations))  # before the handlers that enqueue the sets
+    controller.watches(sets, own_key, is_not_status_only, resync=context.resync_period())
+    controller.watches(sets, own_key, is_status_only, delay=STATUS_ECHO_DELAY)
+    controller.listens_to(all_pods, OwnerEventHandler(queue, pods, sets, _weight))
     controller.watches(informers.of(REVISIONS), revisions.keys_of, _is_not_our_creation)
-    controller.watches(nodes, ConcernedByNode(sets, all_pods, nodes).keys_of, matters)
+    controller.watches(nodes, NodeEventMapper(sets, all_pods, nodes).keys_of, affects_placement)
     return controller
 
 
 def _weight(daemon_set: DaemonSet) -> int:
-    return LOOK_WEIGHT * daemon_set.status.desired_number_scheduled
+    return SYNC_WEIGHT * daemon_set.status.desired_number_scheduled
 
 
 def _is_not_our_creation(old: Any, new: Any) -> bool:

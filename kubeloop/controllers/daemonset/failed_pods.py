@@ -6,12 +6,12 @@ from typing import Final, NamedTuple
 
 from kubeloop.clock import Clock
 
-FIRST: Final = 1.0  # seconds between two replacements of failed pods
-LONGEST: Final = 900.0  # limit of the doubled backoff
-FORGOTTEN_AFTER: Final = 2 * LONGEST
+INITIAL_BACKOFF: Final = 1.0  # seconds between two replacements of failed pods
+MAX_BACKOFF: Final = 900.0  # limit of the doubled backoff
+FORGOTTEN_AFTER: Final = 2 * MAX_BACKOFF
 SWEEP_EVERY: Final = 60.0  # so that the cost does not grow with the number of failures
 
-Place = tuple[str, int, str]  # UID of the set, its generation, and the node
+BackoffKey = tuple[str, int, str]  # UID of the set, its generation, and the node
 
 
 class _Wait(NamedTuple):
@@ -19,28 +19,28 @@ class _Wait(NamedTuple):
     seconds: float
 
 
-class FailedPodsBackoff:
+class FailedPodsBackoffManager:
     """Backoff of failed pods by set, generation and node."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._waits: dict[Place, _Wait] = {}
+        self._waits: dict[BackoffKey, _Wait] = {}
         self._swept = clock.monotonic()
 
-    def seconds_left(self, place: Place) -> float:
+    def seconds_left(self, place: BackoffKey) -> float:
         """Return the seconds before a failed pod may be replaced; 0 for the first one."""
         wait = self._waits.get(place)
         return 0.0 if wait is None else max(0.0, wait.since + wait.seconds - self._clock.monotonic())
 
-    def replaced(self, place: Place) -> None:
+    def replaced(self, place: BackoffKey) -> None:
         """Record the replacement of a failed pod and extend the backoff."""
         now = self._clock.monotonic()
         self._sweep(now)
         before = self._waits.get(place)
         if before is None or now - before.since > FORGOTTEN_AFTER:
-            self._waits[place] = _Wait(now, FIRST)
+            self._waits[place] = _Wait(now, INITIAL_BACKOFF)
         else:
-            self._waits[place] = _Wait(now, min(2 * before.seconds, LONGEST))
+            self._waits[place] = _Wait(now, min(2 * before.seconds, MAX_BACKOFF))
 
     def _sweep(self, now: float) -> None:
         """Drop entries without a recent failure."""

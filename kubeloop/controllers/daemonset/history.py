@@ -14,12 +14,12 @@ from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers.shared.ownership.controller_revisions import (
     POD_REVISION_LABEL,
-    Revisions,
-    Templates,
-    data_of,
-    in_order,
+    RevisionTemplateCache,
+    RevisionWriter,
     new_metadata,
     next_number,
+    revision_data,
+    sort_revisions,
 )
 from kubeloop.controllers.shared.ownership.template_hash import template_hash
 from kubeloop.runtime.objects.owner_references import controller_reference
@@ -32,7 +32,7 @@ class HashCollision(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class RevisionHistory:
     """All revisions of a set."""
 
     current: ControllerRevision
@@ -44,37 +44,37 @@ class Past:
         return hash_of_revision(self.current)
 
 
-class History:
+class DaemonSetHistory:
     """Finds or creates the revisions of sets."""
 
-    def __init__(self, client: Client, revisions: Revisions) -> None:
+    def __init__(self, client: Client, revisions: RevisionWriter) -> None:
         self._client = client
         self._revisions = revisions
-        self._templates = Templates()
+        self._templates = RevisionTemplateCache()
 
     async def past_of(
         self, daemon_set: DaemonSet, revisions: Iterable[ControllerRevision], pods: Sequence[Pod]
-    ) -> Past:
+    ) -> RevisionHistory:
         """Return the set's revisions, given all that it owns; its template's revision becomes the newest.
 
         Raises `HashCollision` if that revision cannot be created under its name.
         """
-        data = data_of(daemon_set.spec.template)
-        labelled = [await self._labelled(one) for one in in_order(revisions)]
+        data = revision_data(daemon_set.spec.template)
+        labelled = [await self._labelled(one) for one in sort_revisions(revisions)]
         equal = [one for one in labelled if self._templates.holds(one, data)]
         older = [one for one in labelled if one not in equal]
         number = next_number(older)
         if not equal:
-            return Past(await self._create(daemon_set, data, number), older)
+            return RevisionHistory(await self._create(daemon_set, data, number), older)
         current = equal[-1]
         await self._merge(equal[:-1], current, pods)
         if current.revision < number:
             current = await self._revisions.renumber(current, number)
-        return Past(current, older)
+        return RevisionHistory(current, older)
 
-    async def forget(self, daemon_set: DaemonSet, past: Past, pods: Iterable[Pod]) -> None:
+    async def forget(self, daemon_set: DaemonSet, past: RevisionHistory, pods: Iterable[Pod]) -> None:
         """Delete the oldest revisions above the limit, except those that a pod has."""
-        for revision in beyond_limit(past.older, pods, daemon_set.spec.revision_history_limit):
+        for revision in revisions_to_clean_up(past.older, pods, daemon_set.spec.revision_history_limit):
             await self._revisions.delete(revision)
 
     async def _labelled(self, revision: ControllerRevision) -> ControllerRevision:
@@ -115,7 +115,7 @@ def hash_of_revision(revision: ControllerRevision) -> str:
     return revision.metadata.labels.get(POD_REVISION_LABEL, "")
 
 
-def beyond_limit(
+def revisions_to_clean_up(
     older: Sequence[ControllerRevision], pods: Iterable[Pod], limit: int | None
 ) -> list[ControllerRevision]:
     """Return the oldest unused revisions, as many as exceed the limit."""

@@ -9,12 +9,12 @@ from kubeloop.api.generated.apps_v1 import DaemonSet
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.pods.pod import is_ready
 from kubeloop.api.scalars.intstr import IntOrStringError, scaled_value
-from kubeloop.controllers.daemonset.pods import View
+from kubeloop.controllers.daemonset.pods import DaemonSetView
 from kubeloop.controllers.shared.ownership.controller_revisions import POD_REVISION_LABEL
 
 
 @dataclass(slots=True)
-class Changes:
+class PodChanges:
     """Changes to make for a set."""
 
     create_on: list[str] = field(default_factory=list)
@@ -23,9 +23,9 @@ class Changes:
     succeeded: list[tuple[str, Pod]] = field(default_factory=list)  # to be deleted as well
 
 
-def decide(view: View) -> Changes:
+def decide(view: DaemonSetView) -> PodChanges:
     """Decide which pods are missing and which are surplus."""
-    changes = Changes()
+    changes = PodChanges()
     surging = allows_surge(view.daemon_set)
     for name, verdict in view.nodes.items():
         pods = view.pods.get(name)
@@ -39,11 +39,11 @@ def decide(view: View) -> Changes:
             if surging and not running and verdict.wanted:
                 changes.create_on.append(name)
             changes.delete += _surplus_while_surging(view, running) if surging else running[1:]
-    changes.delete += _meant_for_lost_nodes(view)
+    changes.delete += _unscheduled_without_node(view)
     return changes
 
 
-def _without_ended(node: str, pods: Sequence[Pod], changes: Changes) -> list[Pod]:
+def _without_ended(node: str, pods: Sequence[Pod], changes: PodChanges) -> list[Pod]:
     """Return the pods that stay, and record the terminal ones in `changes`."""
     running = []
     for pod in pods:
@@ -58,7 +58,7 @@ def _without_ended(node: str, pods: Sequence[Pod], changes: Changes) -> list[Pod
     return running
 
 
-def _surplus_while_surging(view: View, running: Sequence[Pod]) -> list[Pod]:
+def _surplus_while_surging(view: DaemonSetView, running: Sequence[Pod]) -> list[Pod]:
     """Return all but the oldest new pod; also the oldest old pod once it is unready or the new one is available."""
     new = [pod for pod in running if pod.metadata.labels.get(POD_REVISION_LABEL) == view.hash]
     old = [pod for pod in running if pod not in new]
@@ -68,7 +68,7 @@ def _surplus_while_surging(view: View, running: Sequence[Pod]) -> list[Pod]:
     return surplus
 
 
-def _meant_for_lost_nodes(view: View) -> list[Pod]:
+def _unscheduled_without_node(view: DaemonSetView) -> list[Pod]:
     """Return unscheduled pods whose target node is gone."""
     lost = (pods for node, pods in view.pods.items() if node not in view.nodes)
     return [pod for pods in lost for pod in pods if not pod.spec.node_name]

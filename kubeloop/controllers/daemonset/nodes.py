@@ -37,7 +37,7 @@ _ON_HOST_NETWORK: Final = (("node.kubernetes.io/network-unavailable", "NoSchedul
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class NodeShouldRun:
     """Result for one node: if a pod should run there, and if an existing one may continue."""
 
     wanted: bool
@@ -57,27 +57,27 @@ class Eligibility:
         spec = daemon_set.spec.template.spec
         return cls(spec, tolerations_of(spec))
 
-    def verdict(self, node: Node) -> Verdict:
+    def verdict(self, node: Node) -> NodeShouldRun:
         """Evaluate one node."""
         if self.spec.node_name and self.spec.node_name != node.metadata.name:
-            return Verdict(False, False)
+            return NodeShouldRun(False, False)
         if not node_affinity_matches(self.spec, node):
-            return Verdict(False, False)
+            return NodeShouldRun(False, False)
         taints = node.spec.taints
         if not taints or first_untolerated(taints, self.tolerations, ("NoSchedule", "NoExecute")) is None:
-            return Verdict(True, True)
-        return Verdict(False, first_untolerated(taints, self.tolerations, ("NoExecute",)) is None)
+            return NodeShouldRun(True, True)
+        return NodeShouldRun(False, first_untolerated(taints, self.tolerations, ("NoExecute",)) is None)
 
 
 def tolerations_of(spec: PodSpec) -> tuple[Toleration, ...]:
     """Return the template's tolerations and those that every daemon pod has."""
     tolerations = spec.tolerations
     for key, effect in _ALWAYS + (_ON_HOST_NETWORK if spec.host_network else ()):
-        tolerations = _with(tolerations, Toleration(key=key, operator="Exists", effect=effect))
+        tolerations = _add_or_replace_toleration(tolerations, Toleration(key=key, operator="Exists", effect=effect))
     return tolerations
 
 
-def _with(tolerations: tuple[Toleration, ...], wanted: Toleration) -> tuple[Toleration, ...]:
+def _add_or_replace_toleration(tolerations: tuple[Toleration, ...], wanted: Toleration) -> tuple[Toleration, ...]:
     """Replace a toleration of the same taint that is limited in time; otherwise append."""
     known = [one for one in tolerations if replace(one, toleration_seconds=None) == wanted]
     if not known:
@@ -88,7 +88,7 @@ def _with(tolerations: tuple[Toleration, ...], wanted: Toleration) -> tuple[Tole
 # The node of a pod.
 
 
-def bound_to(affinity: Affinity | None, node: str) -> Affinity:
+def pin_to_node(affinity: Affinity | None, node: str) -> Affinity:
     """Return an affinity that admits only this node; it already satisfies the other node requirements."""
     only = NodeSelectorRequirement(key=NODE_NAME_FIELD, operator="In", values=(node,))
     selector = NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=(only,)),))

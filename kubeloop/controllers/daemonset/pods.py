@@ -13,7 +13,7 @@ from kubeloop.api.generated.apps_v1 import DaemonSet
 from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.pods.pod import is_available, is_terminal
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.daemonset.nodes import Eligibility, Verdict, bound_to, target_node_of, tolerations_of
+from kubeloop.controllers.daemonset.nodes import Eligibility, NodeShouldRun, pin_to_node, target_node_of, tolerations_of
 from kubeloop.controllers.shared.ownership.controller_revisions import POD_REVISION_LABEL
 from kubeloop.controllers.shared.pods.pod_control import pod_from_template
 
@@ -24,11 +24,11 @@ _SETS: Final = resource_of_class(DaemonSet)
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class DaemonSetView:
     """State of a set in one sync: its nodes, and its pods by node."""
 
     daemon_set: DaemonSet
-    nodes: dict[str, Verdict]
+    nodes: dict[str, NodeShouldRun]
     pods: dict[str, list[Pod]]  # by their target node, the scheduled and oldest first
     hash: str  # of the current revision
     generation: int | None  # of the template; pods created before hashes carry it instead
@@ -48,11 +48,13 @@ class View:
         return is_updated(pod, self.hash, self.generation)
 
 
-def view_of(daemon_set: DaemonSet, nodes: Iterable[Node], pods: Iterable[Pod], hash: str, now: datetime) -> View:
+def view_of(
+    daemon_set: DaemonSet, nodes: Iterable[Node], pods: Iterable[Pod], hash: str, now: datetime
+) -> DaemonSetView:
     """Build the view of a set from its nodes and pods."""
     eligibility = Eligibility.of(daemon_set)
     verdicts = {node.metadata.name: eligibility.verdict(node) for node in nodes}
-    return View(daemon_set, verdicts, by_node(pods), hash, template_generation(daemon_set), now)
+    return DaemonSetView(daemon_set, verdicts, by_node(pods), hash, template_generation(daemon_set), now)
 
 
 def by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
@@ -65,11 +67,11 @@ def by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
             found.setdefault(node, []).append(pod)
     for there in found.values():
         if len(there) > 1:
-            there.sort(key=establishment)
+            there.sort(key=pod_sort_key)
     return found
 
 
-def establishment(pod: Pod) -> tuple[Any, ...]:
+def pod_sort_key(pod: Pod) -> tuple[Any, ...]:
     """Return a sort key that puts scheduled pods first, then the older ones, then by name."""
     return (not pod.spec.node_name, str(pod.metadata.creation_timestamp or ""), pod.metadata.name)
 
@@ -81,7 +83,7 @@ def new_pod(daemon_set: DaemonSet, node: str, hash: str) -> Pod:
     generation = template_generation(daemon_set)
     if generation is not None:
         labels[GENERATION_LABEL] = str(generation)
-    spec = replace(pod.spec, tolerations=tolerations_of(pod.spec), affinity=bound_to(pod.spec.affinity, node))
+    spec = replace(pod.spec, tolerations=tolerations_of(pod.spec), affinity=pin_to_node(pod.spec.affinity, node))
     return replace(pod, metadata=replace(pod.metadata, labels=labels), spec=spec)
 
 

@@ -11,24 +11,24 @@ from kubeloop.api.errors import ApiError, NotFound
 from kubeloop.api.generated.apps_v1 import ControllerRevision, DaemonSet
 from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.generated.meta_v1 import LabelSelector
-from kubeloop.api.selectors import SelectorError, from_label_selector
+from kubeloop.api.selectors import SelectorError, label_selector_as_selector
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.daemonset import manage, rolling
-from kubeloop.controllers.daemonset.failed_pods import FailedPodsBackoff
-from kubeloop.controllers.daemonset.history import HashCollision, History, Past
-from kubeloop.controllers.daemonset.manage import Changes
-from kubeloop.controllers.daemonset.pods import View, by_node, new_pod, view_of
+from kubeloop.controllers.daemonset.failed_pods import FailedPodsBackoffManager
+from kubeloop.controllers.daemonset.history import DaemonSetHistory, HashCollision, RevisionHistory
+from kubeloop.controllers.daemonset.manage import PodChanges
+from kubeloop.controllers.daemonset.pods import DaemonSetView, by_node, new_pod, view_of
 from kubeloop.controllers.daemonset.status import seconds_until_next_available, status_of, status_patch
 from kubeloop.controllers.shared.own_writes import OwnWrites
 from kubeloop.controllers.shared.ownership import namespaces
-from kubeloop.controllers.shared.ownership.controller_revisions import Revisions
+from kubeloop.controllers.shared.ownership.controller_revisions import RevisionWriter
 from kubeloop.controllers.shared.ownership.dependents import Dependents
 from kubeloop.controllers.shared.pods.pod_control import PodControl
 from kubeloop.controllers.shared.status_writer import StatusWriter
 from kubeloop.runtime.controller import Result, TerminalError
 from kubeloop.runtime.informer.informer import Informer
-from kubeloop.runtime.objects.controller_ref_manager import Claimant, claim, live_check
+from kubeloop.runtime.objects.controller_ref_manager import ClaimOwner, claim, live_check
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 from kubeloop.runtime.queue.expectations import TIMEOUT, Expectations
 from kubeloop.runtime.queue.slow_start import slow_start
@@ -46,7 +46,7 @@ class Reconciler:
     """Reconciles daemon sets by key."""
 
     def __init__(
-        self, context: Context, pods: Dependents, revisions: Dependents, expectations: Expectations[str]
+        self, context: ControllerContext, pods: Dependents, revisions: Dependents, expectations: Expectations[str]
     ) -> None:
         informers = context.informers
         self._client = context.client
@@ -60,8 +60,8 @@ class Reconciler:
         self._recorder = context.recorder.of_component(COMPONENT)
         self._control = PodControl(context.client, self._recorder)
         self._status = StatusWriter(context.client, SETS)
-        self._history = History(context.client, Revisions(context.client))
-        self._backoff = FailedPodsBackoff(context.clock)
+        self._history = DaemonSetHistory(context.client, RevisionWriter(context.client))
+        self._backoff = FailedPodsBackoffManager(context.clock)
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
         """Sync one set: claim pods and revisions, create and delete pods, and report the status."""
@@ -92,7 +92,7 @@ class Reconciler:
     async def _claimed(self, daemon_set: DaemonSet) -> tuple[list[Pod], list[ControllerRevision]]:
         meta = daemon_set.metadata
         try:
-            claimant = Claimant(daemon_set, SETS, from_label_selector(daemon_set.spec.selector))
+            claimant = ClaimOwner(daemon_set, SETS, label_selector_as_selector(daemon_set.spec.selector))
         except SelectorError as error:
             raise TerminalError(f"error converting DaemonSet selector: {error}") from error
         check = live_check(daemon_set, SETS.kind, lambda: self._client.get(DaemonSet, meta.name, meta.namespace))
@@ -103,7 +103,7 @@ class Reconciler:
 
     async def _past_of(
         self, daemon_set: DaemonSet, revisions: Sequence[ControllerRevision], pods: Sequence[Pod]
-    ) -> Past | None:
+    ) -> RevisionHistory | None:
         """Return the set's revisions; None after a hash collision, whose status write enqueues the set again."""
         try:
             past = await self._history.past_of(daemon_set, revisions, pods)
@@ -117,7 +117,7 @@ class Reconciler:
 
     # Acting
 
-    async def _bring_about(self, view: View, past: Past, pods: Sequence[Pod]) -> Result | None:
+    async def _bring_about(self, view: DaemonSetView, past: RevisionHistory, pods: Sequence[Pod]) -> Result | None:
         """Execute the next changes and report the status even if some fail."""
         changes, wait = self._decide(view)
         failure = await self._carry_out(view, changes)
@@ -134,7 +134,7 @@ class Reconciler:
         waits = [one for one in (wait, next_available) if one is not None]
         return Result(requeue_after=min(waits)) if waits else None
 
-    def _decide(self, view: View) -> tuple[Changes, float | None]:
+    def _decide(self, view: DaemonSetView) -> tuple[PodChanges, float | None]:
         """Decide the changes, and the seconds until failed pods in backoff may be replaced."""
         changes = manage.decide(view)
         wait = self._remove_ended(view.daemon_set, changes)
@@ -142,7 +142,7 @@ class Reconciler:
             changes = rolling.decide(view)
         return changes, wait
 
-    def _remove_ended(self, daemon_set: DaemonSet, changes: Changes) -> float | None:
+    def _remove_ended(self, daemon_set: DaemonSet, changes: PodChanges) -> float | None:
         """Mark terminal pods for deletion, with events; returns the seconds for those still in backoff."""
         meta = daemon_set.metadata
         waits: list[float] = []
@@ -161,7 +161,7 @@ class Reconciler:
             changes.delete.append(pod)
         return min(waits, default=None)
 
-    async def _carry_out(self, view: View, changes: Changes) -> Exception | None:
+    async def _carry_out(self, view: DaemonSetView, changes: PodChanges) -> Exception | None:
         nodes, pods = changes.create_on[:BURST], changes.delete[:BURST]
         if not nodes and not pods:
             return None
@@ -173,7 +173,7 @@ class Reconciler:
         failure = await self._create(view, nodes)
         return await self._delete(view.daemon_set, pods) or failure
 
-    async def _create(self, view: View, nodes: Sequence[str]) -> Exception | None:
+    async def _create(self, view: DaemonSetView, nodes: Sequence[str]) -> Exception | None:
         daemon_set, made = view.daemon_set, 0
 
         async def create(number: int) -> None:
@@ -211,7 +211,7 @@ class Reconciler:
 
     # Reporting
 
-    async def _report(self, view: View, *, processed: bool) -> float | None:
+    async def _report(self, view: DaemonSetView, *, processed: bool) -> float | None:
         """Write the status if it has changed; returns the seconds until it changes by itself."""
         status = status_of(view, processed=processed)
         patch = status_patch(view.daemon_set, status)

@@ -10,21 +10,21 @@ from typing import NamedTuple
 
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.scalars.intstr import scaled_value
-from kubeloop.controllers.daemonset.manage import Changes, surge_count
-from kubeloop.controllers.daemonset.pods import View
+from kubeloop.controllers.daemonset.manage import PodChanges, surge_count
+from kubeloop.controllers.daemonset.pods import DaemonSetView
 
 
-class Pair(NamedTuple):
+class NodePods(NamedTuple):
     """The remaining pods of one node: at most one of the current template and one outdated."""
 
     new: Pod | None
     old: Pod | None
 
 
-def decide(view: View) -> Changes:
+def decide(view: DaemonSetView) -> PodChanges:
     """Decide the changes of the update; empty once all pods are of the current template."""
     if all(view.is_updated(pod) for pods in view.pods.values() for pod in pods):
-        return Changes()
+        return PodChanges()
     wanted = [name for name in view.nodes if view.is_wanted(name)]
     surge, unavailable = surge_count(view.daemon_set, len(wanted)), _unavailable_count(view, len(wanted))
     nodes = dict.fromkeys([*view.pods, *wanted])
@@ -34,24 +34,24 @@ def decide(view: View) -> Changes:
     return _surging(view, pairs, surge, len(wanted))
 
 
-def _unavailable_count(view: View, nodes: int) -> int:
+def _unavailable_count(view: DaemonSetView, nodes: int) -> int:
     strategy = view.daemon_set.spec.update_strategy
     if strategy.type != "RollingUpdate" or strategy.rolling_update is None:
         return 0
     return scaled_value(strategy.rolling_update.max_unavailable, nodes, round_up=True)
 
 
-def _pair_on(view: View, node: str) -> Pair | None:
+def _pair_on(view: DaemonSetView, node: str) -> NodePods | None:
     """Return the remaining pods of a node; None if there are surplus ones."""
     staying = [pod for pod in view.pods.get(node, ()) if pod.metadata.deletion_timestamp is None]
     new = [pod for pod in staying if view.is_updated(pod)]
     old = [pod for pod in staying if not view.is_updated(pod)]
     if len(new) > 1 or len(old) > 1:
         return None
-    return Pair(new[0] if new else None, old[0] if old else None)
+    return NodePods(new[0] if new else None, old[0] if old else None)
 
 
-def _replacing(view: View, pairs: dict[str, Pair | None], limit: int) -> Changes:
+def _replacing(view: DaemonSetView, pairs: dict[str, NodePods | None], limit: int) -> PodChanges:
     """Delete outdated pods: unavailable ones at once, others while few enough nodes are unavailable."""
     idle: list[Pod] = []
     serving: list[Pod] = []
@@ -66,12 +66,12 @@ def _replacing(view: View, pairs: dict[str, Pair | None], limit: int) -> Changes
         elif pair.old is not None:
             idle.append(pair.old)
             unavailable += 1
-    return Changes(delete=idle + serving[: max(0, limit - unavailable)])
+    return PodChanges(delete=idle + serving[: max(0, limit - unavailable)])
 
 
-def _surging(view: View, pairs: dict[str, Pair | None], limit: int, wanted: int) -> Changes:
+def _surging(view: DaemonSetView, pairs: dict[str, NodePods | None], limit: int, wanted: int) -> PodChanges:
     """Create new pods beside old ones: at once where the old one is unavailable, else up to the limit."""
-    changes = Changes()
+    changes = PodChanges()
     candidates: list[str] = []
     misplaced: list[Pod] = []
     surged = sum(pair is None for pair in pairs.values())
@@ -92,13 +92,13 @@ def _surging(view: View, pairs: dict[str, Pair | None], limit: int, wanted: int)
     return changes
 
 
-def _with_old(pairs: dict[str, Pair | None]) -> Iterator[tuple[str, Pod | None, Pod]]:
+def _with_old(pairs: dict[str, NodePods | None]) -> Iterator[tuple[str, Pod | None, Pod]]:
     """Return the nodes with an outdated pod: their names, new and old pods."""
     for name, pair in pairs.items():
         if pair is not None and pair.old is not None:
             yield name, pair.new, pair.old
 
 
-def _serves(view: View, pair: Pair) -> bool:
+def _serves(view: DaemonSetView, pair: NodePods) -> bool:
     pod = pair.old or pair.new
     return pod is not None and view.is_available(pod)

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from kubeloop.api import codec
 from kubeloop.api.generated.apps_v1 import DaemonSet, DaemonSetStatus
 from kubeloop.api.pods.pod import is_ready, seconds_until_available
-from kubeloop.controllers.daemonset.pods import View
+from kubeloop.controllers.daemonset.pods import DaemonSetView
 
 
-def status_of(view: View, *, processed: bool) -> DaemonSetStatus:
+def status_of(view: DaemonSetView, *, processed: bool) -> DaemonSetStatus:
     """Compute the status; the generation counts as observed only if it was acted upon."""
     wanted = [name for name in view.nodes if view.is_wanted(name)]
     scheduled = [name for name in view.nodes if view.pods.get(name)]
@@ -42,7 +42,7 @@ def status_patch(daemon_set: DaemonSet, status: DaemonSetStatus) -> dict[str, An
     return {"metadata": {"resourceVersion": daemon_set.metadata.resource_version}, "status": {**gone, **said}}
 
 
-def seconds_until_next_available(view: View, status: DaemonSetStatus) -> float | None:
+def seconds_until_next_available(view: DaemonSetView, status: DaemonSetStatus) -> float | None:
     """Return the seconds until the next ready pod becomes available, or None."""
     seconds = view.daemon_set.spec.min_ready_seconds
     if seconds <= 0 or status.number_ready == status.number_available:

@@ -27,7 +27,7 @@ def daemon_node_of(pod: Pod) -> tuple[str, ...]:
     return (node,) if node else ()
 
 
-class SeenPods:
+class ExpectationsHandler:
     """Pod event handler that updates expectations by the owner's UID, so that a recreated set starts afresh."""
 
     def __init__(self, expectations: Expectations[str]) -> None:
@@ -52,7 +52,7 @@ class SeenPods:
             self._expectations.deletion_observed(manager.uid, pod.metadata.uid)
 
 
-class ConcernedByNode:
+class NodeEventMapper:
     """Maps a node's change to the sets that it affects, not to all sets, since there are many nodes."""
 
     def __init__(self, daemon_sets: Informer, pods: Informer, nodes: Informer) -> None:
@@ -73,10 +73,10 @@ class ConcernedByNode:
         }
         is_gone = self._nodes.get("", node.metadata.name) is None
         sets = self._daemon_sets.list()
-        return [key_of(one) for one in sets if is_concerned(one, node, one.metadata.uid in there, is_gone)]
+        return [key_of(one) for one in sets if is_affected_by_node(one, node, one.metadata.uid in there, is_gone)]
 
 
-def is_concerned(daemon_set: DaemonSet, node: Node, has_pod: bool, is_gone: bool) -> bool:
+def is_affected_by_node(daemon_set: DaemonSet, node: Node, has_pod: bool, is_gone: bool) -> bool:
     """Return True if a change of the node affects the set."""
     if not has_pod or not is_gone:
         is_wanted = Eligibility.of(daemon_set).verdict(node).wanted
@@ -84,27 +84,27 @@ def is_concerned(daemon_set: DaemonSet, node: Node, has_pod: bool, is_gone: bool
     return True
 
 
-def matters(old: Any, new: Any) -> bool:
+def affects_placement(old: Any, new: Any) -> bool:
     """Return True if labels or taints have changed, or the node is new or gone."""
     if old is None or new is None:
         return True
     return bool(old.metadata.labels != new.metadata.labels or old.spec.taints != new.spec.taints)
 
 
-def is_status_alone(old: Any, new: Any) -> bool:
+def is_status_only(old: Any, new: Any) -> bool:
     """Return True if only the status and irrelevant metadata of a set have changed."""
     if old is None or new is None or old.spec != new.spec:
         return False
     if old.status.collision_count != new.status.collision_count:  # written by the controller to trigger another sync
         return False
-    return bool(_told(old.metadata) == _told(new.metadata))
+    return bool(_stable_metadata(old.metadata) == _stable_metadata(new.metadata))
 
 
-def is_more_than_status(old: Any, new: Any) -> bool:
+def is_not_status_only(old: Any, new: Any) -> bool:
     """Return True if more than the status of a set has changed."""
-    return not is_status_alone(old, new)
+    return not is_status_only(old, new)
 
 
-def _told(meta: ObjectMeta) -> ObjectMeta:
+def _stable_metadata(meta: ObjectMeta) -> ObjectMeta:
     """Return the metadata without the fields that every write changes."""
     return replace(meta, resource_version="", managed_fields=())

@@ -21,11 +21,11 @@ from typing import Any
 from kubeloop.api.generated.apps_v1 import Deployment, ReplicaSet
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.meta.owner_references import controller_of
-from kubeloop.api.selectors import EVERYTHING, SelectorError, from_label_selector
+from kubeloop.api.selectors import EVERYTHING, SelectorError, label_selector_as_selector
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.deployment.limits import RECREATE
-from kubeloop.controllers.deployment.observing import Caches
+from kubeloop.controllers.deployment.observing import DeploymentCaches
 from kubeloop.controllers.deployment.reconciler import Reconciler
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.informer.informer import Informer
@@ -40,7 +40,7 @@ QUEUE = "deployment"  # upstream's queue name, as dashboards know it
 _owner_key = controller_key(resource_of_class(Deployment))
 
 
-def wire(context: Context) -> Controller[ObjectKey]:
+def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
     deployments, replica_sets, pods = (
         context.informers.of(resource_of_class(kind)) for kind in (Deployment, ReplicaSet, Pod)
@@ -49,21 +49,21 @@ def wire(context: Context) -> Controller[ObjectKey]:
     replica_sets.add_indexer(ORPHANS, orphan_namespace_of)
     pods.add_indexer(CONTROLLER, controller_uid_of)
     recorder = context.recorder.of_component(NAME)
-    caches = Caches(deployments, replica_sets, pods)
+    caches = DeploymentCaches(deployments, replica_sets, pods)
     reconciler = Reconciler(context.client, recorder, context.clock, caches)
     queue: WorkQueue[ObjectKey] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
     workers = context.config.concurrent_deployment_syncs
     controller = Controller(
         NAME, reconciler.reconcile, context.clock, workers=workers, queue=queue, telemetry=context.telemetry
     )
-    waking = Waking(deployments, replica_sets)
+    waking = EventMapper(deployments, replica_sets)
     controller.watches(deployments, own_key, resync=context.resync_period())
-    controller.watches(replica_sets, waking.by_replica_set, _matters)
+    controller.watches(replica_sets, waking.by_replica_set, _affects_deployment)
     controller.watches(pods, waking.by_pod, _is_gone)
     return controller
 
 
-class Waking:
+class EventMapper:
     """Maps events of replica sets and pods to keys of deployments."""
 
     def __init__(self, deployments: Informer, replica_sets: Informer) -> None:
@@ -96,13 +96,13 @@ class Waking:
 
 def _selects(deployment: Deployment, replica_set: ReplicaSet) -> bool:
     try:
-        selector = from_label_selector(deployment.spec.selector)
+        selector = label_selector_as_selector(deployment.spec.selector)
     except SelectorError:
         return False
     return selector != EVERYTHING and selector.matches(replica_set.metadata.labels)
 
 
-def _matters(old: ReplicaSet | None, new: ReplicaSet | None) -> bool:
+def _affects_deployment(old: ReplicaSet | None, new: ReplicaSet | None) -> bool:
     """Ignore changes of orphans, unless their labels or owners change."""
     if old is None or new is None:
         return True

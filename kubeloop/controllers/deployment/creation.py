@@ -10,9 +10,9 @@ from kubeloop.api.generated.apps_v1 import Deployment, ReplicaSet, ReplicaSetSpe
 from kubeloop.api.generated.meta_v1 import LabelSelector, ObjectMeta
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers.deployment.limits import ROLLING
-from kubeloop.controllers.deployment.replica_sets import HASH_LABEL, Family, wanted_by
+from kubeloop.controllers.deployment.replica_sets import HASH_LABEL, ReplicaSets, desired_replicas
 from kubeloop.controllers.deployment.revisions import REVISION, copied_annotations
-from kubeloop.controllers.deployment.rolling import size_of_new
+from kubeloop.controllers.deployment.rolling import new_replicas
 from kubeloop.controllers.deployment.scaling import size_annotations
 from kubeloop.controllers.shared.ownership.template_hash import template_hash
 from kubeloop.runtime.objects.owner_references import controller_reference
@@ -22,7 +22,7 @@ _MAX_NAME: Final = 253
 replace = msgspec.structs.replace
 
 
-def new_replica_set(deployment: Deployment, family: Family, revision: int) -> ReplicaSet:
+def new_replica_set(deployment: Deployment, family: ReplicaSets, revision: int) -> ReplicaSet:
     """Build the replica set from the template alone, so that a retry builds the same; a hash label marks its pods."""
     spec, meta = deployment.spec, deployment.metadata
     digest = template_hash(spec.template, deployment.status.collision_count)
@@ -33,14 +33,14 @@ def new_replica_set(deployment: Deployment, family: Family, revision: int) -> Re
     is_rolling = spec.strategy.type == ROLLING
     return ReplicaSet(
         metadata=ObjectMeta(
-            name=name_for(meta.name, digest),
+            name=replica_set_name(meta.name, digest),
             namespace=meta.namespace,
             labels=labels,
             annotations=annotations,
             owner_references=(controller_reference(deployment, resource_of_class(Deployment)),),
         ),
         spec=ReplicaSetSpec(
-            replicas=size_of_new(deployment, family) if is_rolling else wanted_by(deployment),
+            replicas=new_replicas(deployment, family) if is_rolling else desired_replicas(deployment),
             min_ready_seconds=spec.min_ready_seconds,
             selector=replace(selector, match_labels={**selector.match_labels, HASH_LABEL: digest}),
             template=replace(spec.template, metadata=replace(of_template, labels=labels)),
@@ -48,6 +48,6 @@ def new_replica_set(deployment: Deployment, family: Family, revision: int) -> Re
     )
 
 
-def name_for(deployment: str, digest: str) -> str:
+def replica_set_name(deployment: str, digest: str) -> str:
     """Join the deployment's name, truncated if necessary, and the hash of the template."""
     return f"{deployment[: _MAX_NAME - 1 - len(digest)]}-{digest}"

@@ -6,20 +6,20 @@ from typing import Final, NamedTuple
 
 from kubeloop.api.generated.apps_v1 import Deployment, RollingUpdateDeployment
 from kubeloop.api.scalars.intstr import scaled_value
-from kubeloop.controllers.deployment.replica_sets import wanted_by
+from kubeloop.controllers.deployment.replica_sets import desired_replicas
 
 ROLLING: Final = "RollingUpdate"
 RECREATE: Final = "Recreate"
 
 
-class Limits(NamedTuple):
+class RolloutLimits(NamedTuple):
     """Limits of a rolling update, in pods."""
 
     surge: int
     unavailable: int
 
 
-def limits_of(deployment: Deployment) -> Limits:
+def limits_of(deployment: Deployment) -> RolloutLimits:
     """Resolve maxSurge and maxUnavailable; percentages are of the desired number.
 
     Surge is rounded up, unavailability down. If both are zero, one pod may be unavailable, or else no rollout could
@@ -27,21 +27,21 @@ def limits_of(deployment: Deployment) -> Limits:
     """
     strategy = deployment.spec.strategy
     if strategy.type != ROLLING:
-        return Limits(0, 0)
-    wanted = wanted_by(deployment)
+        return RolloutLimits(0, 0)
+    wanted = desired_replicas(deployment)
     rolling = strategy.rolling_update or RollingUpdateDeployment()
     surge = scaled_value(rolling.max_surge or 0, wanted, round_up=True)
     unavailable = scaled_value(rolling.max_unavailable or 0, wanted, round_up=False)
     if surge == 0 and unavailable == 0:
         unavailable = 1
-    return Limits(surge, min(unavailable, wanted))
+    return RolloutLimits(surge, min(unavailable, wanted))
 
 
-def most_pods(deployment: Deployment) -> int:
+def max_replicas(deployment: Deployment) -> int:
     """Return the highest number of pods that may exist during a rollout."""
-    return wanted_by(deployment) + limits_of(deployment).surge
+    return desired_replicas(deployment) + limits_of(deployment).surge
 
 
-def fewest_available(deployment: Deployment) -> int:
+def min_available(deployment: Deployment) -> int:
     """Return the number of pods that must be available during a rollout."""
-    return wanted_by(deployment) - limits_of(deployment).unavailable
+    return desired_replicas(deployment) - limits_of(deployment).unavailable

@@ -8,18 +8,18 @@ from typing import NamedTuple
 from kubeloop.api.generated.apps_v1 import Deployment, ReplicaSet
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.meta.owner_references import is_controlled_by
-from kubeloop.api.selectors import SelectorError, from_label_selector
+from kubeloop.api.selectors import SelectorError, label_selector_as_selector
 from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.deployment.own_writes import OwnWrites
+from kubeloop.controllers.deployment.own_writes import WriteOverlay
 from kubeloop.runtime.controller import TerminalError
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.informer.store import CONTROLLER, ORPHANS
-from kubeloop.runtime.objects.controller_ref_manager import Claimant, claim, live_check
+from kubeloop.runtime.objects.controller_ref_manager import ClaimOwner, claim, live_check
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
 
-class Caches(NamedTuple):
+class DeploymentCaches(NamedTuple):
     """Informers that the controller reads from."""
 
     deployments: Informer
@@ -30,11 +30,11 @@ class Caches(NamedTuple):
 class Observer:
     """Returns the newest state that is known without a request to the server."""
 
-    def __init__(self, client: Client, caches: Caches) -> None:
+    def __init__(self, client: Client, caches: DeploymentCaches) -> None:
         self._client = client
         self._caches = caches
-        self.written_deployments: OwnWrites[ObjectKey] = OwnWrites(caches.deployments)
-        self.written_replica_sets: OwnWrites[ObjectKey] = OwnWrites(caches.replica_sets)  # by their deployment
+        self.written_deployments: WriteOverlay[ObjectKey] = WriteOverlay(caches.deployments)
+        self.written_replica_sets: WriteOverlay[ObjectKey] = WriteOverlay(caches.replica_sets)  # by their deployment
 
     def deployment(self, key: ObjectKey) -> Deployment | None:
         """Return the deployment in its newest known form; None if it is gone, which also drops its recorded writes."""
@@ -66,10 +66,10 @@ class Observer:
         return await self._client.get(Deployment, deployment.metadata.name, deployment.metadata.namespace)
 
 
-def _claimant(deployment: Deployment) -> Claimant:
+def _claimant(deployment: Deployment) -> ClaimOwner:
     try:
-        selector = from_label_selector(deployment.spec.selector)
+        selector = label_selector_as_selector(deployment.spec.selector)
     except SelectorError as error:
         where = f"{deployment.metadata.namespace}/{deployment.metadata.name}"
         raise TerminalError(f"deployment {where} has invalid label selector: {error}") from None
-    return Claimant(deployment, resource_of_class(Deployment), selector)
+    return ClaimOwner(deployment, resource_of_class(Deployment), selector)

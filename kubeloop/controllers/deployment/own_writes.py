@@ -15,7 +15,7 @@ Group = TypeVar("Group", bound=Hashable)
 T = TypeVar("T")
 
 
-class Versioned(Protocol):
+class VersionedCache(Protocol):
     """Cache that reports its resourceVersion."""
 
     @property
@@ -23,10 +23,10 @@ class Versioned(Protocol):
         """The resourceVersion that the cache has reached."""
 
 
-class OwnWrites(Generic[Group]):
+class WriteOverlay(Generic[Group]):
     """Objects returned by writes of one kind, in groups that are read together."""
 
-    def __init__(self, cache: Versioned) -> None:
+    def __init__(self, cache: VersionedCache) -> None:
         self._cache = cache
         self._of: dict[Group, dict[ObjectKey, Any]] = {}  # only objects newer than the cache; no group is empty
 

@@ -18,20 +18,31 @@ from kubeloop.controllers.deployment import recreate, rollback
 from kubeloop.controllers.deployment.conditions import CREATED, FOUND, PROGRESSING, condition
 from kubeloop.controllers.deployment.creation import new_replica_set
 from kubeloop.controllers.deployment.limits import RECREATE, ROLLING
-from kubeloop.controllers.deployment.observing import Caches, Observer
+from kubeloop.controllers.deployment.observing import DeploymentCaches, Observer
 from kubeloop.controllers.deployment.progress import (
     has_deadline,
     rollout_status,
-    seconds_until_overdue,
-    with_pause,
-    with_told,
+    seconds_until_timeout,
+    with_deployment_condition,
+    with_paused_condition,
 )
-from kubeloop.controllers.deployment.replica_sets import Family, Scaling, family_of, size_of, wanted_by
-from kubeloop.controllers.deployment.revisions import REVISION, changed_annotations, max_revision, superfluous
-from kubeloop.controllers.deployment.rolling import shrinking, size_of_new
-from kubeloop.controllers.deployment.scaling import is_scaled, rescaling
-from kubeloop.controllers.deployment.status import is_complete, status_of
-from kubeloop.controllers.deployment.writing import Writer
+from kubeloop.controllers.deployment.replica_sets import (
+    ReplicaSets,
+    Scaling,
+    desired_replicas,
+    replicas_of,
+    split_replica_sets,
+)
+from kubeloop.controllers.deployment.revisions import (
+    REVISION,
+    changed_annotations,
+    max_revision,
+    replica_sets_to_clean_up,
+)
+from kubeloop.controllers.deployment.rolling import new_replicas, plan_scale_down
+from kubeloop.controllers.deployment.scaling import is_scaling_event, plan_scale
+from kubeloop.controllers.deployment.status import is_deployment_complete, status_of
+from kubeloop.controllers.deployment.writing import DeploymentWriter
 from kubeloop.controllers.shared.ownership.namespaces import is_terminating
 from kubeloop.runtime.controller import Result, TerminalError
 from kubeloop.runtime.events.recorder import EventRecorder
@@ -43,10 +54,10 @@ replace = msgspec.structs.replace
 class Reconciler:
     """Reconciles deployments by key."""
 
-    def __init__(self, client: Client, recorder: EventRecorder, clock: Clock, caches: Caches) -> None:
+    def __init__(self, client: Client, recorder: EventRecorder, clock: Clock, caches: DeploymentCaches) -> None:
         self._clock = clock
         self._observer = Observer(client, caches)
-        self._writer = Writer(client, recorder, clock, self._observer)
+        self._writer = DeploymentWriter(client, recorder, clock, self._observer)
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
         """Sync one deployment: adopt replica sets, scale them or advance the rollout, and report the status."""
@@ -60,7 +71,7 @@ class Reconciler:
         if members is None:
             return None
         try:
-            return await self._step(deployment, family_of(deployment, members))
+            return await self._step(deployment, split_replica_sets(deployment, members))
         except ApiError as error:
             if is_terminating(error):
                 return None  # every creation fails from now on
@@ -75,34 +86,36 @@ class Reconciler:
         if status.observed_generation < generation:
             await self._report(deployment, deployment, replace(status, observed_generation=generation))
 
-    async def _step(self, stored: Deployment, family: Family) -> Result | None:
+    async def _step(self, stored: Deployment, family: ReplicaSets) -> Result | None:
         now = self._clock.now()
         if stored.metadata.deletion_timestamp is not None:
             await self._report(stored, stored, status_of(stored, family, now))
             return None
-        deployment = with_pause(stored, now)
+        deployment = with_paused_condition(stored, now)
         deployment, family = await self._aligned(deployment, family, now)
         if deployment.spec.paused:
-            family = await self._scaled(deployment, family, rescaling(deployment, family))
-            if rollback.asked_revision(stored) is None:
+            family = await self._scaled(deployment, family, plan_scale(deployment, family))
+            if rollback.rollback_revision(stored) is None:
                 await self._clean_up(deployment, family)
             await self._report(stored, deployment, status_of(deployment, family, now))
             return None
-        if (asked := rollback.asked_revision(stored)) is not None:
+        if (asked := rollback.rollback_revision(stored)) is not None:
             await self._roll_back(deployment, family, asked)
             return None
-        if is_scaled(deployment, family) and (plan := rescaling(deployment, family)):
+        if is_scaling_event(deployment, family) and (plan := plan_scale(deployment, family)):
             family = await self._scaled(deployment, family, plan)
             await self._report(stored, deployment, status_of(deployment, family, now))
             return None
         deployment, family = await self._rolled_out(deployment, family, now)
         status = rollout_status(deployment, family, now)
-        if is_complete(deployment, status):
+        if is_deployment_complete(deployment, status):
             await self._clean_up(deployment, family)
         await self._report(stored, deployment, status)
-        return Result(seconds_until_overdue(deployment, status, now))
+        return Result(seconds_until_timeout(deployment, status, now))
 
-    async def _aligned(self, deployment: Deployment, family: Family, now: datetime) -> tuple[Deployment, Family]:
+    async def _aligned(
+        self, deployment: Deployment, family: ReplicaSets, now: datetime
+    ) -> tuple[Deployment, ReplicaSets]:
         """Copy the deployment's annotations to its new replica set, if any, and set the deployment's revision."""
         if family.new is None:
             return deployment, family
@@ -111,26 +124,30 @@ class Reconciler:
         deployment = _with_revision(deployment, new.metadata.annotations.get(REVISION, ""))
         if has_deadline(deployment) and find_condition(deployment.status.conditions, PROGRESSING) is None:
             message = f"Found new replica set {quote(new.metadata.name)}"
-            deployment = with_told(deployment, condition(PROGRESSING, "True", FOUND, message, now))
-        return deployment, Family(new, family.old)
+            deployment = with_deployment_condition(deployment, condition(PROGRESSING, "True", FOUND, message, now))
+        return deployment, ReplicaSets(new, family.old)
 
-    async def _rolled_out(self, deployment: Deployment, family: Family, now: datetime) -> tuple[Deployment, Family]:
+    async def _rolled_out(
+        self, deployment: Deployment, family: ReplicaSets, now: datetime
+    ) -> tuple[Deployment, ReplicaSets]:
         """Advance the rollout by one step."""
         strategy = deployment.spec.strategy.type
         if strategy == ROLLING:
             deployment, family = await self._with_new(deployment, family, now)
-            family = await self._grown(deployment, family, size_of_new(deployment, family))
-            return deployment, await self._scaled(deployment, family, shrinking(deployment, family))
+            family = await self._grown(deployment, family, new_replicas(deployment, family))
+            return deployment, await self._scaled(deployment, family, plan_scale_down(deployment, family))
         if strategy != RECREATE:
             raise TerminalError(f"unexpected deployment strategy type: {strategy}")
-        if plan := recreate.removals(family):
+        if plan := recreate.scale_down_old(family):
             return deployment, await self._scaled(deployment, family, plan)
-        if recreate.is_old_running(family, self._observer.pods):
+        if recreate.has_old_pods_running(family, self._observer.pods):
             return deployment, family
         deployment, family = await self._with_new(deployment, family, now)
-        return deployment, await self._grown(deployment, family, wanted_by(deployment))
+        return deployment, await self._grown(deployment, family, desired_replicas(deployment))
 
-    async def _with_new(self, deployment: Deployment, family: Family, now: datetime) -> tuple[Deployment, Family]:
+    async def _with_new(
+        self, deployment: Deployment, family: ReplicaSets, now: datetime
+    ) -> tuple[Deployment, ReplicaSets]:
         """Create the new replica set if it is missing."""
         if family.new is not None:
             return deployment, family
@@ -139,27 +156,27 @@ class Reconciler:
         deployment = _with_revision(deployment, str(revision))
         if is_created and has_deadline(deployment):
             message = f"Created new replica set {quote(new.metadata.name)}"
-            deployment = with_told(deployment, condition(PROGRESSING, "True", CREATED, message, now))
-        return deployment, Family(new, family.old)
+            deployment = with_deployment_condition(deployment, condition(PROGRESSING, "True", CREATED, message, now))
+        return deployment, ReplicaSets(new, family.old)
 
-    async def _grown(self, deployment: Deployment, family: Family, size: int) -> Family:
+    async def _grown(self, deployment: Deployment, family: ReplicaSets, size: int) -> ReplicaSets:
         new = family.new
-        if new is None or size_of(new) == size:
+        if new is None or replicas_of(new) == size:
             return family
         return await self._scaled(deployment, family, (Scaling(new, size),))
 
-    async def _scaled(self, deployment: Deployment, family: Family, plan: Iterable[Scaling]) -> Family:
+    async def _scaled(self, deployment: Deployment, family: ReplicaSets, plan: Iterable[Scaling]) -> ReplicaSets:
         for one in plan:
             family = family.with_changed(await self._writer.scale(deployment, one))
         return family
 
-    async def _clean_up(self, deployment: Deployment, family: Family) -> None:
-        for one in superfluous(deployment, family.old):
+    async def _clean_up(self, deployment: Deployment, family: ReplicaSets) -> None:
+        for one in replica_sets_to_clean_up(deployment, family.old):
             await self._writer.remove(one)
 
-    async def _roll_back(self, deployment: Deployment, family: Family, asked: int) -> None:
+    async def _roll_back(self, deployment: Deployment, family: ReplicaSets, asked: int) -> None:
         deployment, family = await self._with_new(deployment, family, self._clock.now())
-        outcome = rollback.rolled_back(deployment, family, asked)
+        outcome = rollback.roll_back(deployment, family, asked)
         await self._writer.replace(outcome.deployment)
         self._writer.tell(deployment, outcome.type, outcome.reason, outcome.message)
 

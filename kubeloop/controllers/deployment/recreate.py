@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable
 from kubeloop.api.generated.apps_v1 import ReplicaSet
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.pods.pod import is_terminal
-from kubeloop.controllers.deployment.replica_sets import Family, Scaling
+from kubeloop.controllers.deployment.replica_sets import ReplicaSets, Scaling
 
 
-def removals(family: Family) -> list[Scaling]:
+def scale_down_old(family: ReplicaSets) -> list[Scaling]:
     """Scale all old replica sets to zero."""
     return [Scaling(one, 0) for one in family.active_old]
 
 
-def is_old_running(family: Family, pods_of: Callable[[ReplicaSet], Iterable[Pod]]) -> bool:
+def has_old_pods_running(family: ReplicaSets, pods_of: Callable[[ReplicaSet], Iterable[Pod]]) -> bool:
     """Return True if an old replica set reports pods or has a pod that may still run."""
     if any(one.status.replicas > 0 for one in family.old):
         return True

@@ -25,7 +25,7 @@ class Scaling(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class ReplicaSets:
     """All replica sets of a deployment."""
 
     new: ReplicaSet | None  # of the current template
@@ -39,27 +39,27 @@ class Family:
     @property
     def active(self) -> tuple[ReplicaSet, ...]:
         """Replica sets with a desired size above zero."""
-        return tuple(one for one in self.all if size_of(one) > 0)
+        return tuple(one for one in self.all if replicas_of(one) > 0)
 
     @property
     def active_old(self) -> tuple[ReplicaSet, ...]:
         """Old replica sets with a desired size above zero."""
-        return tuple(one for one in self.old if size_of(one) > 0)
+        return tuple(one for one in self.old if replicas_of(one) > 0)
 
-    def with_changed(self, changed: ReplicaSet) -> Family:
+    def with_changed(self, changed: ReplicaSet) -> ReplicaSets:
         """Return a copy in which one replica set is replaced by its written form."""
         uid = changed.metadata.uid
         if self.new is not None and self.new.metadata.uid == uid:
-            return Family(changed, self.old)
-        return Family(self.new, tuple(changed if one.metadata.uid == uid else one for one in self.old))
+            return ReplicaSets(changed, self.old)
+        return ReplicaSets(self.new, tuple(changed if one.metadata.uid == uid else one for one in self.old))
 
 
-def family_of(deployment: Deployment, members: Iterable[ReplicaSet]) -> Family:
+def split_replica_sets(deployment: Deployment, members: Iterable[ReplicaSet]) -> ReplicaSets:
     """Split the replica sets into new and old; of several with the current template the oldest is the new one."""
     template = deployment.spec.template
     by_age = sorted(members, key=age_rank)
-    new = next((one for one in by_age if is_same_template(one.spec.template, template)), None)
-    return Family(new, tuple(one for one in by_age if one is not new))
+    new = next((one for one in by_age if equal_ignore_hash(one.spec.template, template)), None)
+    return ReplicaSets(new, tuple(one for one in by_age if one is not new))
 
 
 def age_rank(replica_set: ReplicaSet) -> tuple[str, str]:
@@ -68,7 +68,7 @@ def age_rank(replica_set: ReplicaSet) -> tuple[str, str]:
     return meta.creation_timestamp or "", meta.name
 
 
-def is_same_template(one: PodTemplateSpec, other: PodTemplateSpec) -> bool:
+def equal_ignore_hash(one: PodTemplateSpec, other: PodTemplateSpec) -> bool:
     """Return True if two templates are equal apart from the pod-template-hash label."""
     if one.spec != other.spec:
         return False
@@ -84,18 +84,18 @@ def without_hash(labels: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in labels.items() if key != HASH_LABEL}
 
 
-def size_of(replica_set: ReplicaSet) -> int:
+def replicas_of(replica_set: ReplicaSet) -> int:
     """Return the desired number of pods of a replica set."""
     replicas = replica_set.spec.replicas
     return 1 if replicas is None else replicas
 
 
-def total_size(replica_sets: Iterable[ReplicaSet]) -> int:
+def total_replicas(replica_sets: Iterable[ReplicaSet]) -> int:
     """Return the sum of the desired sizes."""
-    return sum(map(size_of, replica_sets))
+    return sum(map(replicas_of, replica_sets))
 
 
-def wanted_by(deployment: Deployment) -> int:
+def desired_replicas(deployment: Deployment) -> int:
     """Return the desired number of pods of a deployment."""
     replicas = deployment.spec.replicas
     return 1 if replicas is None else replicas

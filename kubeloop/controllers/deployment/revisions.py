@@ -10,15 +10,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from kubeloop.api.generated.apps_v1 import Deployment, ReplicaSet
-from kubeloop.controllers.deployment.replica_sets import age_rank, size_of
-from kubeloop.controllers.deployment.scaling import DESIRED, MOST
+from kubeloop.controllers.deployment.replica_sets import age_rank, replicas_of
+from kubeloop.controllers.deployment.scaling import DESIRED_REPLICAS, MAX_REPLICAS
 
 REVISION: Final = "deployment.kubernetes.io/revision"
 HISTORY: Final = "deployment.kubernetes.io/revision-history"
 ROLLBACK_TO: Final = "deprecated.deployment.rollback.rollbackTo"
 # Annotations that describe one object alone and are never copied.
 _OWN: Final = frozenset(
-    {"kubectl.kubernetes.io/last-applied-configuration", REVISION, HISTORY, DESIRED, MOST, ROLLBACK_TO}
+    {"kubectl.kubernetes.io/last-applied-configuration", REVISION, HISTORY, DESIRED_REPLICAS, MAX_REPLICAS, ROLLBACK_TO}
 )
 _MAX_HISTORY_CHARACTERS: Final = 2000
 _NUMBER: Final = re.compile("[+-]?[0-9]{1,19}")
@@ -41,7 +41,7 @@ def max_revision(replica_sets: Iterable[ReplicaSet]) -> int:
     return max((revision_of(one) or 0 for one in replica_sets), default=0)
 
 
-def last_revision(replica_sets: Iterable[ReplicaSet]) -> int:
+def previous_revision(replica_sets: Iterable[ReplicaSet]) -> int:
     """Return the second highest revision, which precedes the current one; 0 if there is none."""
     known = sorted(number for one in replica_sets if (number := revision_of(one)) is not None)
     return max(known[-2], 0) if len(known) > 1 else 0
@@ -85,7 +85,7 @@ def _history_with(revision: str, history: str) -> dict[str, str]:
     return {HISTORY: ",".join((*kept, revision))}
 
 
-def superfluous(deployment: Deployment, old: Iterable[ReplicaSet]) -> list[ReplicaSet]:
+def replica_sets_to_clean_up(deployment: Deployment, old: Iterable[ReplicaSet]) -> list[ReplicaSet]:
     """Return the idle old replica sets above the history limit, lowest revision first."""
     limit = deployment.spec.revision_history_limit
     if limit is None or limit == _UNLIMITED:
@@ -95,10 +95,10 @@ def superfluous(deployment: Deployment, old: Iterable[ReplicaSet]) -> list[Repli
     if excess <= 0:
         return []
     by_revision = sorted(alive, key=lambda one: (revision_of(one) or 0, age_rank(one)))
-    return [one for one in by_revision[:excess] if _is_done(one)]
+    return [one for one in by_revision[:excess] if _is_idle(one)]
 
 
-def _is_done(replica_set: ReplicaSet) -> bool:
+def _is_idle(replica_set: ReplicaSet) -> bool:
     status = replica_set.status
     is_observed = replica_set.metadata.generation <= status.observed_generation
-    return size_of(replica_set) == 0 and status.replicas == 0 and is_observed
+    return replicas_of(replica_set) == 0 and status.replicas == 0 and is_observed

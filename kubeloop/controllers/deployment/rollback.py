@@ -9,20 +9,20 @@ import msgspec
 from kubeloop.api.generated.apps_v1 import Deployment
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.meta.field_path import quote
-from kubeloop.controllers.deployment.replica_sets import Family, is_same_template, without_hash
+from kubeloop.controllers.deployment.replica_sets import ReplicaSets, equal_ignore_hash, without_hash
 from kubeloop.controllers.deployment.revisions import (
     ROLLBACK_TO,
     copied_annotations,
-    last_revision,
     own_annotations,
     parse_revision,
+    previous_revision,
     revision_of,
 )
 
 replace = msgspec.structs.replace
 
 
-class Outcome(NamedTuple):
+class RollbackResult(NamedTuple):
     """The deployment to write and the event to record."""
 
     deployment: Deployment
@@ -31,25 +31,25 @@ class Outcome(NamedTuple):
     message: str
 
 
-def asked_revision(deployment: Deployment) -> int | None:
+def rollback_revision(deployment: Deployment) -> int | None:
     """Return the requested revision, 0 for the previous one; None without a valid request."""
     return parse_revision(deployment.metadata.annotations.get(ROLLBACK_TO, ""))
 
 
-def rolled_back(deployment: Deployment, family: Family, asked: int) -> Outcome:
+def roll_back(deployment: Deployment, family: ReplicaSets, asked: int) -> RollbackResult:
     """Return the deployment with the template of another revision; the request is removed in any case."""
     cleared = _without_request(deployment)
-    revision = asked or last_revision(family.all)
+    revision = asked or previous_revision(family.all)
     if revision == 0:
-        return Outcome(cleared, "Warning", "DeploymentRollbackRevisionNotFound", "Unable to find last revision.")
+        return RollbackResult(cleared, "Warning", "DeploymentRollbackRevisionNotFound", "Unable to find last revision.")
     target = next((one for one in family.all if revision_of(one) == revision), None)
     if target is None:
         message = "Unable to find the revision to rollback to."
-        return Outcome(cleared, "Warning", "DeploymentRollbackRevisionNotFound", message)
+        return RollbackResult(cleared, "Warning", "DeploymentRollbackRevisionNotFound", message)
     name, template = quote(deployment.metadata.name), target.spec.template
-    if is_same_template(deployment.spec.template, template):
+    if equal_ignore_hash(deployment.spec.template, template):
         message = f"The rollback revision contains the same template as current deployment {name}"
-        return Outcome(cleared, "Warning", "DeploymentRollbackTemplateUnchanged", message)
+        return RollbackResult(cleared, "Warning", "DeploymentRollbackTemplateUnchanged", message)
     meta = template.metadata or ObjectMeta()
     template = replace(template, metadata=replace(meta, labels=without_hash(meta.labels)))
     # The annotations of the revision are restored with it.
@@ -59,7 +59,7 @@ def rolled_back(deployment: Deployment, family: Family, asked: int) -> Outcome:
         metadata=replace(cleared.metadata, annotations=annotations),
         spec=replace(cleared.spec, template=template),
     )
-    return Outcome(done, "Normal", "DeploymentRollback", f"Rolled back deployment {name} to revision {revision}")
+    return RollbackResult(done, "Normal", "DeploymentRollback", f"Rolled back deployment {name} to revision {revision}")
 
 
 def _without_request(deployment: Deployment) -> Deployment:

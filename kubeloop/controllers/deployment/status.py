@@ -7,15 +7,15 @@ from datetime import datetime
 
 from kubeloop.api.generated.apps_v1 import Deployment, DeploymentStatus, ReplicaSet
 from kubeloop.controllers.deployment.conditions import AVAILABLE, condition, with_condition
-from kubeloop.controllers.deployment.limits import fewest_available
-from kubeloop.controllers.deployment.replica_sets import Family, total_size, wanted_by
+from kubeloop.controllers.deployment.limits import min_available
+from kubeloop.controllers.deployment.replica_sets import ReplicaSets, desired_replicas, total_replicas
 
 
-def status_of(deployment: Deployment, family: Family, now: datetime) -> DeploymentStatus:
+def status_of(deployment: Deployment, family: ReplicaSets, now: datetime) -> DeploymentStatus:
     """Compute the status from the replica sets; conditions other than Available are kept."""
     everything = family.all
     available = sum(one.status.available_replicas for one in everything)
-    if available >= fewest_available(deployment):
+    if available >= min_available(deployment):
         verdict = condition(
             AVAILABLE, "True", "MinimumReplicasAvailable", "Deployment has minimum availability.", now
         )  # fmt: skip
@@ -29,14 +29,14 @@ def status_of(deployment: Deployment, family: Family, now: datetime) -> Deployme
         updated_replicas=0 if family.new is None else family.new.status.replicas,
         ready_replicas=sum(one.status.ready_replicas for one in everything),
         available_replicas=available,
-        unavailable_replicas=max(total_size(everything) - available, 0),
-        terminating_replicas=terminating(everything),
+        unavailable_replicas=max(total_replicas(everything) - available, 0),
+        terminating_replicas=terminating_replicas(everything),
         collision_count=deployment.status.collision_count,
         conditions=with_condition(deployment.status.conditions, verdict),
     )
 
 
-def terminating(replica_sets: Iterable[ReplicaSet]) -> int | None:
+def terminating_replicas(replica_sets: Iterable[ReplicaSet]) -> int | None:
     """Return the number of terminating pods; None while an observed replica set does not report it."""
     count = 0
     for one in replica_sets:
@@ -47,9 +47,9 @@ def terminating(replica_sets: Iterable[ReplicaSet]) -> int | None:
     return count
 
 
-def is_complete(deployment: Deployment, status: DeploymentStatus) -> bool:
+def is_deployment_complete(deployment: Deployment, status: DeploymentStatus) -> bool:
     """Return True if all desired pods are updated and available and no others are left."""
-    wanted = wanted_by(deployment)
+    wanted = desired_replicas(deployment)
     return (
         status.updated_replicas == wanted
         and status.replicas == wanted

@@ -22,8 +22,8 @@ from kubeloop.client import Client
 from kubeloop.clock import Clock
 from kubeloop.controllers.deployment.conditions import CREATE_ERROR, PROGRESSING, condition
 from kubeloop.controllers.deployment.observing import Observer
-from kubeloop.controllers.deployment.progress import has_deadline, with_told
-from kubeloop.controllers.deployment.replica_sets import Scaling, is_same_template, size_of
+from kubeloop.controllers.deployment.progress import has_deadline, with_deployment_condition
+from kubeloop.controllers.deployment.replica_sets import Scaling, equal_ignore_hash, replicas_of
 from kubeloop.controllers.deployment.scaling import size_annotations
 from kubeloop.controllers.shared.ownership.namespaces import is_terminating
 from kubeloop.runtime.events.recorder import EventRecorder
@@ -32,7 +32,7 @@ from kubeloop.runtime.objects.keys import key_of
 replace = msgspec.structs.replace
 
 
-class Writer:
+class DeploymentWriter:
     """Performs and records the controller's writes."""
 
     def __init__(
@@ -67,9 +67,9 @@ class Writer:
     async def scale(self, deployment: Deployment, scaling: Scaling) -> ReplicaSet:
         """Scale a replica set and annotate it with the size of the deployment."""
         one, size = scaling
-        scaled = await self._patch(deployment, one, *resizing(one, size, size_annotations(deployment)))
-        if size != size_of(one):
-            self._tell_of_scaling(deployment, scaled, size_of(one))
+        scaled = await self._patch(deployment, one, *resize_patch(one, size, size_annotations(deployment)))
+        if size != replicas_of(one):
+            self._tell_of_scaling(deployment, scaled, replicas_of(one))
         return scaled
 
     async def align(self, deployment: Deployment, one: ReplicaSet, annotations: dict[str, str]) -> ReplicaSet:
@@ -104,7 +104,7 @@ class Writer:
                 await self._tell_of_failure(deployment, wanted, error)
             raise
         self._replica_sets.note(key_of(deployment), made)
-        if size_of(made) > 0:
+        if replicas_of(made) > 0:
             self._tell_of_scaling(deployment, made, 0)
         return made, True
 
@@ -116,7 +116,7 @@ class Writer:
         meta = wanted.metadata
         found = await self._client.get(ReplicaSet, meta.name, meta.namespace)
         is_ours = is_controlled_by(found.metadata.owner_references, deployment.metadata.uid)
-        if is_ours and is_same_template(found.spec.template, deployment.spec.template):
+        if is_ours and equal_ignore_hash(found.spec.template, deployment.spec.template):
             self._replica_sets.note(key_of(deployment), found)
             return found
         collisions = (deployment.status.collision_count or 0) + 1
@@ -128,11 +128,11 @@ class Writer:
         if has_deadline(deployment):
             failed = condition(PROGRESSING, "False", CREATE_ERROR, message, self._clock.now())
             with suppress(ApiError):  # the original failure is more important
-                await self.save(deployment, with_told(deployment, failed))
+                await self.save(deployment, with_deployment_condition(deployment, failed))
         self.tell(deployment, "Warning", CREATE_ERROR, message)
 
     def _tell_of_scaling(self, deployment: Deployment, scaled: ReplicaSet, before: int) -> None:
-        after = size_of(scaled)
+        after = replicas_of(scaled)
         direction = "up" if after > before else "down"
         message = f"Scaled {direction} replica set {scaled.metadata.name} from {before} to {after}"
         self.tell(deployment, "Normal", "ScalingReplicaSet", message)
@@ -147,13 +147,13 @@ class Writer:
         return changed
 
 
-def resizing(one: ReplicaSet, size: int, annotations: Mapping[str, str]) -> tuple[Any, str]:
+def resize_patch(one: ReplicaSet, size: int, annotations: Mapping[str, str]) -> tuple[Any, str]:
     """Build a patch and its type that fails for another object of this name or for another current size.
 
     It requires no resourceVersion: the status of replica sets changes often, so that such a write would conflict again
     and again.
     """
-    meta, before = one.metadata, size_of(one)
+    meta, before = one.metadata, replicas_of(one)
     if not meta.annotations:  # JSON patch needs an existing map, and a test cannot check for its absence
         demanded = {"resourceVersion": meta.resource_version, "annotations": dict(annotations)}
         return {"metadata": demanded, "spec": {"replicas": size}}, MERGE_PATCH

@@ -29,13 +29,23 @@ from kubeloop.api.requests import MERGE_PATCH, STRATEGIC_PATCH
 from kubeloop.api.scalars.times import format_time, parse_time
 from kubeloop.api.scalars.wire import Time
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.app.context import Context
-from kubeloop.controllers.device_taint_eviction.policy import NO_EXECUTE, DeviceId, Eviction, changed_devices
-from kubeloop.controllers.device_taint_eviction.rule_status import IN_PROGRESS, Progress, Told, told_of
-from kubeloop.controllers.device_taint_eviction.view import CLAIMS_BY_DEVICE, View
+from kubeloop.controllers.app.context import ControllerContext
+from kubeloop.controllers.device_taint_eviction.policy import (
+    NO_EXECUTE,
+    DeviceEviction,
+    TaintedDeviceId,
+    changed_devices,
+)
+from kubeloop.controllers.device_taint_eviction.rule_status import (
+    IN_PROGRESS,
+    EvictionProgress,
+    RuleCondition,
+    rule_condition,
+)
+from kubeloop.controllers.device_taint_eviction.view import CLAIMS_BY_DEVICE, DeviceTaintCaches
 from kubeloop.controllers.shared.pods.pod_disruption import disruption_patch
 from kubeloop.runtime.controller import Controller, Result
-from kubeloop.runtime.informer.event_handlers import Callbacks
+from kubeloop.runtime.informer.event_handlers import ResourceEventHandlerFuncs
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "device-taint-eviction-controller"
@@ -46,7 +56,7 @@ STATUS_PERIOD = 10.0  # seconds between two writes of a rule's status
 _BOUNDS = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0, 120.0, 180.0, 240.0)
 
 
-class Key(NamedTuple):
+class DeviceEvictionKey(NamedTuple):
     """Queue key: a pod to be evicted, or a rule whose status may be outdated."""
 
     kind: Literal["pod", "rule"]
@@ -54,24 +64,26 @@ class Key(NamedTuple):
     name: str
 
 
-def wire(context: Context) -> Controller[Key]:
+def wire(context: ControllerContext) -> Controller[DeviceEvictionKey]:
     """Build the controller and register its event handlers."""
-    view = View(
+    view = DeviceTaintCaches(
         *map(context.informers.of, map(resource_of_class, (Pod, ResourceClaim, ResourceSlice, DeviceTaintRule)))
     )
     view.add_indexers()
-    queue: WorkQueue[Key] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
+    queue: WorkQueue[DeviceEvictionKey] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
     evictor = Evictor(context, view, queue)
     workers = context.config.concurrent_device_taint_eviction_syncs
     controller = Controller(
         NAME, evictor.reconcile, context.clock, workers=workers, queue=queue, telemetry=context.telemetry
     )
-    waker = Waker(view, queue)
-    controller.listens_to(view.pods, Callbacks(lambda new: waker.pod(None, new), waker.pod, waker.pod_gone))
+    waker = DeviceEventMapper(view, queue)
+    controller.listens_to(
+        view.pods, ResourceEventHandlerFuncs(lambda new: waker.pod(None, new), waker.pod, waker.pod_gone)
+    )
     for source, changed in ((view.claims, waker.claim), (view.slices, waker.slice), (view.rules, waker.rule)):
         controller.listens_to(
             source,
-            Callbacks(
+            ResourceEventHandlerFuncs(
                 lambda new, changed=changed: changed(None, new),  # type: ignore[misc]
                 changed,
                 lambda old, changed=changed: changed(old, None),  # type: ignore[misc]
@@ -80,10 +92,10 @@ def wire(context: Context) -> Controller[Key]:
     return controller
 
 
-class Waker:
+class DeviceEventMapper:
     """Maps events to the keys of affected pods and rules."""
 
-    def __init__(self, view: View, queue: WorkQueue[Key]) -> None:
+    def __init__(self, view: DeviceTaintCaches, queue: WorkQueue[DeviceEvictionKey]) -> None:
         self._view = view
         self._queue = queue
 
@@ -93,12 +105,12 @@ class Waker:
             return
         if old is not None and old is not new and _uses(old) == _uses(new):
             return
-        self._queue.add(Key("pod", new.metadata.namespace, new.metadata.name))
+        self._queue.add(DeviceEvictionKey("pod", new.metadata.namespace, new.metadata.name))
 
     def pod_gone(self, pod: Pod) -> None:
         """Enqueue a deleted pod."""
         if pod.spec.resource_claims:
-            self._queue.add(Key("pod", pod.metadata.namespace, pod.metadata.name))
+            self._queue.add(DeviceEvictionKey("pod", pod.metadata.namespace, pod.metadata.name))
 
     def claim(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
         """Enqueue the pods that use a changed claim."""
@@ -110,13 +122,13 @@ class Waker:
         if one is None:
             return
         for device in sorted(changed_devices(old, new)):
-            where = DeviceId(one.spec.driver, one.spec.pool.name, device)
+            where = TaintedDeviceId(one.spec.driver, one.spec.pool.name, device)
             self._wake_users(self._view.claims.by_index(CLAIMS_BY_DEVICE, str(where)))
 
     def rule(self, old: DeviceTaintRule | None, new: DeviceTaintRule | None) -> None:
         """Enqueue a changed rule, and the pods that use its devices."""
         if new is not None:
-            self._queue.add(Key("rule", "", new.metadata.name))
+            self._queue.add(DeviceEvictionKey("rule", "", new.metadata.name))
         if old is not None and new is not None and old.spec == new.spec:
             return
         for one in (old, new):
@@ -126,7 +138,7 @@ class Waker:
     def _wake_users(self, claims: Iterable[ResourceClaim]) -> None:
         for claim in claims:
             for namespace, name in self._view.users_of(claim):
-                self._queue.add(Key("pod", namespace, name))
+                self._queue.add(DeviceEvictionKey("pod", namespace, name))
 
 
 def _uses(pod: Pod) -> object:
@@ -139,13 +151,15 @@ class Evictor:
     Invariant of `_planned`: it holds pods that existed in their last sync and are to be evicted later.
     """
 
-    def __init__(self, context: Context, view: View, queue: WorkQueue[Key]) -> None:
+    def __init__(
+        self, context: ControllerContext, view: DeviceTaintCaches, queue: WorkQueue[DeviceEvictionKey]
+    ) -> None:
         self._client = context.client
         self._clock = context.clock
         self._view = view
         self._queue = queue
         self._recorder = context.recorder.of_component(NAME)
-        self._planned: dict[Key, str] = {}  # UIDs
+        self._planned: dict[DeviceEvictionKey, str] = {}  # UIDs
         self._evicted: defaultdict[str, int] = defaultdict(int)  # number of pods, by the UID of the rule
         registry = context.telemetry.registry
         self._deleted = registry.counter(
@@ -157,13 +171,13 @@ class Evictor:
             bounds=_BOUNDS,
         ).of()
 
-    async def reconcile(self, key: Key) -> Result | None:
+    async def reconcile(self, key: DeviceEvictionKey) -> Result | None:
         """Sync one pod or one rule."""
         return await self._reconcile_rule(key.name) if key.kind == "rule" else await self._reconcile_pod(key)
 
     # Pods
 
-    async def _reconcile_pod(self, key: Key) -> Result | None:
+    async def _reconcile_pod(self, key: DeviceEvictionKey) -> Result | None:
         pod: Pod | None = self._view.pods.get(key.namespace, key.name)
         if pod is None or self._planned.get(key, pod.metadata.uid) != pod.metadata.uid:
             self._planned.pop(key, None)
@@ -183,12 +197,12 @@ class Evictor:
         self._planned.pop(key, None)
         return None
 
-    def _wake_rules(self, eviction: Eviction) -> None:
+    def _wake_rules(self, eviction: DeviceEviction) -> None:
         for rule in self._view.rules.list():
             if rule.metadata.uid in eviction.rules:
-                self._queue.add_after(Key("rule", "", rule.metadata.name), STATUS_PERIOD)
+                self._queue.add_after(DeviceEvictionKey("rule", "", rule.metadata.name), STATUS_PERIOD)
 
-    async def _evict(self, pod: Pod, eviction: Eviction) -> None:
+    async def _evict(self, pod: Pod, eviction: DeviceEviction) -> None:
         meta = pod.metadata
         try:
             fresh = await self._client.get(Pod, meta.name, meta.namespace)
@@ -222,10 +236,10 @@ class Evictor:
         if rule is None:
             return None
         before = find_condition(rule.status.conditions, IN_PROGRESS)
-        if before is not None and (left := rest_of_period(rule, before, self._clock.now())) > 0:
+        if before is not None and (left := seconds_until_status_write(rule, before, self._clock.now())) > 0:
             return Result(requeue_after=left)
-        told = told_of(rule.spec.taint.effect, self._progress(rule))
-        if before is not None and is_told(rule, before, told):
+        told = rule_condition(rule.spec.taint.effect, self._progress(rule))
+        if before is not None and is_status_current(rule, before, told):
             return None
         after = Condition(
             type=IN_PROGRESS,
@@ -238,14 +252,14 @@ class Evictor:
         await self._write(rule, after)
         return None
 
-    def _progress(self, rule: DeviceTaintRule) -> Progress:
+    def _progress(self, rule: DeviceTaintRule) -> EvictionProgress:
         evicted = self._evicted.get(rule.metadata.uid, 0)
         if rule.spec.taint.effect not in ("NoExecute", "None"):
-            return Progress(0, 0, evicted)
+            return EvictionProgress(0, 0, evicted)
         pods = [pod for pod in self._view.pods_selected(rule) if self._concerns(rule, pod)]
         namespaces = {pod.metadata.namespace for pod in pods}
         devices = self._view.count_devices(rule) if rule.spec.taint.effect == "None" else (0, 0)
-        return Progress(len(pods), len(namespaces), evicted, *devices)
+        return EvictionProgress(len(pods), len(namespaces), evicted, *devices)
 
     def _concerns(self, rule: DeviceTaintRule, pod: Pod) -> bool:
         eviction = self._view.eviction_of_pod(pod, (as_evicting(rule),))
@@ -264,7 +278,7 @@ class Evictor:
         return format_time(self._clock.now())
 
 
-def is_told(rule: DeviceTaintRule, before: Condition, told: Told) -> bool:
+def is_status_current(rule: DeviceTaintRule, before: Condition, told: RuleCondition) -> bool:
     """Return True if the status is up to date; for a rule with effect None it is written once per generation."""
     if before.observed_generation != rule.metadata.generation:
         return False
@@ -277,7 +291,7 @@ def as_evicting(rule: DeviceTaintRule) -> DeviceTaintRule:
     return msgspec.structs.replace(rule, spec=msgspec.structs.replace(rule.spec, taint=taint))
 
 
-def rest_of_period(rule: DeviceTaintRule, condition: Condition, now: datetime) -> float:
+def seconds_until_status_write(rule: DeviceTaintRule, condition: Condition, now: datetime) -> float:
     """Return the seconds for which the status of the current generation must stay unchanged."""
     if condition.observed_generation != rule.metadata.generation or condition.last_transition_time is None:
         return 0.0

@@ -19,7 +19,7 @@ from kubeloop.api.scalars.times import parse_time
 NO_EXECUTE: Final = "NoExecute"
 
 
-class DeviceId(NamedTuple):
+class TaintedDeviceId(NamedTuple):
     """Driver, pool and name of a device."""
 
     driver: str
@@ -35,22 +35,22 @@ class DeviceId(NamedTuple):
         return f"{self.driver}/{self.pool}/{self.device}"
 
 
-class Cause(NamedTuple):
+class EvictingTaint(NamedTuple):
     """An evicting taint of a device, and the UID of the rule that defines it, if any."""
 
     taint: DeviceTaint
     rule: str = ""
 
 
-class Eviction(NamedTuple):
+class DeviceEviction(NamedTuple):
     """Time at which a pod is to be evicted, and the responsible rules."""
 
     due: datetime
     rules: frozenset[str]
 
-    def joined(self, other: Eviction | None) -> Eviction:
+    def joined(self, other: DeviceEviction | None) -> DeviceEviction:
         """Combine two evictions: the earlier time and all rules."""
-        return self if other is None else Eviction(min(self.due, other.due), self.rules | other.rules)
+        return self if other is None else DeviceEviction(min(self.due, other.due), self.rules | other.rules)
 
 
 def tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
@@ -64,13 +64,13 @@ def tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
     )  # fmt: skip
 
 
-def eviction_of(result: DeviceRequestAllocationResult, causes: Iterable[Cause]) -> Eviction | None:
+def eviction_of(result: DeviceRequestAllocationResult, causes: Iterable[EvictingTaint]) -> DeviceEviction | None:
     """Return the eviction due to an allocated device; None if all taints are tolerated."""
-    found: Eviction | None = None
+    found: DeviceEviction | None = None
     for cause in causes:
         due = _due(result.tolerations, cause.taint)
         if due is not None:
-            found = Eviction(due, frozenset((cause.rule,) if cause.rule else ())).joined(found)
+            found = DeviceEviction(due, frozenset((cause.rule,) if cause.rule else ())).joined(found)
     return found
 
 
@@ -88,7 +88,7 @@ def _due(tolerations: Iterable[DeviceToleration], taint: DeviceTaint) -> datetim
         return None  # beyond the range of dates
 
 
-def selects(rule: DeviceTaintRule, where: DeviceId) -> bool:
+def selects(rule: DeviceTaintRule, where: TaintedDeviceId) -> bool:
     """Return True if the rule selects the device."""
     selector = rule.spec.device_selector
     if selector is None:
@@ -102,7 +102,7 @@ def pool_of(one: ResourceSlice) -> str:
     return f"{one.spec.driver}/{one.spec.pool.name}"
 
 
-def current(slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
+def current_slices(slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
     """Return the slices of a pool's newest generation."""
     listed = list(slices)
     newest = max((one.spec.pool.generation for one in listed), default=0)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 IN_PROGRESS = "EvictionInProgress"
 
 
-class Progress(NamedTuple):
+class EvictionProgress(NamedTuple):
     """Counts that the status reports."""
 
     pods: int  # to be evicted, or with effect None that would be
@@ -17,7 +17,7 @@ class Progress(NamedTuple):
     allocated: int = 0
 
 
-class Told(NamedTuple):
+class RuleCondition(NamedTuple):
     """Status, reason and message of the condition."""
 
     status: str
@@ -25,22 +25,22 @@ class Told(NamedTuple):
     message: str
 
 
-def told_of(effect: str, progress: Progress) -> Told:
+def rule_condition(effect: str, progress: EvictionProgress) -> RuleCondition:
     """Build the condition from the effect and the counts."""
     status, reason, message = _said(effect, progress)
     if progress.evicted:
         pods = "1 pod" if progress.evicted == 1 else f"{progress.evicted} pods"
         message = f"{message} {pods} evicted since starting the controller.".lstrip()
-    return Told(status, reason, message)
+    return RuleCondition(status, reason, message)
 
 
-def _said(effect: str, progress: Progress) -> Told:
+def _said(effect: str, progress: EvictionProgress) -> RuleCondition:
     where = "1 namespace" if progress.namespaces == 1 else f"{progress.namespaces} different namespaces"
     if effect == "NoExecute":
         if progress.pods:
             pods = "1 pod needs" if progress.pods == 1 else f"{progress.pods} pods need"
-            return Told("True", "PodsPendingEviction", f"{pods} to be evicted in {where}.")
-        return Told("False", "Completed" if progress.evicted else "NotStarted", "")
+            return RuleCondition("True", "PodsPendingEviction", f"{pods} to be evicted in {where}.")
+        return RuleCondition("False", "Completed" if progress.evicted else "NotStarted", "")
     if effect == "None":
         pods = "1 pod" if progress.pods == 1 else f"{progress.pods} pods"
         selected = f"{_devices(progress.published, 'published')} {_devices(progress.allocated, 'allocated')}"
@@ -48,8 +48,8 @@ def _said(effect: str, progress: Progress) -> Told:
             f"{selected} {pods} would be evicted in {where} if the effect was NoExecute. This information will not be "
             "updated again. Recreate the DeviceTaintRule to trigger an update."
         )
-        return Told("False", "NoEffect", message)
-    return Told("False", "OtherEffect", "Eviction only happens for the NoExecute effect.")
+        return RuleCondition("False", "NoEffect", message)
+    return RuleCondition("False", "OtherEffect", "Eviction only happens for the NoExecute effect.")
 
 
 def _devices(count: int, which: str) -> str:

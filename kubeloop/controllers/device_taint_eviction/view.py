@@ -10,16 +10,16 @@ from kubeloop.api.generated.resource_v1 import DeviceRequestAllocationResult, De
 from kubeloop.api.pods.pod import is_active
 from kubeloop.controllers.device_taint_eviction.policy import (
     NO_EXECUTE,
-    Cause,
-    DeviceId,
-    Eviction,
-    current,
+    DeviceEviction,
+    EvictingTaint,
+    TaintedDeviceId,
+    current_slices,
     evicting_taints,
     eviction_of,
     pool_of,
     selects,
 )
-from kubeloop.controllers.resourceclaim.policy import NotMadeYet, UnknownSource, belongs_to, claim_of
+from kubeloop.controllers.resourceclaim.policy import ClaimNotCreated, UnknownClaimSource, belongs_to, claim_of
 from kubeloop.runtime.informer.informer import Informer
 
 SLICES_BY_POOL = "device taints: pool"
@@ -32,18 +32,18 @@ def results_of(claim: ResourceClaim) -> tuple[DeviceRequestAllocationResult, ...
     return () if allocation is None else allocation.devices.results
 
 
-def place_of(result: DeviceRequestAllocationResult) -> DeviceId:
+def device_id_of(result: DeviceRequestAllocationResult) -> TaintedDeviceId:
     """Return the ID of an allocated device."""
-    return DeviceId(result.driver, result.pool, result.device)
+    return TaintedDeviceId(result.driver, result.pool, result.device)
 
 
 def devices_of(claim: ResourceClaim) -> tuple[str, ...]:
     """Index a claim by its allocated devices."""
-    return tuple(dict.fromkeys(str(place_of(one)) for one in results_of(claim)))
+    return tuple(dict.fromkeys(str(device_id_of(one)) for one in results_of(claim)))
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class DeviceTaintCaches:
     """Informers of the controller, with queries across them."""
 
     pods: Informer
@@ -56,15 +56,15 @@ class View:
         self.slices.add_indexer(SLICES_BY_POOL, _pools)
         self.claims.add_indexer(CLAIMS_BY_DEVICE, devices_of)
 
-    def eviction_of_pod(self, pod: Pod, rules: Iterable[DeviceTaintRule] | None = None) -> Eviction | None:
+    def eviction_of_pod(self, pod: Pod, rules: Iterable[DeviceTaintRule] | None = None) -> DeviceEviction | None:
         """Return the eviction of a pod, caused by these rules or by all evicting ones; None if it stays."""
         if not pod.spec.node_name or not is_active(pod):
             return None
         evicting = self._evicting_rules() if rules is None else list(rules)
-        found: Eviction | None = None
+        found: DeviceEviction | None = None
         for claim in self._claims_of(pod):
             for result in results_of(claim):
-                due = eviction_of(result, self._causes(place_of(result), evicting))
+                due = eviction_of(result, self._causes(device_id_of(result), evicting))
                 found = due.joined(found) if due is not None else found
         return found
 
@@ -76,7 +76,7 @@ class View:
         for wanted in pod.spec.resource_claims:
             try:
                 named = claim_of(pod, wanted)
-            except (NotMadeYet, UnknownSource):
+            except (ClaimNotCreated, UnknownClaimSource):
                 continue
             claim: ResourceClaim | None = self.claims.get(pod.metadata.namespace, named.name or "")
             if claim is None or (named.is_generated and not belongs_to(claim, pod)):
@@ -84,14 +84,14 @@ class View:
             if any(one.uid == pod.metadata.uid for one in claim.status.reserved_for):
                 yield claim
 
-    def _causes(self, where: DeviceId, rules: Iterable[DeviceTaintRule]) -> Iterator[Cause]:
-        for one in current(self.slices.by_index(SLICES_BY_POOL, where.pool_key)):
+    def _causes(self, where: TaintedDeviceId, rules: Iterable[DeviceTaintRule]) -> Iterator[EvictingTaint]:
+        for one in current_slices(self.slices.by_index(SLICES_BY_POOL, where.pool_key)):
             for device in one.spec.devices:
                 if device.name == where.device:
-                    yield from map(Cause, evicting_taints(device))
+                    yield from map(EvictingTaint, evicting_taints(device))
         for rule in rules:
             if selects(rule, where):
-                yield Cause(rule.spec.taint, rule.metadata.uid)
+                yield EvictingTaint(rule.spec.taint, rule.metadata.uid)
 
     # Users of devices
 
@@ -104,7 +104,7 @@ class View:
     def claims_selected(self, rule: DeviceTaintRule) -> Iterator[ResourceClaim]:
         """Return the claims with an allocated device that the rule selects."""
         for claim in self.claims.list():
-            if any(selects(rule, place_of(one)) for one in results_of(claim)):
+            if any(selects(rule, device_id_of(one)) for one in results_of(claim)):
                 yield claim
 
     def pods_selected(self, rule: DeviceTaintRule) -> list[Pod]:
@@ -117,10 +117,12 @@ class View:
         """Return the numbers of published and of allocated devices that the rule selects."""
         published = 0
         for pool in self.slices.index_values(SLICES_BY_POOL):
-            for one in current(self.slices.by_index(SLICES_BY_POOL, pool)):
-                places = (DeviceId(one.spec.driver, one.spec.pool.name, device.name) for device in one.spec.devices)
+            for one in current_slices(self.slices.by_index(SLICES_BY_POOL, pool)):
+                places = (
+                    TaintedDeviceId(one.spec.driver, one.spec.pool.name, device.name) for device in one.spec.devices
+                )
                 published += sum(selects(rule, where) for where in places)
-        allocated = sum(selects(rule, place_of(one)) for claim in self.claims.list() for one in results_of(claim))
+        allocated = sum(selects(rule, device_id_of(one)) for claim in self.claims.list() for one in results_of(claim))
         return published, allocated
 
 

@@ -19,10 +19,10 @@ from kubeloop.api.generated.apps_v1 import Deployment, ReplicaSet, StatefulSet
 from kubeloop.api.generated.core_v1 import Pod, ReplicationController
 from kubeloop.api.generated.policy_v1 import PodDisruptionBudget
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.disruption.reconciler import Reconciler
-from kubeloop.controllers.disruption.scales import Scales
-from kubeloop.controllers.disruption.wakeups import Concern, PodWakeups, budget_concern
+from kubeloop.controllers.disruption.scales import ScaleFinder
+from kubeloop.controllers.disruption.wakeups import BudgetPodHandler, DisruptionKey, budget_key
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
@@ -31,22 +31,22 @@ COMPONENT = "controllermanager"  # source component of upstream's events
 QUEUE = "disruption"
 
 
-def wire(context: Context) -> Controller[Concern]:
+def wire(context: ControllerContext) -> Controller[DisruptionKey]:
     """Build the controller and register its event handlers."""
     budgets = context.informers.of(resource_of_class(PodDisruptionBudget))
     pods = context.informers.of(resource_of_class(Pod))
     kinds = (Deployment, ReplicaSet, StatefulSet, ReplicationController)
     workloads = [context.informers.of(resource_of_class(kind)) for kind in kinds]
     recorder = context.recorder.of_component(COMPONENT)
-    reconciler = Reconciler(context, budgets, pods, Scales(context.client, workloads), recorder)
+    reconciler = Reconciler(context, budgets, pods, ScaleFinder(context.client, workloads), recorder)
     registry = context.telemetry.registry
-    queue: WorkQueue[Concern] = WorkQueue(context.clock, name=QUEUE, registry=registry)
+    queue: WorkQueue[DisruptionKey] = WorkQueue(context.clock, name=QUEUE, registry=registry)
     workers = context.config.concurrent_disruption_syncs
     controller = Controller(
         NAME, reconciler.reconcile, context.clock, workers=workers, queue=queue, telemetry=context.telemetry
     )
     for one in workloads:
         controller.reads(one)  # a change of their scale changes pods
-    controller.watches(budgets, budget_concern, resync=context.resync_period())
-    controller.listens_to(pods, PodWakeups(queue, budgets, recorder))
+    controller.watches(budgets, budget_key, resync=context.resync_period())
+    controller.listens_to(pods, BudgetPodHandler(queue, budgets, recorder))
     return controller

@@ -22,7 +22,7 @@ ALLOWED: Final = "DisruptionAllowed"
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class BudgetCounts:
     """Counts of a budget."""
 
     healthy: int
@@ -37,7 +37,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Evictions:
+class AllowedEvictions:
     """State of allowed evictions."""
 
     pending: Mapping[str, Time]
@@ -57,7 +57,7 @@ def desired_healthy(spec: PodDisruptionBudgetSpec, expected: int) -> int:
     return 0 if spec.min_available is None else scaled_value(spec.min_available, expected, True)
 
 
-def evictions_of(budget: PodDisruptionBudget, pods: Iterable[Pod], now: datetime) -> Evictions:
+def evictions_of(budget: PodDisruptionBudget, pods: Iterable[Pod], now: datetime) -> AllowedEvictions:
     """Find the pods whose eviction was allowed and is pending or has failed."""
     announced = budget.status.disrupted_pods
     pending: dict[str, Time] = {}
@@ -73,7 +73,7 @@ def evictions_of(budget: PodDisruptionBudget, pods: Iterable[Pod], now: datetime
         else:
             pending[pod.metadata.name] = since
             ends.append(end)
-    return Evictions(pending, tuple(failed), (min(ends) - now).total_seconds() if ends else None)
+    return AllowedEvictions(pending, tuple(failed), (min(ends) - now).total_seconds() if ends else None)
 
 
 def count_healthy(pods: Sequence[Pod], leaving: Mapping[str, Time]) -> int:
@@ -83,7 +83,7 @@ def count_healthy(pods: Sequence[Pod], leaving: Mapping[str, Time]) -> int:
     )
 
 
-def status_patch(budget: PodDisruptionBudget, verdict: Verdict, now: datetime) -> dict[str, Any] | None:
+def status_patch(budget: PodDisruptionBudget, verdict: BudgetCounts, now: datetime) -> dict[str, Any] | None:
     """Build a strategic merge patch for the evaluated version; None if the status is up to date."""
     if _is_current(budget, verdict):
         return None
@@ -133,11 +133,13 @@ def _patch(budget: PodDisruptionBudget, status: dict[str, Any]) -> dict[str, Any
     return {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version}, "status": status}
 
 
-def _is_current(budget: PodDisruptionBudget, verdict: Verdict) -> bool:
+def _is_current(budget: PodDisruptionBudget, verdict: BudgetCounts) -> bool:
     status = budget.status
     told = find_condition(status.conditions, ALLOWED)
     if told is None or status.observed_generation != budget.metadata.generation:
         return False
     reason = ("True", "SufficientPods") if verdict.allowed > 0 else ("False", "InsufficientPods")
-    said = Verdict(status.current_healthy, status.desired_healthy, status.expected_pods, dict(status.disrupted_pods))
+    said = BudgetCounts(
+        status.current_healthy, status.desired_healthy, status.expected_pods, dict(status.disrupted_pods)
+    )
     return said == verdict and status.disruptions_allowed == verdict.allowed and (told.status, told.reason) == reason

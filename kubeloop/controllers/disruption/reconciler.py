@@ -9,13 +9,13 @@ from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.generated.policy_v1 import PodDisruptionBudget
 from kubeloop.api.requests import STRATEGIC_PATCH
 from kubeloop.api.scalars.intstr import IntOrStringError
-from kubeloop.api.selectors import SelectorError, from_label_selector
-from kubeloop.api.selectors.objects import debug_text
+from kubeloop.api.selectors import SelectorError, label_selector_as_selector
+from kubeloop.api.selectors.objects import go_debug_string
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.disruption import stale_targets
 from kubeloop.controllers.disruption.budget import (
-    Verdict,
+    BudgetCounts,
     count_healthy,
     desired_healthy,
     evictions_of,
@@ -23,8 +23,8 @@ from kubeloop.controllers.disruption.budget import (
     needs_scale,
     status_patch,
 )
-from kubeloop.controllers.disruption.scales import Expected, Scales, Uncountable
-from kubeloop.controllers.disruption.wakeups import Concern
+from kubeloop.controllers.disruption.scales import ExpectedPods, ScaleFinder, ScaleUnknownError
+from kubeloop.controllers.disruption.wakeups import DisruptionKey
 from kubeloop.controllers.shared.status_writer import StatusWriter
 from kubeloop.runtime.controller import Result
 from kubeloop.runtime.events.recorder import EventRecorder
@@ -36,14 +36,19 @@ _UNMANAGED = (
     'set ".spec.minAvailable" field of the PDB to an integer value.'
 )
 # A retry would not help: a change that fixes the cause enqueues the budget.
-_LASTING = (Uncountable, IntOrStringError, SelectorError)
+_LASTING = (ScaleUnknownError, IntOrStringError, SelectorError)
 
 
 class Reconciler:
     """Reconciles budgets and pods by key."""
 
     def __init__(
-        self, context: Context, budgets: Informer, pods: Informer, scales: Scales, recorder: EventRecorder
+        self,
+        context: ControllerContext,
+        budgets: Informer,
+        pods: Informer,
+        scales: ScaleFinder,
+        recorder: EventRecorder,
     ) -> None:
         self._client = context.client
         self._clock = context.clock
@@ -53,7 +58,7 @@ class Reconciler:
         self._recorder = recorder
         self._status = StatusWriter(context.client, resource_of_class(PodDisruptionBudget))
 
-    async def reconcile(self, concern: Concern) -> Result | None:
+    async def reconcile(self, concern: DisruptionKey) -> Result | None:
         """Sync one budget or one pod; a failed budget allows no disruptions."""
         if concern.kind == "pod":
             return await self._retract(self._pods.get(concern.namespace, concern.name))
@@ -78,7 +83,7 @@ class Reconciler:
         now = self._clock.now()
         evictions = evictions_of(budget, pods, now)
         self._tell(budget, expected, evictions.failed)
-        verdict = Verdict(
+        verdict = BudgetCounts(
             healthy=count_healthy(pods, evictions.pending),
             desired=self._desired(budget, expected.pods),
             expected=expected.pods,
@@ -91,7 +96,7 @@ class Reconciler:
 
     def _pods_of(self, budget: PodDisruptionBudget) -> Sequence[Pod]:
         try:
-            matches = from_label_selector(budget.spec.selector).matches
+            matches = label_selector_as_selector(budget.spec.selector).matches
         except SelectorError as error:
             self._recorder.event(budget, "Warning", "NoPods", f"Failed to get pods: {error}")
             raise
@@ -100,9 +105,9 @@ class Reconciler:
             self._recorder.event(budget, "Normal", "NoPods", "No matching pods found")
         return pods
 
-    async def _expected(self, budget: PodDisruptionBudget, pods: Sequence[Pod]) -> Expected:
+    async def _expected(self, budget: PodDisruptionBudget, pods: Sequence[Pod]) -> ExpectedPods:
         if not needs_scale(budget.spec):
-            return Expected(len(pods) if budget.spec.min_available is not None else 0, ())
+            return ExpectedPods(len(pods) if budget.spec.min_available is not None else 0, ())
         try:
             return await self._scales.expected(pods)
         except Exception as error:
@@ -120,9 +125,9 @@ class Reconciler:
         said = f"Failed to calculate the number of expected pods: {error}"
         self._recorder.event(budget, "Warning", "CalculateExpectedPodCountFailed", said)
 
-    def _tell(self, budget: PodDisruptionBudget, expected: Expected, kept: Sequence[Pod]) -> None:
+    def _tell(self, budget: PodDisruptionBudget, expected: ExpectedPods, kept: Sequence[Pod]) -> None:
         if expected.unmanaged:
-            said = _UNMANAGED.format(debug_text(budget.spec.selector))
+            said = _UNMANAGED.format(go_debug_string(budget.spec.selector))
             self._recorder.event(budget, "Warning", "UnmanagedPods", said)
         namespace = budget.metadata.namespace
         for pod in kept:  # upstream's text repeats the namespace and omits the name
@@ -144,6 +149,6 @@ class Reconciler:
         left = stale_targets.seconds_until_stale(pod, now)
         if left > 0:
             return Result(requeue_after=left)
-        meta, patch = pod.metadata, stale_targets.retraction(pod, now)
+        meta, patch = pod.metadata, stale_targets.reset_patch(pod, now)
         await self._client.patch(Pod, meta.name, patch, meta.namespace, type=STRATEGIC_PATCH, subresource="status")
         return None

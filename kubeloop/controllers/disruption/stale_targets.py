@@ -32,7 +32,7 @@ def seconds_until_stale(pod: Pod, now: datetime) -> float:
     return max(0.0, (ends - now).total_seconds())
 
 
-def retraction(pod: Pod, now: datetime) -> dict[str, Any]:
+def reset_patch(pod: Pod, now: datetime) -> dict[str, Any]:
     """Build a strategic merge patch that resets the condition of the evaluated version."""
     meta = pod.metadata
     condition = {

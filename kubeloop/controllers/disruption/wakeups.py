@@ -7,16 +7,16 @@ from typing import Any, Literal, NamedTuple
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.generated.policy_v1 import PodDisruptionBudget
 from kubeloop.api.meta.field_path import quote
-from kubeloop.api.selectors import SelectorError, from_label_selector
+from kubeloop.api.selectors import SelectorError, label_selector_as_selector
 from kubeloop.controllers.disruption.stale_targets import is_target
-from kubeloop.controllers.shared.pods.batching import patience
+from kubeloop.controllers.shared.pods.batching import batch_period
 from kubeloop.runtime.causes.cause import Event, Origin
 from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 
-class Concern(NamedTuple):
+class DisruptionKey(NamedTuple):
     """Queue key: a budget or a pod."""
 
     kind: Literal["budget", "pod"]
@@ -27,15 +27,15 @@ class Concern(NamedTuple):
         return f"{self.kind} {self.namespace}/{self.name}"
 
 
-def budget_concern(budget: Any) -> tuple[Concern]:
+def budget_key(budget: Any) -> tuple[DisruptionKey]:
     """Return the key of a budget."""
-    return (Concern("budget", budget.metadata.namespace, budget.metadata.name),)
+    return (DisruptionKey("budget", budget.metadata.namespace, budget.metadata.name),)
 
 
-class PodWakeups:
+class BudgetPodHandler:
     """Pod event handler that enqueues budgets and announced evictions."""
 
-    def __init__(self, queue: WorkQueue[Concern], budgets: Informer, recorder: EventRecorder) -> None:
+    def __init__(self, queue: WorkQueue[DisruptionKey], budgets: Informer, recorder: EventRecorder) -> None:
         self._queue = queue
         self._budgets = budgets
         self._recorder = recorder
@@ -63,8 +63,8 @@ class PodWakeups:
         if len(found) > 1:
             self._warn(pod, min(one.metadata.name for one in found))
         for budget in found:
-            wait = patience(budget.status.expected_pods)
-            self._queue.add_after(*budget_concern(budget), wait, (_origin(pod, event),))
+            wait = batch_period(budget.status.expected_pods)
+            self._queue.add_after(*budget_key(budget), wait, (_origin(pod, event),))
 
     def _warn(self, pod: Pod, chosen: str) -> None:
         who = f"Pod {quote(pod.metadata.namespace)}/{quote(pod.metadata.name)}"
@@ -73,13 +73,13 @@ class PodWakeups:
 
     def _wake_target(self, pod: Pod, event: Event) -> None:
         if is_target(pod):
-            self._queue.add(Concern("pod", pod.metadata.namespace, pod.metadata.name), (_origin(pod, event),))
+            self._queue.add(DisruptionKey("pod", pod.metadata.namespace, pod.metadata.name), (_origin(pod, event),))
 
 
 def selects(budget: PodDisruptionBudget, pod: Pod) -> bool:
     """Return True if the budget selects the pod; an invalid selector selects none."""
     try:
-        return from_label_selector(budget.spec.selector).matches(pod.metadata.labels)
+        return label_selector_as_selector(budget.spec.selector).matches(pod.metadata.labels)
     except SelectorError:
         return False
 

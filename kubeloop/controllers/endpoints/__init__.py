@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from kubeloop.api.generated.core_v1 import Endpoints, Pod, Service
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.app.context import Context
-from kubeloop.controllers.endpoints.reconciler import COMPONENT, LEFTOVERS, Reconciler
-from kubeloop.controllers.shared.endpoints.pace import Pace
-from kubeloop.controllers.shared.endpoints.selection import PodWakeups, Selection
-from kubeloop.controllers.shared.endpoints.writer import Writer
+from kubeloop.controllers.app.context import ControllerContext
+from kubeloop.controllers.endpoints.reconciler import COMPONENT, ORPHAN_CHECK, Reconciler
+from kubeloop.controllers.shared.endpoints.pace import SyncPacer
+from kubeloop.controllers.shared.endpoints.selection import ServicePodHandler, ServiceSelectorIndex
+from kubeloop.controllers.shared.endpoints.writer import EndpointsWriter
 from kubeloop.controllers.shared.own_writes import OwnWrites
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.objects.keys import ObjectKey
@@ -30,18 +30,21 @@ NAME = "endpoints-controller"
 QUEUE = "endpoint"
 
 
-def wire(context: Context) -> Controller[ObjectKey]:
+def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
     informers, clock = context.informers, context.clock
     services, pods, endpoints = (informers.of(resource_of_class(kind)) for kind in (Service, Pod, Endpoints))
     queue: WorkQueue[ObjectKey] = WorkQueue(clock, name=QUEUE, registry=context.telemetry.registry)
-    pace, selection = Pace(clock, context.config.endpoint_updates_batch_period), Selection(services, pods)
+    pace, selection = (
+        SyncPacer(clock, context.config.endpoint_updates_batch_period),
+        ServiceSelectorIndex(services, pods),
+    )
     reconciler = Reconciler(
         client=context.client,
         services=services,
         endpoints=endpoints,
         selection=selection,
-        writer=Writer(context.client, resource_of_class(Endpoints)),
+        writer=EndpointsWriter(context.client, resource_of_class(Endpoints)),
         own_writes=OwnWrites(endpoints),
         pace=pace,
         recorder=context.recorder.of_component(COMPONENT),
@@ -56,7 +59,7 @@ def wire(context: Context) -> Controller[ObjectKey]:
         telemetry=context.telemetry,
     )
     controller.watches(services, own_key, resync=context.resync_period())
-    controller.listens_to(pods, PodWakeups(queue, selection, pace))
+    controller.listens_to(pods, ServicePodHandler(queue, selection, pace))
     controller.watches(endpoints, own_key, lambda _, new: new is None)
-    queue.add(LEFTOVERS)
+    queue.add(ORPHAN_CHECK)
     return controller

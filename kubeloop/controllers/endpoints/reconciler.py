@@ -12,12 +12,12 @@ from kubeloop.api.errors import ApiError, NotFound
 from kubeloop.api.generated.core_v1 import Endpoints, Service
 from kubeloop.api.generated.meta_v1 import ObjectMeta, Preconditions
 from kubeloop.client import Client
-from kubeloop.controllers.endpoints.subsets import Subsets, are_equal, size_of, subsets_of, truncated
-from kubeloop.controllers.shared.endpoints.offers import has_cluster_ip, is_served_by_pods
-from kubeloop.controllers.shared.endpoints.pace import Pace
-from kubeloop.controllers.shared.endpoints.selection import Selection
-from kubeloop.controllers.shared.endpoints.trigger_times import ANNOTATION, TriggerTimes
-from kubeloop.controllers.shared.endpoints.writer import Writer, map_patch
+from kubeloop.controllers.endpoints.subsets import Subsets, address_count, are_equal, subsets_of, truncate_endpoints
+from kubeloop.controllers.shared.endpoints.offers import has_cluster_ip, has_selected_endpoints
+from kubeloop.controllers.shared.endpoints.pace import SyncPacer
+from kubeloop.controllers.shared.endpoints.selection import ServiceSelectorIndex
+from kubeloop.controllers.shared.endpoints.trigger_times import ANNOTATION, TriggerTimeTracker
+from kubeloop.controllers.shared.endpoints.writer import EndpointsWriter, map_patch
 from kubeloop.controllers.shared.own_writes import OwnWrites
 from kubeloop.controllers.shared.ownership.namespaces import is_terminating
 from kubeloop.runtime.events.recorder import EventRecorder
@@ -26,7 +26,7 @@ from kubeloop.runtime.objects.keys import ObjectKey, key_of
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 COMPONENT: Final = "endpoint-controller"
-LEFTOVERS: Final = ObjectKey("", "endpoints without a service")  # not a Service key: those have a namespace
+ORPHAN_CHECK: Final = ObjectKey("", "endpoints without a service")  # not a Service key: those have a namespace
 OVER_CAPACITY: Final = "endpoints.kubernetes.io/over-capacity"
 MANAGED_BY: Final = "endpoints.kubernetes.io/managed-by"
 HEADLESS: Final = "service.kubernetes.io/headless"
@@ -40,17 +40,17 @@ class Reconciler:
     client: Client
     services: Informer
     endpoints: Informer
-    selection: Selection
-    writer: Writer
+    selection: ServiceSelectorIndex
+    writer: EndpointsWriter
     own_writes: OwnWrites
-    pace: Pace
+    pace: SyncPacer
     recorder: EventRecorder
     queue: WorkQueue[ObjectKey]
-    _trigger_times: TriggerTimes = field(default_factory=TriggerTimes)
+    _trigger_times: TriggerTimeTracker = field(default_factory=TriggerTimeTracker)
 
     async def reconcile(self, key: ObjectKey) -> None:
         """Sync the Endpoints of one Service; a special key checks all for a missing Service."""
-        if key == LEFTOVERS:
+        if key == ORPHAN_CHECK:
             self._wake_leftovers()
             return
         await self.own_writes.seen(key)
@@ -58,7 +58,7 @@ class Reconciler:
         current: Endpoints | None = self.endpoints.get(*key)
         if service is None:
             await self._delete(key, current)
-        elif is_served_by_pods(service):
+        elif has_selected_endpoints(service):
             await self._serve(key, service, current)
 
     def _wake_leftovers(self) -> None:
@@ -80,7 +80,7 @@ class Reconciler:
         pods = self.selection.pods_of(service)
         trigger_time = self._trigger_times.look(key, service, pods)
         found = subsets_of(service, pods)
-        wanted = wanted_endpoints(service, found, current, trigger_time)
+        wanted = desired_endpoints(service, found, current, trigger_time)
         if current is not None and is_current(current, wanted):
             return
         try:
@@ -91,7 +91,7 @@ class Reconciler:
             self._complain(wanted, error, created=current is None)
             raise
         self.own_writes.note(key, "Endpoints", answer)
-        self.pace.wrote(key, size_of(wanted.subsets))
+        self.pace.wrote(key, address_count(wanted.subsets))
 
     async def _write(self, current: Endpoints | None, wanted: Endpoints) -> Any:
         if current is None:
@@ -108,9 +108,9 @@ class Reconciler:
             self.recorder.event(endpoints, "Warning", "FailedToUpdateEndpoint", message)
 
 
-def wanted_endpoints(service: Service, found: Subsets, current: Endpoints | None, trigger_time: str) -> Endpoints:
+def desired_endpoints(service: Service, found: Subsets, current: Endpoints | None, trigger_time: str) -> Endpoints:
     """Build the desired object; annotations of others are kept."""
-    kept = truncated(found)
+    kept = truncate_endpoints(found)
     meta = service.metadata if current is None else current.metadata
     annotations = {} if current is None else dict(current.metadata.annotations)
     _set(annotations, ANNOTATION, trigger_time)

@@ -23,9 +23,9 @@ from kubeloop.controllers.shared.endpoints.offers import (
     family_of,
     hostname_of,
     port_of,
-    takes_part,
+    should_be_in_endpoints,
 )
-from kubeloop.controllers.shared.endpoints.repacking import repacked
+from kubeloop.controllers.shared.endpoints.repacking import repack_subsets
 
 CAPACITY: Final = 1000  # addresses per object
 
@@ -37,7 +37,7 @@ def subsets_of(service: Service, pods: Iterable[Pod]) -> Subsets:
     found: list[EndpointSubset] = []
     all_ready = service.spec.publish_not_ready_addresses
     for pod in pods:
-        if not takes_part(pod, terminating_too=all_ready):
+        if not should_be_in_endpoints(pod, terminating_too=all_ready):
             continue
         address = address_of(service, pod)
         if address is None:
@@ -47,7 +47,7 @@ def subsets_of(service: Service, pods: Iterable[Pod]) -> Subsets:
                 found.append(EndpointSubset(addresses=(address,), ports=ports))
             else:
                 found.append(EndpointSubset(not_ready_addresses=(address,), ports=ports))
-    return repacked(found)
+    return repack_subsets(found)
 
 
 def _offered_ports(service: Service, pod: Pod) -> list[tuple[EndpointPort, ...]]:
@@ -84,15 +84,15 @@ def _family_of(service: Service, pod: Pod) -> str:
     return family_of(pod.status.pod_ip if own in ("", HEADLESS) else own) or "IPv4"
 
 
-def size_of(subsets: Subsets) -> int:
+def address_count(subsets: Subsets) -> int:
     """Return the number of addresses."""
     return sum(len(one.addresses) + len(one.not_ready_addresses) for one in subsets)
 
 
-def truncated(subsets: Subsets) -> Subsets:
+def truncate_endpoints(subsets: Subsets) -> Subsets:
     """Truncate to the capacity of an object, ready addresses first, in proportion over the subsets."""
     ready = sum(len(one.addresses) for one in subsets)
-    if size_of(subsets) <= CAPACITY:
+    if address_count(subsets) <= CAPACITY:
         return subsets
     if ready > CAPACITY:
         return _cut(subsets, "addresses", CAPACITY)
@@ -113,7 +113,7 @@ def _cut(subsets: Subsets, which: str, room: int) -> Subsets:
 
 def are_equal(current: Subsets, wanted: Subsets) -> bool:
     """Return True if two lists are equal apart from the versions of pods and the arrangement."""
-    return _unversioned(current) == wanted or repacked(_unversioned(current)) == wanted
+    return _unversioned(current) == wanted or repack_subsets(_unversioned(current)) == wanted
 
 
 def _unversioned(subsets: Subsets) -> Subsets:

@@ -19,20 +19,20 @@ from __future__ import annotations
 from kubeloop.api.generated.core_v1 import Node, Pod, Service
 from kubeloop.api.generated.discovery_v1 import EndpointSlice
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.app.context import Context
-from kubeloop.controllers.endpointslice.instruments import Instruments
-from kubeloop.controllers.endpointslice.nodes import NodeWakeups
+from kubeloop.controllers.app.context import ControllerContext
+from kubeloop.controllers.endpointslice.instruments import EndpointSliceMetrics
+from kubeloop.controllers.endpointslice.nodes import NodeEventHandler
 from kubeloop.controllers.endpointslice.reconciler import Reconciler
 from kubeloop.controllers.endpointslice.slice_labels import MANAGER
-from kubeloop.controllers.endpointslice.topology import Topology
+from kubeloop.controllers.endpointslice.topology import TopologyCache
 from kubeloop.controllers.endpointslice.writing import SliceWriter
-from kubeloop.controllers.shared.endpoints.pace import Pace
-from kubeloop.controllers.shared.endpoints.selection import PodWakeups, Selection
-from kubeloop.controllers.shared.endpoints.slice_memory import SliceMemory, SliceWakeups
+from kubeloop.controllers.shared.endpoints.pace import SyncPacer
+from kubeloop.controllers.shared.endpoints.selection import ServicePodHandler, ServiceSelectorIndex
+from kubeloop.controllers.shared.endpoints.slice_memory import EndpointSliceTracker, SliceEventHandler
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.objects.keys import ObjectKey
 from kubeloop.runtime.queue.enqueue import own_key
-from kubeloop.runtime.queue.rate_limits import Bucket, ItemExponential, MaxOf
+from kubeloop.runtime.queue.rate_limits import BucketRateLimiter, ItemExponentialFailureRateLimiter, MaxOfRateLimiter
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "endpointslice-controller"
@@ -43,19 +43,25 @@ LAST_RETRY = 1000.0
 SLICE_DELAY = 1.0  # seconds after a change by another client, in which further ones are batched
 
 
-def wire(context: Context) -> Controller[ObjectKey]:
+def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
     informers, clock, config = context.informers, context.clock, context.config
     services, pods, nodes, slices = (
         informers.of(resource_of_class(kind)) for kind in (Service, Pod, Node, EndpointSlice)
     )
     registry = context.telemetry.registry
-    limiter = MaxOf[ObjectKey](ItemExponential(FIRST_RETRY, LAST_RETRY), Bucket(clock))
+    limiter = MaxOfRateLimiter[ObjectKey](
+        ItemExponentialFailureRateLimiter(FIRST_RETRY, LAST_RETRY), BucketRateLimiter(clock)
+    )
     queue = WorkQueue(clock, name=QUEUE, limiter=limiter, registry=registry)
-    pace = Pace(clock, config.endpointslice_updates_batch_period)
-    selection, memory, topology = Selection(services, pods), SliceMemory(slices, MANAGER), Topology(nodes)
-    instruments = Instruments(registry, config.max_endpoints_per_slice)
-    node_wakeups = NodeWakeups(queue, pods, selection, topology)
+    pace = SyncPacer(clock, config.endpointslice_updates_batch_period)
+    selection, memory, topology = (
+        ServiceSelectorIndex(services, pods),
+        EndpointSliceTracker(slices, MANAGER),
+        TopologyCache(nodes),
+    )
+    instruments = EndpointSliceMetrics(registry, config.max_endpoints_per_slice)
+    node_wakeups = NodeEventHandler(queue, pods, selection, topology)
     reconciler = Reconciler(
         services=services,
         nodes=nodes,
@@ -78,8 +84,8 @@ def wire(context: Context) -> Controller[ObjectKey]:
         telemetry=context.telemetry,
     )
     controller.watches(services, own_key, resync=context.resync_period())
-    controller.listens_to(pods, PodWakeups(queue, selection, pace))
+    controller.listens_to(pods, ServicePodHandler(queue, selection, pace))
     controller.listens_to(nodes, node_wakeups)
     delay = max(SLICE_DELAY, config.endpointslice_updates_batch_period)
-    controller.listens_to(slices, SliceWakeups(queue, memory, delay))
+    controller.listens_to(slices, SliceEventHandler(queue, memory, delay))
     return controller

@@ -14,9 +14,9 @@ from kubeloop.controllers.shared.endpoints.offers import (
     family_of,
     hostname_of,
     port_of,
-    takes_part,
+    should_be_in_endpoints,
 )
-from kubeloop.controllers.shared.endpoints.slices import EndpointKey, Ports, in_order, key_of_endpoint
+from kubeloop.controllers.shared.endpoints.slices import EndpointKey, Ports, key_of_endpoint, sort_ports
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -25,7 +25,7 @@ NodeOf = Callable[[str], Node | None]
 
 
 @dataclass(slots=True)
-class Desired:
+class DesiredEndpoints:
     """Desired endpoints of a Service in one IP family."""
 
     groups: dict[Ports, Group] = field(default_factory=dict)
@@ -44,13 +44,13 @@ def address_types_of(service: Service) -> tuple[str, ...]:
     return ("IPv4", "IPv6")
 
 
-def desired_of(service: Service, pods: Iterable[Pod], family: str, node_of: NodeOf) -> Desired:
+def desired_endpoints_of(service: Service, pods: Iterable[Pod], family: str, node_of: NodeOf) -> DesiredEndpoints:
     """Build the endpoints of a Service's pods; a pod on an unknown node is skipped, unless all are published."""
-    desired = Desired()
+    desired = DesiredEndpoints()
     ports_are_equal = not any(isinstance(one.target_port, str) for one in service.spec.ports)
     ports: Ports | None = None
     for pod in pods:
-        if not takes_part(pod):
+        if not should_be_in_endpoints(pod):
             continue
         if ports is None or not ports_are_equal:
             ports = ports_of(service, pod)
@@ -89,7 +89,7 @@ def endpoint_of(pod: Pod, node: Node | None, service: Service, family: str) -> E
 def ports_of(service: Service, pod: Pod) -> Ports:
     """Resolve the Service's ports for the pod; unknown ones are omitted."""
     found = ((one, port_of(pod, one)) for one in service.spec.ports)
-    return in_order(
+    return sort_ports(
         EndpointPort(name=one.name, port=number, protocol=one.protocol, app_protocol=one.app_protocol)
         for one, number in found
         if number is not None

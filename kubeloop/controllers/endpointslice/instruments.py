@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from kubeloop.controllers.endpointslice.packing import Plan
+from kubeloop.controllers.endpointslice.packing import SlicePlan
 from kubeloop.controllers.shared.endpoints.slices import Ports
-from kubeloop.runtime.metrics import Registry, Value, exponential_bounds
+from kubeloop.runtime.metrics import MetricRegistry, MetricValue, exponential_bounds
 from kubeloop.runtime.objects.keys import ObjectKey
 
 PREFIX = "endpoint_slice_controller"
@@ -15,10 +15,10 @@ _COUNTS = exponential_bounds(2, 2, 15)
 _DEFAULT_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
-class Instruments:
+class EndpointSliceMetrics:
     """Metrics of syncs, writes and the fill level of slices."""
 
-    def __init__(self, registry: Registry, capacity: int) -> None:
+    def __init__(self, registry: MetricRegistry, capacity: int) -> None:
         self._capacity = capacity
         self._sizes: dict[tuple[ObjectKey, str], tuple[int, int, int]] = {}  # endpoints, slices, slices at optimum
         self._distributions: dict[ObjectKey, str] = {}
@@ -43,7 +43,7 @@ class Instruments:
             registry.gauge(f"{PREFIX}_{name}", about).read(partial(self._sum, index))
         self._syncs = registry.counter(f"{PREFIX}_syncs", "Looks at services, by result.", "result")
         operations = registry.counter(f"{PREFIX}_changes", "Writes of slices.", "operation")
-        self.changes: Mapping[str, Value] = {one: operations.of(one) for one in ("create", "update", "delete")}
+        self.changes: Mapping[str, MetricValue] = {one: operations.of(one) for one in ("create", "update", "delete")}
         self._services = registry.gauge(
             f"{PREFIX}_services_count_by_traffic_distribution",
             "Services with a certain traffic distribution.",
@@ -54,7 +54,7 @@ class Instruments:
         """Count a sync by its result."""
         self._syncs.of(result).value += 1
 
-    def planned(self, key: ObjectKey, address_type: str, plan: Plan) -> None:
+    def planned(self, key: ObjectKey, address_type: str, plan: SlicePlan) -> None:
         """Record the plan for a Service's slices of one address type."""
         self._added.observe(plan.added)
         self._removed.observe(plan.removed)

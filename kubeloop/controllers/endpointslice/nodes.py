@@ -7,22 +7,24 @@ from typing import Final
 
 from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.controllers.endpointslice.desired import ZONE
-from kubeloop.controllers.endpointslice.topology import Topology
+from kubeloop.controllers.endpointslice.topology import TopologyCache
 from kubeloop.controllers.endpointslice.zones import is_ready
-from kubeloop.controllers.shared.endpoints.selection import Selection
+from kubeloop.controllers.shared.endpoints.selection import ServiceSelectorIndex
 from kubeloop.runtime.causes.cause import Origin
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.informer.store import NODE, node_name_of
 from kubeloop.runtime.objects.keys import ObjectKey
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
-BALANCE: Final = ObjectKey("", "balance of zones")  # not a Service key: those have a namespace
+TOPOLOGY_CHECK: Final = ObjectKey("", "balance of zones")  # not a Service key: those have a namespace
 
 
-class NodeWakeups:
+class NodeEventHandler:
     """Node event handler that enqueues the affected Services."""
 
-    def __init__(self, queue: WorkQueue[ObjectKey], pods: Informer, selection: Selection, topology: Topology) -> None:
+    def __init__(
+        self, queue: WorkQueue[ObjectKey], pods: Informer, selection: ServiceSelectorIndex, topology: TopologyCache
+    ) -> None:
         pods.add_indexer(NODE, node_name_of)
         self._queue = queue
         self._pods = pods
@@ -61,7 +63,7 @@ class NodeWakeups:
 
     def _rebalance(self, node: Node) -> None:
         self._topology.nodes_changed()
-        self._wake((BALANCE,), node)
+        self._wake((TOPOLOGY_CHECK,), node)
 
     def _wake(self, keys: Iterable[ObjectKey], node: Node) -> None:
         meta = node.metadata

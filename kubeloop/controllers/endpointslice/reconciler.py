@@ -8,34 +8,34 @@ from dataclasses import dataclass, field
 from kubeloop.api.errors import AlreadyExists, Conflict, NotFound
 from kubeloop.api.generated.core_v1 import Node, Pod, Service
 from kubeloop.api.generated.discovery_v1 import EndpointSlice
-from kubeloop.controllers.endpointslice.desired import address_types_of, desired_of
-from kubeloop.controllers.endpointslice.instruments import Instruments
-from kubeloop.controllers.endpointslice.nodes import BALANCE, NodeWakeups
-from kubeloop.controllers.endpointslice.packing import Mold, Plan, plan_for
+from kubeloop.controllers.endpointslice.desired import address_types_of, desired_endpoints_of
+from kubeloop.controllers.endpointslice.instruments import EndpointSliceMetrics
+from kubeloop.controllers.endpointslice.nodes import TOPOLOGY_CHECK, NodeEventHandler
+from kubeloop.controllers.endpointslice.packing import SlicePlan, SliceTemplate, plan_slices
 from kubeloop.controllers.endpointslice.slice_labels import labels_of
-from kubeloop.controllers.endpointslice.topology import Topology
+from kubeloop.controllers.endpointslice.topology import TopologyCache
 from kubeloop.controllers.endpointslice.traffic import (
     distribution_of,
-    hint_at_closeness,
+    hint_by_distribution,
     remove_hints,
     wants_topology,
 )
-from kubeloop.controllers.endpointslice.writing import SliceWriter, WriteFailed
-from kubeloop.controllers.shared.endpoints.offers import is_served_by_pods
-from kubeloop.controllers.shared.endpoints.pace import Pace
-from kubeloop.controllers.shared.endpoints.selection import Selection
-from kubeloop.controllers.shared.endpoints.slice_memory import SliceMemory
-from kubeloop.controllers.shared.endpoints.trigger_times import TriggerTimes
+from kubeloop.controllers.endpointslice.writing import SliceWriteError, SliceWriter
+from kubeloop.controllers.shared.endpoints.offers import has_selected_endpoints
+from kubeloop.controllers.shared.endpoints.pace import SyncPacer
+from kubeloop.controllers.shared.endpoints.selection import ServiceSelectorIndex
+from kubeloop.controllers.shared.endpoints.slice_memory import EndpointSliceTracker
+from kubeloop.controllers.shared.endpoints.trigger_times import TriggerTimeTracker
 from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
 
-class NodeMissing(Exception):
+class MissingNodeError(Exception):
     """Raised if a pod was skipped because its node is unknown."""
 
 
-class Incomplete(Exception):
+class SliceSyncError(Exception):
     """Raised if some of a Service's slices could not be synced."""
 
 
@@ -45,20 +45,20 @@ class Reconciler:
 
     services: Informer
     nodes: Informer
-    selection: Selection
-    memory: SliceMemory
+    selection: ServiceSelectorIndex
+    memory: EndpointSliceTracker
     writer: SliceWriter
-    topology: Topology
-    node_wakeups: NodeWakeups
-    pace: Pace
+    topology: TopologyCache
+    node_wakeups: NodeEventHandler
+    pace: SyncPacer
     recorder: EventRecorder
-    instruments: Instruments
+    instruments: EndpointSliceMetrics
     capacity: int
-    _trigger_times: TriggerTimes = field(default_factory=TriggerTimes)
+    _trigger_times: TriggerTimeTracker = field(default_factory=TriggerTimeTracker)
 
     async def reconcile(self, key: ObjectKey) -> None:
         """Sync the slices of one Service; a special key rebalances zones."""
-        if key == BALANCE:
+        if key == TOPOLOGY_CHECK:
             self.node_wakeups.rebalance()
             return
         try:
@@ -70,7 +70,7 @@ class Reconciler:
         if service is None:
             self._forget(key)
             return
-        if is_served_by_pods(service):
+        if has_selected_endpoints(service):
             await self._serve(key, service)
         self.instruments.synced("success")
 
@@ -85,7 +85,7 @@ class Reconciler:
             plan = self._plan(service, pods, existing, address_type, problems)
             try:
                 written += await self.writer.carry_out(service, plan, trigger_time)
-            except WriteFailed as error:
+            except SliceWriteError as error:
                 problems.append(error)
         unwanted = [one for one in slices if one.address_type not in address_types]
         written += await self._delete(key, unwanted, problems)
@@ -104,14 +104,14 @@ class Reconciler:
         existing: Sequence[EndpointSlice],
         address_type: str,
         problems: list[Exception],
-    ) -> Plan:
-        desired = desired_of(service, pods, address_type, self._node)
+    ) -> SlicePlan:
+        desired = desired_endpoints_of(service, pods, address_type, self._node)
         key = key_of(service)
         self.node_wakeups.missed(key, desired.skipped)
         for pod in desired.skipped:
             said = f"skipping Pod {pod.metadata.name} for Service {key}: Node {pod.spec.node_name} Not Found"
-            problems.append(NodeMissing(said))
-        plan = plan_for(service, existing, desired, Mold(address_type, labels_of(service), self.capacity))
+            problems.append(MissingNodeError(said))
+        plan = plan_slices(service, existing, desired, SliceTemplate(address_type, labels_of(service), self.capacity))
         self._hint(service, address_type, plan)
         self.instruments.planned(key, address_type, plan)
         return plan
@@ -119,7 +119,7 @@ class Reconciler:
     def _node(self, name: str) -> Node | None:
         return self.nodes.get("", name)
 
-    def _hint(self, service: Service, address_type: str, plan: Plan) -> None:
+    def _hint(self, service: Service, address_type: str, plan: SlicePlan) -> None:
         key, distribution = key_of(service), distribution_of(service)
         self.instruments.distributes(key, distribution)
         if wants_topology(service.metadata.annotations):
@@ -127,7 +127,7 @@ class Reconciler:
         else:
             telling = self.topology.stop_hinting(key, address_type)
             if distribution:
-                hint_at_closeness(plan, distribution)
+                hint_by_distribution(plan, distribution)
             else:
                 remove_hints(plan)
         if telling is not None:
@@ -141,26 +141,26 @@ class Reconciler:
             try:
                 await self.writer.delete(key, one)
                 deleted += 1
-            except WriteFailed as error:
+            except SliceWriteError as error:
                 problems.append(error)
         return deleted
 
     def _complain(self, service: Service, problems: Sequence[Exception]) -> None:
         self.instruments.synced("error")
-        said = text_of(problems)
+        said = join_errors(problems)
         message = f"Error updating Endpoint Slices for Service {key_of(service)}: {said}"
         self.recorder.event(service, "Warning", "FailedToUpdateEndpointSlices", message)
         causes = [one.__cause__ for one in problems]
         if all(isinstance(one, Conflict | NotFound | AlreadyExists) for one in causes) and causes[0] is not None:
             raise causes[0]  # the cache was outdated: nothing is wrong
-        raise Incomplete(said) from problems[0]
+        raise SliceSyncError(said) from problems[0]
 
     def _forget(self, key: ObjectKey) -> None:
         for one in (self._trigger_times, self.memory, self.topology, self.pace, self.instruments):
             one.forget(key)
 
 
-def text_of(problems: Sequence[Exception]) -> str:
+def join_errors(problems: Sequence[Exception]) -> str:
     """Join several problems into one message as upstream does, each once."""
     texts = list(dict.fromkeys(str(one) for one in problems))
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"

@@ -5,9 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from kubeloop.controllers.endpointslice.packing import Plan
+from kubeloop.controllers.endpointslice.packing import SlicePlan
 from kubeloop.controllers.endpointslice.traffic import remove_hints
-from kubeloop.controllers.endpointslice.zones import Ratios, Unhintable, hint_by_zones, is_overloaded, ratios_of
+from kubeloop.controllers.endpointslice.zones import (
+    HintsUnavailable,
+    Ratios,
+    cpu_ratios_by_zone,
+    hint_by_zones,
+    is_overloaded,
+)
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.objects.keys import ObjectKey
 
@@ -16,7 +22,7 @@ DISABLED = "Topology Aware Hints has been disabled"
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
+class TopologyEvent:
     """Event to record on the Service."""
 
     type: Literal["Normal", "Warning"]
@@ -32,7 +38,7 @@ class _Hints:
     populated: bool = False  # True if the event about enabled hints was recorded
 
 
-class Topology:
+class TopologyCache:
     """Distribution of nodes over zones, and of the endpoints of Services that request it."""
 
     def __init__(self, nodes: Informer) -> None:
@@ -49,7 +55,7 @@ class Topology:
     def ratios(self) -> Ratios | None:
         """Share of each zone in the total capacity, recomputed after node changes."""
         if self._is_stale:
-            self._ratios, self._is_stale = ratios_of(self._nodes.list()), False
+            self._ratios, self._is_stale = cpu_ratios_by_zone(self._nodes.list()), False
         return self._ratios
 
     def overloaded(self) -> list[ObjectKey]:
@@ -61,11 +67,11 @@ class Topology:
             if any(is_overloaded(one, ratios) for one in hints.by_type.values())
         ]
 
-    def hint(self, key: ObjectKey, address_type: str, plan: Plan) -> Telling | None:
+    def hint(self, key: ObjectKey, address_type: str, plan: SlicePlan) -> TopologyEvent | None:
         """Set the hints of a Service's endpoints, or remove them if they cannot be assigned safely."""
         try:
             found = hint_by_zones(plan, self.ratios)
-        except Unhintable as error:
+        except HintsUnavailable as error:
             self.forget(key, address_type)
             remove_hints(plan)
             return _telling("Warning", "TopologyAwareHintsDisabled", str(error), address_type)
@@ -76,7 +82,7 @@ class Topology:
         hints.populated = True
         return _telling("Normal", "TopologyAwareHintsEnabled", ENABLED, address_type)
 
-    def stop_hinting(self, key: ObjectKey, address_type: str) -> Telling | None:
+    def stop_hinting(self, key: ObjectKey, address_type: str) -> TopologyEvent | None:
         """Drop the hints of a Service that does not want them; returns an event if it had some."""
         hints = self._services.get(key)
         had_some = hints is not None and hints.populated
@@ -94,5 +100,5 @@ class Topology:
             del self._services[key]
 
 
-def _telling(type: Literal["Normal", "Warning"], reason: str, message: str, address_type: str) -> Telling:
-    return Telling(type, reason, f"{message}, addressType: {address_type}")
+def _telling(type: Literal["Normal", "Warning"], reason: str, message: str, address_type: str) -> TopologyEvent:
+    return TopologyEvent(type, reason, f"{message}, addressType: {address_type}")

@@ -9,12 +9,12 @@ import msgspec
 
 from kubeloop.api.generated.core_v1 import Service
 from kubeloop.api.generated.discovery_v1 import Endpoint, EndpointHints, ForNode, ForZone
-from kubeloop.controllers.endpointslice.packing import Draft, Plan
+from kubeloop.controllers.endpointslice.packing import SliceDraft, SlicePlan
 
 HintsOf = Callable[[Endpoint], EndpointHints | None]
 
 PREFER_SAME_NODE: Final = "PreferSameNode"
-CLOSE: Final = frozenset({"PreferClose", "PreferSameZone", PREFER_SAME_NODE})
+DISTRIBUTIONS: Final = frozenset({"PreferClose", "PreferSameZone", PREFER_SAME_NODE})
 OLD_ANNOTATION: Final = "service.kubernetes.io/topology-aware-hints"  # takes precedence over the newer one
 ANNOTATION: Final = "service.kubernetes.io/topology-mode"
 
@@ -27,21 +27,21 @@ def wants_topology(annotations: Mapping[str, str]) -> bool:
 def distribution_of(service: Service) -> str:
     """Return the effective traffic distribution, or an empty string."""
     wanted = service.spec.traffic_distribution
-    return wanted if wanted in CLOSE and not wants_topology(service.metadata.annotations) else ""
+    return wanted if wanted in DISTRIBUTIONS and not wants_topology(service.metadata.annotations) else ""
 
 
-def hint_at_closeness(plan: Plan, distribution: str) -> None:
+def hint_by_distribution(plan: SlicePlan, distribution: str) -> None:
     """Hint each ready endpoint to its own zone, and to its own node if requested."""
     nodes_too = distribution == PREFER_SAME_NODE
-    rehint(plan, lambda one: close_hints(one, nodes_too) if one.conditions.ready else one.hints)
+    update_hints(plan, lambda one: hints_for_own_topology(one, nodes_too) if one.conditions.ready else one.hints)
 
 
-def remove_hints(plan: Plan) -> None:
+def remove_hints(plan: SlicePlan) -> None:
     """Remove all hints."""
-    rehint(plan, lambda _: None)
+    update_hints(plan, lambda _: None)
 
 
-def close_hints(endpoint: Endpoint, nodes_too: bool) -> EndpointHints | None:
+def hints_for_own_topology(endpoint: Endpoint, nodes_too: bool) -> EndpointHints | None:
     """Build the hints for an endpoint's own zone and node."""
     zones = () if endpoint.zone is None else (ForZone(name=endpoint.zone),)
     node = endpoint.node_name if nodes_too else None
@@ -49,7 +49,7 @@ def close_hints(endpoint: Endpoint, nodes_too: bool) -> EndpointHints | None:
     return EndpointHints(for_zones=zones, for_nodes=nodes) if zones or nodes else None
 
 
-def rehint(plan: Plan, hints_of: HintsOf) -> None:
+def update_hints(plan: SlicePlan, hints_of: HintsOf) -> None:
     """Set the hints of all endpoints; slices that change are moved to the updates."""
     for draft in (*plan.create, *plan.update):
         set_hints(draft, hints_of)
@@ -58,7 +58,7 @@ def rehint(plan: Plan, hints_of: HintsOf) -> None:
         (plan.update if set_hints(draft, hints_of) else plan.unchanged).append(draft)
 
 
-def set_hints(draft: Draft, hints_of: HintsOf) -> bool:
+def set_hints(draft: SliceDraft, hints_of: HintsOf) -> bool:
     """Set the hints of a slice; returns True if anything changed."""
     wanted = [hints_of(one) for one in draft.endpoints]
     if all(one.hints == hints for one, hints in zip(draft.endpoints, wanted, strict=True)):

@@ -12,33 +12,33 @@ from kubeloop.api.generated.discovery_v1 import EndpointSlice
 from kubeloop.api.generated.meta_v1 import ObjectMeta, Preconditions
 from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.endpointslice.packing import Draft, Plan
-from kubeloop.controllers.shared.endpoints.slice_memory import SliceMemory
+from kubeloop.controllers.endpointslice.packing import SliceDraft, SlicePlan
+from kubeloop.controllers.shared.endpoints.slice_memory import EndpointSliceTracker
 from kubeloop.controllers.shared.endpoints.slices import name_prefix
 from kubeloop.controllers.shared.endpoints.trigger_times import ANNOTATION
-from kubeloop.controllers.shared.endpoints.writer import Writer, map_patch
+from kubeloop.controllers.shared.endpoints.writer import EndpointsWriter, map_patch
 from kubeloop.controllers.shared.ownership.namespaces import is_terminating
-from kubeloop.runtime.metrics import Value
+from kubeloop.runtime.metrics import MetricValue
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 from kubeloop.runtime.objects.owner_references import controller_reference
 
 _SERVICE = resource_of_class(Service)
 
 
-class WriteFailed(Exception):
+class SliceWriteError(Exception):
     """Raised if a slice was not written; its cause is the server's error."""
 
 
 class SliceWriter:
     """Writes the slices of Services, and records the writes."""
 
-    def __init__(self, client: Client, memory: SliceMemory, changes: Mapping[str, Value]) -> None:
+    def __init__(self, client: Client, memory: EndpointSliceTracker, changes: Mapping[str, MetricValue]) -> None:
         self._client = client
         self._memory = memory
         self._changes = changes
-        self._writer = Writer(client, resource_of_class(EndpointSlice))
+        self._writer = EndpointsWriter(client, resource_of_class(EndpointSlice))
 
-    async def carry_out(self, service: Service, plan: Plan, trigger_time: str) -> int:
+    async def carry_out(self, service: Service, plan: SlicePlan, trigger_time: str) -> int:
         """Execute the plan; returns the number of slices written. A Service being deleted gets no new slices."""
         key = key_of(service)
         written = 0
@@ -63,7 +63,7 @@ class SliceWriter:
         except Exception as error:
             if isinstance(error, ApiError) and is_terminating(error):
                 return False
-            raise WriteFailed(f"failed to create EndpointSlice for Service {key}: {error}") from error
+            raise SliceWriteError(f"failed to create EndpointSlice for Service {key}: {error}") from error
         self._memory.wrote(key, made)
         self._changes["create"].value += 1
         return True
@@ -73,7 +73,7 @@ class SliceWriter:
             answer = await self._writer.change(one, patch)
         except Exception as error:
             said = f"failed to update {one.metadata.name} EndpointSlice for Service {key}: {error}"
-            raise WriteFailed(said) from error
+            raise SliceWriteError(said) from error
         self._memory.wrote(key, answer)
         self._changes["update"].value += 1
 
@@ -86,12 +86,12 @@ class SliceWriter:
             pass
         except Exception as error:
             said = f"failed to delete {one.metadata.name} EndpointSlice for Service {key}: {error}"
-            raise WriteFailed(said) from error
+            raise SliceWriteError(said) from error
         self._memory.deleted(key, one)
         self._changes["delete"].value += 1
 
 
-def new_slice(service: Service, draft: Draft, trigger_time: str) -> EndpointSlice:
+def new_slice(service: Service, draft: SliceDraft, trigger_time: str) -> EndpointSlice:
     """Build a new slice."""
     meta = service.metadata
     return EndpointSlice(
@@ -108,7 +108,7 @@ def new_slice(service: Service, draft: Draft, trigger_time: str) -> EndpointSlic
     )
 
 
-def slice_patch(base: EndpointSlice, draft: Draft, trigger_time: str) -> dict[str, Any]:
+def slice_patch(base: EndpointSlice, draft: SliceDraft, trigger_time: str) -> dict[str, Any]:
     """Build the merge patch from a slice to its desired state."""
     metadata: dict[str, Any] = {}
     if base.metadata.labels != draft.labels:

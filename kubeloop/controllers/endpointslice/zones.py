@@ -14,9 +14,9 @@ from kubeloop.api.generated.discovery_v1 import Endpoint, EndpointHints, ForZone
 from kubeloop.api.meta.conditions import find_condition
 from kubeloop.api.scalars.quantity import parse_quantity
 from kubeloop.controllers.endpointslice.desired import ZONE
-from kubeloop.controllers.endpointslice.packing import Draft, Plan
+from kubeloop.controllers.endpointslice.packing import SliceDraft, SlicePlan
 
-OVERLOAD: Final = 0.2  # by how much an endpoint's load may exceed its share
+OVERLOAD_THRESHOLD: Final = 0.2  # by how much an endpoint's load may exceed its share
 _EXCLUDED: Final = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 
 NO_ZONE: Final = "One or more endpoints do not have a zone specified"
@@ -32,12 +32,12 @@ TOO_UNEVEN: Final = (
 Ratios = Mapping[str, float]
 
 
-class Unhintable(Exception):
+class HintsUnavailable(Exception):
     """Raised if hints would be harmful or cannot be computed; the message is for users."""
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class ZoneAllocation:
     """Number of a Service's endpoints for one zone."""
 
     minimum: int
@@ -51,7 +51,7 @@ def is_ready(node: Node) -> bool:
     return condition is not None and condition.status == "True"
 
 
-def ratios_of(nodes: Iterable[Node]) -> Ratios | None:
+def cpu_ratios_by_zone(nodes: Iterable[Node]) -> Ratios | None:
     """Return each zone's share of all CPUs; None if a node's CPU or zone is unknown, or there are not two zones."""
     processors: dict[str, int] = {}
     for node in nodes:
@@ -68,20 +68,20 @@ def ratios_of(nodes: Iterable[Node]) -> Ratios | None:
     return {zone: amount / total for zone, amount in processors.items()}
 
 
-def shares_of(ratios: Ratios | None, endpoints: int) -> dict[str, Share]:
+def zone_allocations(ratios: Ratios | None, endpoints: int) -> dict[str, ZoneAllocation]:
     """Divide the endpoints among zones; raises Unhintable."""
     if ratios is None:
-        raise Unhintable(NODES_UNKNOWN)
+        raise HintsUnavailable(NODES_UNKNOWN)
     if len(ratios) < 2:
-        raise Unhintable(ONE_ZONE)
+        raise HintsUnavailable(ONE_ZONE)
     if len(ratios) > endpoints:
-        raise Unhintable(TOO_FEW.format(endpoints, len(ratios)))
-    minima = {zone: ceil(ratio * endpoints * (1 / (1 + OVERLOAD))) for zone, ratio in ratios.items()}
+        raise HintsUnavailable(TOO_FEW.format(endpoints, len(ratios)))
+    minima = {zone: ceil(ratio * endpoints * (1 / (1 + OVERLOAD_THRESHOLD))) for zone, ratio in ratios.items()}
     spare = endpoints - sum(minima.values())
     if spare < 0:
-        raise Unhintable(TOO_UNEVEN.format(endpoints, len(ratios)))
+        raise HintsUnavailable(TOO_UNEVEN.format(endpoints, len(ratios)))
     return {
-        zone: Share(minima[zone], minima[zone] + spare, max(ratio * endpoints, float(minima[zone])))
+        zone: ZoneAllocation(minima[zone], minima[zone] + spare, max(ratio * endpoints, float(minima[zone])))
         for zone, ratio in ratios.items()
     }
 
@@ -94,34 +94,34 @@ def is_overloaded(hints: Mapping[str, int], ratios: Ratios | None) -> bool:
         return True
     total = sum(hints.values())
     return any(
-        hints.get(zone, -1) < ceil(total * ratio * (1 / (1 + OVERLOAD))) for zone, ratio in ratios.items()
+        hints.get(zone, -1) < ceil(total * ratio * (1 / (1 + OVERLOAD_THRESHOLD))) for zone, ratio in ratios.items()
     )  # fmt: skip
 
 
-def hint_by_zones(plan: Plan, ratios: Ratios | None) -> dict[str, int]:
+def hint_by_zones(plan: SlicePlan, ratios: Ratios | None) -> dict[str, int]:
     """Assign every ready endpoint to a zone: first its own, then others for balance.
 
     Returns the number of endpoints of each zone. Unchanged slices whose hints are still valid stay as they are.
     """
     ready = sum(_is_ready(one) for draft in plan.drafts for one in draft.endpoints)
-    shares = shares_of(ratios, ready)
+    shares = zone_allocations(ratios, ready)
     hints = _keep_good_slices(plan, shares)
     drafts = [*plan.create, *plan.update]
     for draft in drafts:
         draft.endpoints = [_for_own_zone(one, hints) for one in draft.endpoints]
-    giving, receiving = gives_and_takes(shares, hints)
+    giving, receiving = giving_and_receiving_zones(shares, hints)
     _redistribute(drafts, giving, receiving, hints)
     if not hints:
-        raise Unhintable(NO_HINTS)
+        raise HintsUnavailable(NO_HINTS)
     return hints
 
 
-def _keep_good_slices(plan: Plan, shares: Mapping[str, Share]) -> dict[str, int]:
+def _keep_good_slices(plan: SlicePlan, shares: Mapping[str, ZoneAllocation]) -> dict[str, int]:
     """Count the hints of unchanged slices; a slice with invalid hints is moved to the updates."""
     total: dict[str, int] = {}
     unchanged, plan.unchanged = plan.unchanged, []
     for draft in unchanged:
-        found = good_hints_of(draft.endpoints, total, shares)
+        found = valid_hints(draft.endpoints, total, shares)
         if found is None:
             plan.update.append(draft)
         else:
@@ -131,8 +131,8 @@ def _keep_good_slices(plan: Plan, shares: Mapping[str, Share]) -> dict[str, int]
     return total
 
 
-def good_hints_of(
-    endpoints: Iterable[Endpoint], already: Mapping[str, int], shares: Mapping[str, Share]
+def valid_hints(
+    endpoints: Iterable[Endpoint], already: Mapping[str, int], shares: Mapping[str, ZoneAllocation]
 ) -> dict[str, int] | None:
     """Count the hints by zone; None if an endpoint lacks hints or a zone exceeds its maximum."""
     found: dict[str, int] = {}
@@ -153,12 +153,14 @@ def _for_own_zone(endpoint: Endpoint, hints: dict[str, int]) -> Endpoint:
     if not _is_ready(endpoint):
         return endpoint if endpoint.hints is None else msgspec.structs.replace(endpoint, hints=None)
     if not endpoint.zone:
-        raise Unhintable(NO_ZONE)
+        raise HintsUnavailable(NO_ZONE)
     hints[endpoint.zone] = hints.get(endpoint.zone, 0) + 1
     return _for_zone(endpoint, endpoint.zone)
 
 
-def gives_and_takes(shares: Mapping[str, Share], hints: Mapping[str, int]) -> tuple[dict[str, int], dict[str, int]]:
+def giving_and_receiving_zones(
+    shares: Mapping[str, ZoneAllocation], hints: Mapping[str, int]
+) -> tuple[dict[str, int], dict[str, int]]:
     """Return how many endpoints each zone gives to others, and how many it receives."""
     surplus = {zone: hints.get(zone, 0) - share.desired for zone, share in shares.items()}
     spare = {zone: amount for zone, amount in surplus.items() if amount > 0}
@@ -178,7 +180,7 @@ def gives_and_takes(shares: Mapping[str, Share], hints: Mapping[str, int]) -> tu
 
 
 def _redistribute(
-    drafts: Iterable[Draft], giving: dict[str, int], taking: dict[str, int], hints: dict[str, int]
+    drafts: Iterable[SliceDraft], giving: dict[str, int], taking: dict[str, int], hints: dict[str, int]
 ) -> None:
     for draft in drafts:
         for index, one in enumerate(draft.endpoints):

@@ -14,16 +14,16 @@ from __future__ import annotations
 from kubeloop.api.generated.core_v1 import Endpoints, Service
 from kubeloop.api.generated.discovery_v1 import EndpointSlice
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.app.context import Context
-from kubeloop.controllers.endpointslice_mirroring.instruments import Instruments
+from kubeloop.controllers.app.context import ControllerContext
+from kubeloop.controllers.endpointslice_mirroring.instruments import MirroringMetrics
 from kubeloop.controllers.endpointslice_mirroring.mirror import MANAGER, should_mirror
 from kubeloop.controllers.endpointslice_mirroring.reconciler import Reconciler
-from kubeloop.controllers.shared.endpoints.slice_memory import SliceMemory, SliceWakeups
-from kubeloop.controllers.shared.endpoints.writer import Writer
+from kubeloop.controllers.shared.endpoints.slice_memory import EndpointSliceTracker, SliceEventHandler
+from kubeloop.controllers.shared.endpoints.writer import EndpointsWriter
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.objects.keys import ObjectKey
 from kubeloop.runtime.queue.enqueue import own_key
-from kubeloop.runtime.queue.rate_limits import Bucket, ItemExponential, MaxOf
+from kubeloop.runtime.queue.rate_limits import BucketRateLimiter, ItemExponentialFailureRateLimiter, MaxOfRateLimiter
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "endpointslice-mirroring-controller"
@@ -33,25 +33,27 @@ FIRST_RETRY = 1.0  # seconds; a failed sync may have cost many writes
 LAST_RETRY = 100.0
 
 
-def wire(context: Context) -> Controller[ObjectKey]:
+def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
     informers, clock, config = context.informers, context.clock, context.config
     endpoints, services, slices = (
         informers.of(resource_of_class(kind)) for kind in (Endpoints, Service, EndpointSlice)
     )  # fmt: skip
     registry = context.telemetry.registry
-    limiter = MaxOf[ObjectKey](ItemExponential(FIRST_RETRY, LAST_RETRY), Bucket(clock))
+    limiter = MaxOfRateLimiter[ObjectKey](
+        ItemExponentialFailureRateLimiter(FIRST_RETRY, LAST_RETRY), BucketRateLimiter(clock)
+    )
     queue = WorkQueue(clock, name=QUEUE, limiter=limiter, registry=registry)
-    memory, most = SliceMemory(slices, MANAGER), config.mirroring_max_endpoints_per_subset
+    memory, most = EndpointSliceTracker(slices, MANAGER), config.mirroring_max_endpoints_per_subset
     reconciler = Reconciler(
         client=context.client,
         clock=clock,
         services=services,
         endpoints=endpoints,
         memory=memory,
-        writer=Writer(context.client, resource_of_class(EndpointSlice)),
+        writer=EndpointsWriter(context.client, resource_of_class(EndpointSlice)),
         recorder=context.recorder.of_component(COMPONENT),
-        instruments=Instruments(registry, most),
+        instruments=MirroringMetrics(registry, most),
         most=most,
     )
     controller = Controller(
@@ -64,7 +66,7 @@ def wire(context: Context) -> Controller[ObjectKey]:
     )
     controller.watches(endpoints, own_key, _is_mirrored, resync=context.resync_period())
     controller.watches(services, own_key, _matters)
-    controller.listens_to(slices, SliceWakeups(queue, memory, config.mirroring_endpointslice_updates_batch_period))
+    controller.listens_to(slices, SliceEventHandler(queue, memory, config.mirroring_endpointslice_updates_batch_period))
     return controller
 
 

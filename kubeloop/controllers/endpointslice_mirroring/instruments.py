@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from kubeloop.controllers.endpointslice_mirroring.mirror import Mirrored, Plan
-from kubeloop.runtime.metrics import Registry, Value, exponential_bounds
+from kubeloop.controllers.endpointslice_mirroring.mirror import MirroredEndpoints, MirrorPlan
+from kubeloop.runtime.metrics import MetricRegistry, MetricValue, exponential_bounds
 from kubeloop.runtime.objects.keys import ObjectKey
 
 PREFIX = "endpoint_slice_mirroring_controller"
 _COUNTS = exponential_bounds(2, 2, 15)
 
 
-class Instruments:
+class MirroringMetrics:
     """Metrics of mirrored endpoints and slices."""
 
-    def __init__(self, registry: Registry, most: int) -> None:
+    def __init__(self, registry: MetricRegistry, most: int) -> None:
         self._most = most
         self._sizes: dict[ObjectKey, tuple[int, int, int]] = {}  # endpoints, slices, slices at optimum
         added, updated, removed = (
@@ -39,13 +39,13 @@ class Instruments:
         ):
             registry.gauge(f"{PREFIX}_{name}", about).read(partial(self._sum, index))
         operations = registry.counter(f"{PREFIX}_changes", "Writes of slices.", "operation")
-        self.changes: Mapping[str, Value] = {one: operations.of(one) for one in ("create", "update", "delete")}
+        self.changes: Mapping[str, MetricValue] = {one: operations.of(one) for one in ("create", "update", "delete")}
 
     def took(self, seconds: float) -> None:
         """Record the duration of a sync."""
         self._seconds.observe(seconds)
 
-    def planned(self, key: ObjectKey, found: Mirrored, plan: Plan) -> None:
+    def planned(self, key: ObjectKey, found: MirroredEndpoints, plan: MirrorPlan) -> None:
         """Record the planned changes of one Endpoints object."""
         self._added.observe(plan.added)
         self._updated.observe(plan.updated)

@@ -11,17 +11,17 @@ from kubeloop.api.generated.core_v1 import EndpointAddress, Endpoints, EndpointS
 from kubeloop.api.generated.discovery_v1 import Endpoint, EndpointConditions, EndpointPort, EndpointSlice
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.shared.endpoints.offers import Family, canonical, family_of
-from kubeloop.controllers.shared.endpoints.repacking import repacked
+from kubeloop.controllers.shared.endpoints.offers import Family, canonical_ip, family_of
+from kubeloop.controllers.shared.endpoints.repacking import repack_subsets
 from kubeloop.controllers.shared.endpoints.slices import (
     MANAGED_BY,
     SERVICE_NAME,
     EndpointKey,
     Ports,
-    in_order,
+    equal_beyond_key,
     key_of_endpoint,
     name_prefix,
-    says_the_same,
+    sort_ports,
 )
 from kubeloop.controllers.shared.endpoints.trigger_times import ANNOTATION as TRIGGER_TIME
 from kubeloop.controllers.shared.endpoints.writer import map_patch
@@ -33,34 +33,34 @@ SKIP: Final = "endpointslice.kubernetes.io/skip-mirror"
 LEADER: Final = "control-plane.alpha.kubernetes.io/leader"
 _ENDPOINTS: Final = resource_of_class(Endpoints)
 
-Place = tuple[str, Ports]  # address type and ports of a slice
+SliceGroup = tuple[str, Ports]  # address type and ports of a slice
 Group = dict[EndpointKey, Endpoint]
 
 
 @dataclass(slots=True)
-class Mirrored:
+class MirroredEndpoints:
     """Endpoints to mirror, and the number of omitted addresses."""
 
-    groups: dict[Place, Group] = field(default_factory=dict)
+    groups: dict[SliceGroup, Group] = field(default_factory=dict)
     invalid: int = 0  # invalid addresses
     skipped: int = 0  # addresses that are not mirrored, including the invalid ones
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class MirrorDraft:
     """Desired state of a slice: a change of `base`, or a new slice."""
 
     base: EndpointSlice | None
-    place: Place
+    place: SliceGroup
     endpoints: tuple[Endpoint, ...]
 
 
 @dataclass(slots=True)
-class Plan:
+class MirrorPlan:
     """Changes of the slices."""
 
-    create: list[Draft] = field(default_factory=list)
-    update: list[Draft] = field(default_factory=list)
+    create: list[MirrorDraft] = field(default_factory=list)
+    update: list[MirrorDraft] = field(default_factory=list)
     delete: list[EndpointSlice] = field(default_factory=list)
     added: int = 0
     updated: int = 0
@@ -72,16 +72,16 @@ def should_mirror(endpoints: Endpoints) -> bool:
     return endpoints.metadata.labels.get(SKIP) != "true" and LEADER not in endpoints.metadata.annotations
 
 
-def mirrored(endpoints: Endpoints, most: int) -> Mirrored:
+def mirror_endpoints(endpoints: Endpoints, most: int) -> MirroredEndpoints:
     """Return the endpoints of each slice, limited per subset."""
-    found = Mirrored()
-    for subset in repacked(endpoints.subsets):
+    found = MirroredEndpoints()
+    for subset in repack_subsets(endpoints.subsets):
         _mirror_subset(found, subset, most)
     return found
 
 
-def _mirror_subset(found: Mirrored, subset: EndpointSubset, most: int) -> None:
-    ports = in_order(
+def _mirror_subset(found: MirroredEndpoints, subset: EndpointSubset, most: int) -> None:
+    ports = sort_ports(
         EndpointPort(name=one.name, port=one.port, protocol=one.protocol, app_protocol=one.app_protocol)
         for one in subset.ports
     )
@@ -107,7 +107,7 @@ def _mirror_subset(found: Mirrored, subset: EndpointSubset, most: int) -> None:
 def endpoint_of(address: EndpointAddress, is_ready: bool) -> Endpoint:
     """Build the endpoint of an address."""
     return Endpoint(
-        addresses=(canonical(address.ip),),
+        addresses=(canonical_ip(address.ip),),
         conditions=EndpointConditions(ready=is_ready),
         target_ref=address.target_ref,
         node_name=address.node_name,
@@ -115,12 +115,14 @@ def endpoint_of(address: EndpointAddress, is_ready: bool) -> Endpoint:
     )
 
 
-def plan_for(endpoints: Endpoints, existing: Iterable[EndpointSlice], groups: Mapping[Place, Group]) -> Plan:
+def plan_mirror(
+    endpoints: Endpoints, existing: Iterable[EndpointSlice], groups: Mapping[SliceGroup, Group]
+) -> MirrorPlan:
     """Plan one slice for each group of endpoints; all other slices are deleted."""
-    by_place: dict[Place, list[EndpointSlice]] = {}
+    by_place: dict[SliceGroup, list[EndpointSlice]] = {}
     for one in existing:
-        by_place.setdefault((one.address_type, in_order(one.ports or ())), []).append(one)
-    plan = Plan()
+        by_place.setdefault((one.address_type, sort_ports(one.ports or ())), []).append(one)
+    plan = MirrorPlan()
     for place, group in groups.items():
         _plan_group(plan, endpoints, by_place.pop(place, []), place, group)
     for slices in by_place.values():
@@ -130,7 +132,7 @@ def plan_for(endpoints: Endpoints, existing: Iterable[EndpointSlice], groups: Ma
 
 
 def _plan_group(
-    plan: Plan, endpoints: Endpoints, existing: Sequence[EndpointSlice], place: Place, group: Group
+    plan: MirrorPlan, endpoints: Endpoints, existing: Sequence[EndpointSlice], place: SliceGroup, group: Group
 ) -> None:
     if not group:
         plan.delete += existing
@@ -139,7 +141,7 @@ def _plan_group(
     wanted = tuple(group.values())
     if not existing:
         plan.added += len(group)
-        plan.create.append(Draft(None, place, wanted))
+        plan.create.append(MirrorDraft(None, place, wanted))
         return
     first, *others = existing
     plan.delete += others
@@ -148,7 +150,7 @@ def _plan_group(
     plan.removed += changes.removed
     plan.updated += changes.updated
     if any(changes) or not _has_metadata(first, endpoints):
-        plan.update.append(Draft(first, place, wanted))
+        plan.update.append(MirrorDraft(first, place, wanted))
 
 
 class _Changes(NamedTuple):
@@ -163,7 +165,7 @@ def _changes(present: Sequence[Endpoint], group: Group) -> _Changes:
     return _Changes(
         added=len(group) - len(kept),
         removed=len(present) - len(kept),
-        updated=sum(not says_the_same(wanted, one) for one, wanted in kept),
+        updated=sum(not equal_beyond_key(wanted, one) for one, wanted in kept),
     )
 
 
@@ -177,7 +179,7 @@ def _has_metadata(one: EndpointSlice, endpoints: Endpoints) -> bool:
     return not is_another and meta.labels == labels_of(endpoints) and meta.annotations == annotations_of(endpoints)
 
 
-def _reuse(plan: Plan) -> None:
+def _reuse(plan: MirrorPlan) -> None:
     """Turn a deletion and a creation of the same address type into one update."""
     kept: list[EndpointSlice] = []
     for one in plan.delete:
@@ -201,7 +203,7 @@ def annotations_of(endpoints: Endpoints) -> dict[str, str]:
     return {key: value for key, value in endpoints.metadata.annotations.items() if key not in own}
 
 
-def new_slice(endpoints: Endpoints, draft: Draft) -> EndpointSlice:
+def new_slice(endpoints: Endpoints, draft: MirrorDraft) -> EndpointSlice:
     """Build a new slice."""
     meta = endpoints.metadata
     address_type, ports = draft.place
@@ -219,7 +221,7 @@ def new_slice(endpoints: Endpoints, draft: Draft) -> EndpointSlice:
     )
 
 
-def slice_patch(base: EndpointSlice, endpoints: Endpoints, draft: Draft) -> dict[str, Any]:
+def slice_patch(base: EndpointSlice, endpoints: Endpoints, draft: MirrorDraft) -> dict[str, Any]:
     """Build the merge patch from a slice to its desired state."""
     meta, metadata = base.metadata, dict[str, Any]()
     labels, annotations = labels_of(endpoints), annotations_of(endpoints)

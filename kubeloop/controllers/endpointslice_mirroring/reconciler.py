@@ -12,30 +12,30 @@ from kubeloop.api.generated.discovery_v1 import EndpointSlice
 from kubeloop.api.generated.meta_v1 import Preconditions
 from kubeloop.client import Client
 from kubeloop.clock import Clock
-from kubeloop.controllers.endpointslice_mirroring.instruments import Instruments
+from kubeloop.controllers.endpointslice_mirroring.instruments import MirroringMetrics
 from kubeloop.controllers.endpointslice_mirroring.mirror import (
-    Draft,
-    Mirrored,
-    Plan,
-    mirrored,
+    MirrorDraft,
+    MirroredEndpoints,
+    MirrorPlan,
+    mirror_endpoints,
     new_slice,
-    plan_for,
+    plan_mirror,
     should_mirror,
     slice_patch,
 )
-from kubeloop.controllers.shared.endpoints.slice_memory import SliceMemory
-from kubeloop.controllers.shared.endpoints.writer import Writer
+from kubeloop.controllers.shared.endpoints.slice_memory import EndpointSliceTracker
+from kubeloop.controllers.shared.endpoints.writer import EndpointsWriter
 from kubeloop.controllers.shared.ownership.namespaces import is_terminating
 from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.runtime.informer.informer import Informer
-from kubeloop.runtime.metrics import Value
+from kubeloop.runtime.metrics import MetricValue
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
 # Errors caused by an outdated cache; the runtime handles them.
 _STALE = (Conflict, NotFound, AlreadyExists)
 
 
-class MirroringFailed(Exception):
+class MirroringError(Exception):
     """Raised if slices could not be synced; the cause is the server's error."""
 
 
@@ -47,10 +47,10 @@ class Reconciler:
     clock: Clock
     services: Informer
     endpoints: Informer
-    memory: SliceMemory
-    writer: Writer
+    memory: EndpointSliceTracker
+    writer: EndpointsWriter
     recorder: EventRecorder
-    instruments: Instruments
+    instruments: MirroringMetrics
     most: int  # limit of mirrored addresses per subset
 
     async def reconcile(self, key: ObjectKey) -> None:
@@ -79,17 +79,17 @@ class Reconciler:
                 failures.append(error)
         if failures:
             said = f"error(s) deleting {len(failures)}/{len(slices)} EndpointSlices for {key} Endpoints"
-            raise MirroringFailed(f"{said}, including: {failures[0]}") from failures[0]
+            raise MirroringError(f"{said}, including: {failures[0]}") from failures[0]
 
     async def _mirror(self, endpoints: Endpoints) -> None:
         key = key_of(endpoints)
-        found = mirrored(endpoints, self.most)
+        found = mirror_endpoints(endpoints, self.most)
         self._tell(endpoints, found)
-        plan = plan_for(endpoints, self.memory.slices_of(key), found.groups)
+        plan = plan_mirror(endpoints, self.memory.slices_of(key), found.groups)
         self.instruments.planned(key, found, plan)
         await self._carry_out(endpoints, plan)
 
-    def _tell(self, endpoints: Endpoints, found: Mirrored) -> None:
+    def _tell(self, endpoints: Endpoints, found: MirroredEndpoints) -> None:
         if found.invalid:
             message = f"Skipped {found.invalid} invalid IP addresses when mirroring to EndpointSlices"
             self.recorder.event(endpoints, "Warning", "InvalidIPAddress", message)
@@ -100,7 +100,7 @@ class Reconciler:
             )
             self.recorder.event(endpoints, "Warning", "TooManyAddressesToMirror", message)
 
-    async def _carry_out(self, endpoints: Endpoints, plan: Plan) -> None:
+    async def _carry_out(self, endpoints: Endpoints, plan: MirrorPlan) -> None:
         key = key_of(endpoints)
         if endpoints.metadata.deletion_timestamp is None:
             for draft in plan.create:
@@ -126,7 +126,7 @@ class Reconciler:
         self._changes["create"].value += 1
         return True
 
-    async def _change(self, endpoints: Endpoints, draft: Draft) -> None:
+    async def _change(self, endpoints: Endpoints, draft: MirrorDraft) -> None:
         base = draft.base
         assert base is not None  # drafts without a base are created
         key = key_of(endpoints)
@@ -145,11 +145,11 @@ class Reconciler:
         self._changes["delete"].value += 1
 
     @property
-    def _changes(self) -> Mapping[str, Value]:
+    def _changes(self) -> Mapping[str, MetricValue]:
         return self.instruments.changes
 
 
 def _failed(what: str, key: ObjectKey, error: Exception) -> Exception:
     if isinstance(error, _STALE):
         return error
-    return MirroringFailed(f"failed to {what} EndpointSlice for Endpoints {key}: {error}")
+    return MirroringError(f"failed to {what} EndpointSlice for Endpoints {key}: {error}")

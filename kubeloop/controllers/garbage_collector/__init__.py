@@ -18,12 +18,12 @@ Differs from upstream: relies on its informers, and asks the server only about o
 
 from __future__ import annotations
 
-from kubeloop.controllers.app.context import Context
-from kubeloop.controllers.app.disabled import Idle
+from kubeloop.controllers.app.context import ControllerContext
+from kubeloop.controllers.app.disabled import DisabledController
 from kubeloop.controllers.garbage_collector.loop import NAME, GarbageCollector
 from kubeloop.runtime.manager import Loop
 
 
-def wire(context: Context) -> Loop:
+def wire(context: ControllerContext) -> Loop:
     """Build the controller, or a disabled one if --enable-garbage-collector is false."""
-    return GarbageCollector(context) if context.config.enable_garbage_collector else Idle(NAME)
+    return GarbageCollector(context) if context.config.enable_garbage_collector else DisabledController(NAME)

@@ -10,67 +10,67 @@ from kubeloop.api.kinds import Resource
 from kubeloop.api.requests import MERGE_PATCH, STRATEGIC_PATCH
 from kubeloop.client import Client
 from kubeloop.controllers.garbage_collector import decisions
-from kubeloop.controllers.garbage_collector.identity import Identity
-from kubeloop.controllers.garbage_collector.kinds import Kinds
+from kubeloop.controllers.garbage_collector.identity import ObjectIdentity
+from kubeloop.controllers.garbage_collector.kinds import RestMapper
 
 
-class UnknownKind(Exception):
+class RestMappingError(Exception):
     """Raised for a kind that discovery does not list; it may appear later."""
 
 
-class NoNamespace(Exception):
+class NamespacedOwnerError(Exception):
     """Raised if a cluster-scoped object names a namespaced owner, which can never be found."""
 
 
-class Access:
+class ObjectAccess:
     """Accesses objects on the server by identity."""
 
-    def __init__(self, client: Client, kinds: Kinds) -> None:
+    def __init__(self, client: Client, kinds: RestMapper) -> None:
         self._client = client
         self._kinds = kinds
         self._merge_only: set[tuple[str, str]] = set()  # resources without strategic merge patch
 
-    def resource_of(self, identity: Identity) -> Resource:
+    def resource_of(self, identity: ObjectIdentity) -> Resource:
         """Return the resource of an identity; raises UnknownKind."""
         resource = self._kinds.find(identity.api_version, identity.kind)
         if resource is None:
-            raise UnknownKind(f"unable to get REST mapping for {identity.api_version}/{identity.kind}.")
+            raise RestMappingError(f"unable to get REST mapping for {identity.api_version}/{identity.kind}.")
         return resource
 
-    async def get(self, identity: Identity) -> ObjectMeta | None:
+    async def get(self, identity: ObjectIdentity) -> ObjectMeta | None:
         """Return the current metadata; None if the object is missing or has another UID."""
         resource, namespace = self._place(identity)
         try:
             found = await self._client.get(resource, identity.name, namespace, metadata_only=True)
         except NotFound as error:
-            if not is_about(error, identity.name):
+            if not is_object_not_found(error, identity.name):
                 raise
             return None
         meta: ObjectMeta = found.metadata
         return meta if meta.uid == identity.uid else None
 
-    async def delete(self, identity: Identity, seen: ObjectMeta, policy: str) -> bool:
+    async def delete(self, identity: ObjectIdentity, seen: ObjectMeta, policy: str) -> bool:
         """Delete the object if it is unchanged, else raise Conflict; returns True if it was already gone."""
         resource, namespace = self._place(identity)
         as_seen = Preconditions(uid=seen.uid, resource_version=seen.resource_version)
         try:
             await self._client.delete(resource, seen.name, namespace, propagation=policy, preconditions=as_seen)
         except NotFound as error:
-            if not is_about(error, seen.name):
+            if not is_object_not_found(error, seen.name):
                 raise
             return True
         return False
 
-    async def release(self, identity: Identity, seen: ObjectMeta, owner_uids: set[str]) -> None:
+    async def release(self, identity: ObjectIdentity, seen: ObjectMeta, owner_uids: set[str]) -> None:
         """Remove the references to some owners."""
         strategic = decisions.strategic_release(seen, owner_uids)
         await self._patch(identity, strategic, decisions.merged_release(seen, owner_uids))
 
-    async def unblock(self, identity: Identity, seen: ObjectMeta) -> ObjectMeta:
+    async def unblock(self, identity: ObjectIdentity, seen: ObjectMeta) -> ObjectMeta:
         """Clear blockOwnerDeletion in all owner references; returns the new metadata."""
         return await self._patch(identity, decisions.strategic_unblock(seen), decisions.merged_unblock(seen))
 
-    async def remove_finalizer(self, identity: Identity, seen: ObjectMeta, finalizer: str) -> None:
+    async def remove_finalizer(self, identity: ObjectIdentity, seen: ObjectMeta, finalizer: str) -> None:
         """Remove a finalizer if the object is unchanged, which may complete its deletion."""
         if finalizer not in seen.finalizers:
             return
@@ -78,7 +78,7 @@ class Access:
         patch = decisions.without_finalizer(seen, finalizer)
         await self._client.patch(resource, identity.name, patch, namespace, type=MERGE_PATCH)
 
-    async def _patch(self, identity: Identity, strategic: dict[str, Any], merged: dict[str, Any]) -> ObjectMeta:
+    async def _patch(self, identity: ObjectIdentity, strategic: dict[str, Any], merged: dict[str, Any]) -> ObjectMeta:
         resource, namespace = self._place(identity)
         which = (resource.group, resource.plural)
         patched: Any = None
@@ -92,13 +92,13 @@ class Access:
         meta: ObjectMeta = patched.metadata
         return meta
 
-    def _place(self, identity: Identity) -> tuple[Resource, str]:
+    def _place(self, identity: ObjectIdentity) -> tuple[Resource, str]:
         resource = self.resource_of(identity)
         if resource.namespaced and not identity.namespace:
-            raise NoNamespace(f"{identity} has no namespace, and needs one")
+            raise NamespacedOwnerError(f"{identity} has no namespace, and needs one")
         return resource, identity.namespace if resource.namespaced else ""
 
 
-def is_about(error: NotFound, name: str) -> bool:
+def is_object_not_found(error: NotFound, name: str) -> bool:
     """Return True if the object is missing, not its whole kind, which would prove nothing about the object."""
     return error.details is not None and error.details.name == name

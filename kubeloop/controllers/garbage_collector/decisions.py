@@ -13,7 +13,7 @@ from kubeloop.api.generated.meta_v1 import ObjectMeta, OwnerReference
 from kubeloop.controllers.garbage_collector.graph import FOREGROUND, ORPHAN
 
 
-class Standing(Enum):
+class OwnerState(Enum):
     """State of an owner."""
 
     SOLID = "it is there, and keeps what it owns"
@@ -29,14 +29,14 @@ class Owners:
     dangling: list[OwnerReference] = field(default_factory=list)
     waiting: list[OwnerReference] = field(default_factory=list)
 
-    def put(self, reference: OwnerReference, standing: Standing) -> None:
+    def put(self, reference: OwnerReference, standing: OwnerState) -> None:
         """Add a reference."""
         match standing:
-            case Standing.SOLID:
+            case OwnerState.SOLID:
                 self.solid.append(reference)
-            case Standing.DANGLING:
+            case OwnerState.DANGLING:
                 self.dangling.append(reference)
-            case Standing.WAITING:
+            case OwnerState.WAITING:
                 self.waiting.append(reference)
 
     def let_go(self) -> set[str]:
@@ -44,7 +44,7 @@ class Owners:
         return {one.uid for one in (*self.dangling, *self.waiting)}
 
 
-def policy_of(meta: ObjectMeta, owners: Owners, has_dependents: bool) -> str:
+def propagation_policy(meta: ObjectMeta, owners: Owners, has_dependents: bool) -> str:
     """Return the propagation policy to delete an object without a solid owner."""
     if owners.waiting and has_dependents:
         return "Foreground"  # its own dependents must be gone before the owner that waits for it

@@ -15,12 +15,12 @@ from typing import Protocol
 
 from kubeloop.api.generated.meta_v1 import ObjectMeta, OwnerReference
 from kubeloop.controllers.garbage_collector.identity import (
-    Identity,
-    alternative,
+    ObjectIdentity,
+    alternative_identity,
     is_reachable,
-    referred,
-    same_coordinates,
-    split_dependents,
+    owner_identity,
+    owner_reference_matches_coordinates,
+    partition_dependents,
 )
 from kubeloop.runtime.causes.cause import Origins
 
@@ -30,7 +30,7 @@ ORPHAN = "orphan"
 MAX_ABSENT = 20_000
 
 
-class Node:
+class GraphNode:
     """An object, its owners and its dependents.
 
     Invariant: every owner of a node that is in the graph too has the node among its dependents, and among its blockers
@@ -50,11 +50,11 @@ class Node:
         "tries",
     )
 
-    def __init__(self, identity: Identity, *, observed: bool) -> None:
+    def __init__(self, identity: ObjectIdentity, *, observed: bool) -> None:
         self.identity = identity
         self.observed = observed
         self.owners: tuple[OwnerReference, ...] = ()
-        self.dependents: dict[str, Node] = {}
+        self.dependents: dict[str, GraphNode] = {}
         self.blockers: set[str] = set()  # UIDs of dependents that block its deletion
         self.being_deleted = False
         self.deleting_dependents = False
@@ -62,56 +62,56 @@ class Node:
         self.tries = 0  # number of attempts while it was unobserved or of an unknown kind
 
 
-class Todo(Protocol):
+class GraphWorkQueues(Protocol):
     """Receiver of the work that a graph schedules."""
 
-    def examine(self, node: Node, origins: Origins = ()) -> None:
+    def examine(self, node: GraphNode, origins: Origins = ()) -> None:
         """Check if the object must be deleted or its references removed."""
 
-    def examine_later(self, node: Node) -> None:
+    def examine_later(self, node: GraphNode) -> None:
         """Check the object after a delay."""
 
-    def orphan(self, node: Node, origins: Origins = ()) -> None:
+    def orphan(self, node: GraphNode, origins: Origins = ()) -> None:
         """Remove the object's references from its dependents."""
 
-    def misplaced(self, dependent: Node, reference: OwnerReference) -> None:
+    def misplaced(self, dependent: GraphNode, reference: OwnerReference) -> None:
         """Report a reference to an owner in another namespace."""
 
 
-class AbsentOwners:
+class AbsentOwnerCache:
     """LRU cache of owners that are gone for good."""
 
     def __init__(self, room: int = MAX_ABSENT) -> None:
         self._room = room
-        self._known: OrderedDict[Identity, None] = OrderedDict()
+        self._known: OrderedDict[ObjectIdentity, None] = OrderedDict()
 
-    def add(self, identity: Identity) -> None:
+    def add(self, identity: ObjectIdentity) -> None:
         """Add an owner, and evict the least recently used one if necessary."""
         self._known[identity] = None
         self._known.move_to_end(identity)
         if len(self._known) > self._room:
             self._known.popitem(last=False)
 
-    def __contains__(self, identity: Identity) -> bool:
+    def __contains__(self, identity: ObjectIdentity) -> bool:
         if identity not in self._known:
             return False
         self._known.move_to_end(identity)
         return True
 
 
-class Graph:
+class OwnershipGraph:
     """All nodes. Scheduled work may be repeated or needless, but missing work would leave garbage."""
 
-    def __init__(self, todo: Todo, absent: AbsentOwners) -> None:
+    def __init__(self, todo: GraphWorkQueues, absent: AbsentOwnerCache) -> None:
         self._todo = todo
         self._absent = absent
-        self._nodes: dict[str, Node] = {}
-        self._removed: dict[str, Node] = {}  # by UID, as long as dependents in the graph refer to them
+        self._nodes: dict[str, GraphNode] = {}
+        self._removed: dict[str, GraphNode] = {}  # by UID, as long as dependents in the graph refer to them
 
     def __len__(self) -> int:
         return len(self._nodes)
 
-    def get(self, uid: str) -> Node | None:
+    def get(self, uid: str) -> GraphNode | None:
         """Return the node of a UID."""
         return self._nodes.get(uid)
 
@@ -122,7 +122,7 @@ class Graph:
 
     # Observations
 
-    def observe(self, identity: Identity, meta: ObjectMeta, origins: Origins = ()) -> None:
+    def observe(self, identity: ObjectIdentity, meta: ObjectMeta, origins: Origins = ()) -> None:
         """Record that an object exists with this metadata."""
         node = self._nodes.get(identity.uid)
         if node is None:
@@ -133,7 +133,7 @@ class Graph:
             self._relink(node, meta.owner_references, origins)
         self._note_deletion(node, meta, origins)
 
-    def remove(self, identity: Identity, origins: Origins = ()) -> None:
+    def remove(self, identity: ObjectIdentity, origins: Origins = ()) -> None:
         """Record that an object was deleted."""
         node = self._nodes.get(identity.uid)
         if node is not None:
@@ -153,12 +153,12 @@ class Graph:
         else:
             self._drop(node)
 
-    def vanished(self, identity: Identity) -> None:
+    def vanished(self, identity: ObjectIdentity) -> None:
         """Record that a lookup found no such object; inconclusive if its coordinates are in doubt."""
         node = self._nodes.get(identity.uid)
         if node is None:
             return
-        matching, others = split_dependents(node.dependents.values(), identity)
+        matching, others = partition_dependents(node.dependents.values(), identity)
         if node.identity == identity if node.observed else not others:
             self._bury(node, identity)
             return
@@ -171,36 +171,36 @@ class Graph:
 
     # Internal
 
-    def _add(self, identity: Identity, *, observed: bool) -> Node:
+    def _add(self, identity: ObjectIdentity, *, observed: bool) -> GraphNode:
         """Add a node, with the dependents of a removed node that had the same UID."""
-        node = self._nodes[identity.uid] = Node(identity, observed=observed)
+        node = self._nodes[identity.uid] = GraphNode(identity, observed=observed)
         removed = self._removed.pop(identity.uid, None)
         if removed is not None:
             node.dependents, node.blockers = removed.dependents, removed.blockers
         return node
 
-    def _owner(self, uid: str) -> Node | None:
+    def _owner(self, uid: str) -> GraphNode | None:
         """Return the node that keeps the links of an owner, in the graph or removed."""
         return self._nodes.get(uid) or self._removed.get(uid)
 
-    def _reveal(self, node: Node, identity: Identity, origins: Origins) -> None:
+    def _reveal(self, node: GraphNode, identity: ObjectIdentity, origins: Origins) -> None:
         """Mark an owner as observed; dependents that named other coordinates are examined again."""
         node.observed, node.tries = True, 0
         if node.identity == identity:
             return
         node.identity = identity
-        for dependent in split_dependents(node.dependents.values(), identity)[1]:
+        for dependent in partition_dependents(node.dependents.values(), identity)[1]:
             if not is_reachable(identity, dependent.identity.namespace):
                 self._report(dependent, identity.uid)
             self._todo.examine(dependent, origins)
 
-    def _call_otherwise(self, node: Node, others: Iterable[Node]) -> None:
-        name = alternative(others, node.identity)
+    def _call_otherwise(self, node: GraphNode, others: Iterable[GraphNode]) -> None:
+        name = alternative_identity(others, node.identity)
         if name is not None:
             node.identity = name
             self._todo.examine_later(node)
 
-    def _relink(self, node: Node, references: tuple[OwnerReference, ...], origins: Origins) -> None:
+    def _relink(self, node: GraphNode, references: tuple[OwnerReference, ...], origins: Origins) -> None:
         before = {one.uid: one for one in node.owners}
         after = {one.uid: one for one in references}
         own = node.identity.uid  # a reference to itself never blocks
@@ -211,18 +211,18 @@ class Graph:
                 self._detach(uid, node, origins)
                 continue
             self._change(uid, node, uid in blocking, origins)
-            if not same_coordinates(after[uid], referred(old, "")):
+            if not owner_reference_matches_coordinates(after[uid], owner_identity(old, "")):
                 self._todo.examine(node, origins)
         added = [one for one in references if one.uid not in before]
         if added:
             self._link(node, added, blocking, origins)
 
-    def _link(self, node: Node, added: Iterable[OwnerReference], blocking: set[str], origins: Origins) -> None:
+    def _link(self, node: GraphNode, added: Iterable[OwnerReference], blocking: set[str], origins: Origins) -> None:
         doubtful = False
         for reference in added:
             owner = self._nodes.get(reference.uid)
             if owner is None:
-                owner = self._add(referred(reference, node.identity.namespace), observed=False)
+                owner = self._add(owner_identity(reference, node.identity.namespace), observed=False)
                 self._todo.examine(owner, origins)
             else:
                 doubtful = doubtful or owner.deleting_dependents or self._is_doubtful(node, reference, owner)
@@ -232,25 +232,25 @@ class Graph:
         if doubtful:
             self._todo.examine(node, origins)
 
-    def _is_doubtful(self, node: Node, reference: OwnerReference, owner: Node) -> bool:
+    def _is_doubtful(self, node: GraphNode, reference: OwnerReference, owner: GraphNode) -> bool:
         """Return True if the reference may not mean the owner known under its UID."""
         namespace = node.identity.namespace
         if not is_reachable(owner.identity, namespace):
             if owner.observed:
                 self._report(node, reference.uid)
             return True
-        if not same_coordinates(reference, owner.identity):
+        if not owner_reference_matches_coordinates(reference, owner.identity):
             return True
         # A cluster-scoped dependent created this node, but the owner's kind may be namespaced.
         return not owner.observed and owner.identity.namespace != namespace
 
-    def _report(self, dependent: Node, uid: str) -> None:
+    def _report(self, dependent: GraphNode, uid: str) -> None:
         for reference in dependent.owners:
             if reference.uid == uid:
                 self._todo.misplaced(dependent, reference)
                 return
 
-    def _change(self, owner_uid: str, node: Node, blocks: bool, origins: Origins) -> None:
+    def _change(self, owner_uid: str, node: GraphNode, blocks: bool, origins: Origins) -> None:
         owner = self._owner(owner_uid)
         if owner is None:
             return
@@ -259,7 +259,7 @@ class Graph:
         else:
             self._unblock(owner, node, origins)
 
-    def _detach(self, owner_uid: str, node: Node, origins: Origins) -> None:
+    def _detach(self, owner_uid: str, node: GraphNode, origins: Origins) -> None:
         owner = self._owner(owner_uid)
         if owner is None:
             return
@@ -270,13 +270,13 @@ class Graph:
         if self._removed.pop(owner_uid, None) is None and not owner.observed:
             self._drop(owner)  # no longer referenced
 
-    def _unblock(self, owner: Node, node: Node, origins: Origins) -> None:
+    def _unblock(self, owner: GraphNode, node: GraphNode, origins: Origins) -> None:
         if node.identity.uid in owner.blockers:
             owner.blockers.discard(node.identity.uid)
             if owner.deleting_dependents and not owner.blockers:
                 self._todo.examine(owner, origins)
 
-    def _note_deletion(self, node: Node, meta: ObjectMeta, origins: Origins) -> None:
+    def _note_deletion(self, node: GraphNode, meta: ObjectMeta, origins: Origins) -> None:
         if meta.deletion_timestamp is None:
             return
         node.being_deleted = True
@@ -290,7 +290,7 @@ class Graph:
                 self._todo.examine(dependent, origins)
             self._todo.examine(node, origins)
 
-    def _bury(self, node: Node, identity: Identity, origins: Origins = ()) -> None:
+    def _bury(self, node: GraphNode, identity: ObjectIdentity, origins: Origins = ()) -> None:
         """Remove the node of a deleted object; examine its dependents and the owners that waited for it."""
         self._drop(node, origins)
         node.deleting_dependents = False
@@ -301,7 +301,7 @@ class Graph:
             for dependent in node.dependents.values():
                 self._todo.examine(dependent, origins)
 
-    def _drop(self, node: Node, origins: Origins = ()) -> None:
+    def _drop(self, node: GraphNode, origins: Origins = ()) -> None:
         del self._nodes[node.identity.uid]
         for uid in dict.fromkeys(one.uid for one in node.owners):
             self._detach(uid, node, origins)

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kubeloop.api.kinds import Resource
-from kubeloop.client.discovery.served_resources import Document, Served, discover
+from kubeloop.client.discovery.served_resources import Document, ServedResources, discover_resources
 
 # Objects that own nothing and change frequently.
 IGNORED = frozenset({("", "events"), ("events.k8s.io", "events")})
 _NEEDED = frozenset({"delete", "list", "watch"})
 
 
-class Discovering(Protocol):
+class DiscoveryClient(Protocol):
     """Part of a client that discovery needs."""
 
     @property
@@ -26,7 +26,7 @@ class Discovering(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DiscoveryResult:
     """Result of a discovery."""
 
     collectable: list[Resource]  # to be watched
@@ -34,10 +34,10 @@ class Found:
     complaint: str  # errors of the discovery
 
 
-class Kinds:
+class RestMapper:
     """Maps owner references to resources, and lists the resources whose objects can be collected."""
 
-    def __init__(self, client: Discovering) -> None:
+    def __init__(self, client: DiscoveryClient) -> None:
         self._client = client
         self._by_version: dict[str, tuple[Resource, ...]] = {}
         self._by_kind: dict[tuple[str, str], Resource] = {}
@@ -48,29 +48,29 @@ class Kinds:
         """Return the resource of a kind, or None."""
         return self._by_kind.get((api_version, kind))
 
-    async def refresh(self) -> Found:
+    async def refresh(self) -> DiscoveryResult:
         """Discover again, unless nothing can have changed. Raises if the server does not return its groups."""
         edition = self._client.edition()
         if edition is not None and edition is self._edition:
-            return Found(self._collectable, False, "")
-        served = await discover(self._client.document)
+            return DiscoveryResult(self._collectable, False, "")
+        served = await discover_resources(self._client.document)
         found = dict(served.resources)
         for version in served.failures:
             if version in self._by_version:  # a failed discovery does not mean that its objects are gone
                 found[version] = self._by_version[version]
         if not found:
-            return Found([], False, served.complaint())
-        whole, before = Served(served.groups, found), self._by_kind.keys()
+            return DiscoveryResult([], False, served.complaint())
+        whole, before = ServedResources(served.groups, found), self._by_kind.keys()
         self._by_version, self._by_kind = found, {}
         for one in whole.all():
             self._by_kind.setdefault((one.group_version, one.kind), one)
         has_new_kinds = not self._by_kind.keys() <= before
         self._edition = None if served.failures else edition
-        self._collectable = list(collectable(whole.preferred()))
-        return Found(self._collectable, has_new_kinds, served.complaint())
+        self._collectable = list(collectable_resources(whole.preferred()))
+        return DiscoveryResult(self._collectable, has_new_kinds, served.complaint())
 
 
-def collectable(resources: Iterable[Resource]) -> Iterable[Resource]:
+def collectable_resources(resources: Iterable[Resource]) -> Iterable[Resource]:
     """Filter the resources that can be collected."""
     for one in resources:
         if (one.group, one.plural) not in IGNORED and _NEEDED.issubset(one.verbs):

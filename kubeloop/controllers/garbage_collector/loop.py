@@ -11,16 +11,16 @@ import msgspec
 
 from kubeloop.api.generated.core_v1 import ObjectReference
 from kubeloop.api.generated.meta_v1 import OwnerReference
-from kubeloop.controllers.app.context import Context
-from kubeloop.controllers.garbage_collector.access import Access
-from kubeloop.controllers.garbage_collector.collector import Collector
-from kubeloop.controllers.garbage_collector.graph import AbsentOwners, Graph, Node
-from kubeloop.controllers.garbage_collector.identity import Identity, referred
-from kubeloop.controllers.garbage_collector.kinds import Kinds
-from kubeloop.controllers.garbage_collector.monitors import Monitors
+from kubeloop.controllers.app.context import ControllerContext
+from kubeloop.controllers.garbage_collector.access import ObjectAccess
+from kubeloop.controllers.garbage_collector.collector import ObjectCollector
+from kubeloop.controllers.garbage_collector.graph import AbsentOwnerCache, GraphNode, OwnershipGraph
+from kubeloop.controllers.garbage_collector.identity import ObjectIdentity, owner_identity
+from kubeloop.controllers.garbage_collector.kinds import RestMapper
+from kubeloop.controllers.garbage_collector.monitors import GraphMonitors
 from kubeloop.controllers.garbage_collector.orphaning import Orphaner
 from kubeloop.runtime.causes.cause import Origins
-from kubeloop.runtime.controller import UNSYNCED_AFTER, Controller, Health, Phase, Reconcile, Status
+from kubeloop.runtime.controller import UNSYNCED_AFTER, Controller, ControllerStatus, Health, Phase, Reconcile
 from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
@@ -40,14 +40,14 @@ class GarbageCollector:
 
     name = NAME
 
-    def __init__(self, context: Context) -> None:
-        absent = AbsentOwners()
+    def __init__(self, context: ControllerContext) -> None:
+        absent = AbsentOwnerCache()
         self._recorder: EventRecorder = context.recorder.of_component(NAME)
-        self._graph = Graph(self, absent)
-        self._kinds = Kinds(context.client)
-        self._monitors = Monitors(context.informers, self._graph, context.clock, self._redefine)
-        access = Access(context.client, self._kinds)
-        self._collector = Collector(access, self._graph, self._monitors, absent)
+        self._graph = OwnershipGraph(self, absent)
+        self._kinds = RestMapper(context.client)
+        self._monitors = GraphMonitors(context.informers, self._graph, context.clock, self._redefine)
+        access = ObjectAccess(context.client, self._kinds)
+        self._collector = ObjectCollector(access, self._graph, self._monitors, absent)
         orphaner = Orphaner(access, self._graph, self._monitors)
         self._examining = _controller(context, NAME, "garbage_collector_attempt_to_delete", self._collector.reconcile)
         self._orphaning = _controller(
@@ -64,25 +64,25 @@ class GarbageCollector:
 
     # Work scheduled by the graph
 
-    def examine(self, node: Node, origins: Origins = ()) -> None:
+    def examine(self, node: GraphNode, origins: Origins = ()) -> None:
         """Enqueue a node to be examined."""
         self._examining.queue.add(node.identity, origins)
 
-    def examine_later(self, node: Node) -> None:
+    def examine_later(self, node: GraphNode) -> None:
         """Enqueue a node to be examined after a delay."""
         self._examining.queue.add_after(node.identity, OTHERWISE_WAIT)
 
-    def orphan(self, node: Node, origins: Origins = ()) -> None:
+    def orphan(self, node: GraphNode, origins: Origins = ()) -> None:
         """Enqueue an owner whose dependents are to be orphaned."""
         self._orphaning.queue.add(node.identity, origins)
 
-    def misplaced(self, dependent: Node, reference: OwnerReference) -> None:
+    def misplaced(self, dependent: GraphNode, reference: OwnerReference) -> None:
         """Record an event about a reference to another namespace."""
         about = dependent.identity
         event = ObjectReference(
             kind=about.kind, api_version=about.api_version, namespace=about.namespace, name=about.name, uid=about.uid
         )
-        owner = referred(reference, about.namespace)
+        owner = owner_identity(reference, about.namespace)
         message = f'ownerRef {owner} does not exist in namespace "{about.namespace}"'
         self._recorder.event(event, "Warning", "OwnerRefInvalidNamespace", message)
 
@@ -174,7 +174,7 @@ class GarbageCollector:
         found = [one.health() for one in (self._examining, self._orphaning)]
         return next((one for one in found if not one.ok), found[0])
 
-    def status(self) -> Status:
+    def status(self) -> ControllerStatus:
         """Return the combined status of both queues."""
         one, other = self._examining.status(), self._orphaning.status()
         ok, why = self.health()
@@ -194,7 +194,9 @@ class GarbageCollector:
 _SUMMED = ("active", "depth", "delayed", "reconciles", "errors", "busy_seconds")
 
 
-def _controller(context: Context, name: str, queue: str, reconcile: Reconcile[Identity]) -> Controller[Identity]:
-    keys: WorkQueue[Identity] = WorkQueue(context.clock, name=queue, registry=context.telemetry.registry)
+def _controller(
+    context: ControllerContext, name: str, queue: str, reconcile: Reconcile[ObjectIdentity]
+) -> Controller[ObjectIdentity]:
+    keys: WorkQueue[ObjectIdentity] = WorkQueue(context.clock, name=queue, registry=context.telemetry.registry)
     workers = context.config.concurrent_gc_syncs
     return Controller(name, reconcile, context.clock, workers=workers, queue=keys, telemetry=context.telemetry)

@@ -10,14 +10,14 @@ from typing import Any
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.kinds import Resource
 from kubeloop.clock import Clock
-from kubeloop.controllers.garbage_collector.graph import Graph, Node
+from kubeloop.controllers.garbage_collector.graph import GraphNode, OwnershipGraph
 from kubeloop.controllers.garbage_collector.identity import identity_of
 from kubeloop.runtime.causes.cause import Event, Origin, Origins
-from kubeloop.runtime.informer.event_handlers import Registration
-from kubeloop.runtime.informer.informer import Informer, Informers
+from kubeloop.runtime.informer.event_handlers import HandlerRegistration
+from kubeloop.runtime.informer.informer import Informer, SharedInformerFactory
 
 # Seconds for which a kind that cannot be listed delays others, as upstream.
-PATIENCE = 30.0
+SYNC_TIMEOUT = 30.0
 # Resources whose objects define kinds.
 _DEFINITIONS = frozenset(
     {("apiextensions.k8s.io", "customresourcedefinitions"), ("apiregistration.k8s.io", "apiservices")}
@@ -25,23 +25,25 @@ _DEFINITIONS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Monitor:
+class GraphMonitor:
     """Informer of a watched kind."""
 
     informer: Informer
-    registrations: tuple[Registration, ...]
+    registrations: tuple[HandlerRegistration, ...]
     since: float
 
 
-class Monitors:
+class GraphMonitors:
     """All watched kinds."""
 
-    def __init__(self, informers: Informers, graph: Graph, clock: Clock, redefined: Callable[[], None]) -> None:
+    def __init__(
+        self, informers: SharedInformerFactory, graph: OwnershipGraph, clock: Clock, redefined: Callable[[], None]
+    ) -> None:
         self._informers = informers
         self._graph = graph
         self._clock = clock
         self._redefined = redefined
-        self._watched: dict[tuple[str, str, str], Monitor] = {}
+        self._watched: dict[tuple[str, str, str], GraphMonitor] = {}
         self._by_kind: dict[tuple[str, str], Informer] = {}
 
     def sync(self, resources: Iterable[Resource]) -> bool:
@@ -67,7 +69,7 @@ class Monitors:
         if not waits:
             return True
         try:
-            _, late = await asyncio.wait(waits, timeout=PATIENCE)
+            _, late = await asyncio.wait(waits, timeout=SYNC_TIMEOUT)
         finally:
             for one in waits:
                 one.cancel()
@@ -77,9 +79,9 @@ class Monitors:
     def settling(self) -> bool:
         """True if a kind is new, so that its objects may not be known yet."""
         now = self._clock.monotonic()
-        return any(not one.registrations[0].synced and now - one.since < PATIENCE for one in self._watched.values())
+        return any(not one.registrations[0].synced and now - one.since < SYNC_TIMEOUT for one in self._watched.values())
 
-    def metadata_of(self, node: Node) -> ObjectMeta | None:
+    def metadata_of(self, node: GraphNode) -> ObjectMeta | None:
         """Return an object's metadata as last seen; None if it is not watched."""
         where = node.identity
         informer = self._by_kind.get((where.api_version, where.kind))
@@ -97,14 +99,14 @@ class Monitors:
         self._watched.clear()
         self._by_kind.clear()
 
-    def _watch(self, resource: Resource) -> Monitor:
+    def _watch(self, resource: Resource) -> GraphMonitor:
         informer = self._informers.metadata_of(resource)
-        registrations = [informer.add_handler(_Telling(self._graph, resource))]
+        registrations = [informer.add_handler(_GraphFeeder(self._graph, resource))]
         if (resource.group, resource.plural) in _DEFINITIONS:
             registrations.append(informer.add_handler(_Definitions(informer, self._redefined)))
-        return Monitor(informer, tuple(registrations), self._clock.monotonic())
+        return GraphMonitor(informer, tuple(registrations), self._clock.monotonic())
 
-    def _unwatch(self, monitor: Monitor) -> None:
+    def _unwatch(self, monitor: GraphMonitor) -> None:
         informer = monitor.informer
         for registration in monitor.registrations:
             informer.remove_handler(registration)
@@ -113,10 +115,10 @@ class Monitors:
             self._graph.lose_sight(obj.metadata.uid)
 
 
-class _Telling:
+class _GraphFeeder:
     """Event handler that feeds relevant changes to the graph."""
 
-    def __init__(self, graph: Graph, resource: Resource) -> None:
+    def __init__(self, graph: OwnershipGraph, resource: Resource) -> None:
         self._graph = graph
         self._resource = resource
 

@@ -6,40 +6,40 @@ import asyncio
 
 from kubeloop.api.errors import Conflict, NotFound
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.controllers.garbage_collector.access import Access
-from kubeloop.controllers.garbage_collector.collector import TRIES, UNTIL_SETTLED
-from kubeloop.controllers.garbage_collector.graph import ORPHAN, Graph, Node
-from kubeloop.controllers.garbage_collector.identity import Identity
-from kubeloop.controllers.garbage_collector.monitors import Monitors
+from kubeloop.controllers.garbage_collector.access import ObjectAccess
+from kubeloop.controllers.garbage_collector.collector import SETTLING_REQUEUE, TRIES
+from kubeloop.controllers.garbage_collector.graph import ORPHAN, GraphNode, OwnershipGraph
+from kubeloop.controllers.garbage_collector.identity import ObjectIdentity
+from kubeloop.controllers.garbage_collector.monitors import GraphMonitors
 from kubeloop.runtime.controller import Result
 
 # Number of dependents of one owner that are written concurrently.
-AT_ONCE = 32
+CONCURRENCY = 32
 
 
 class Orphaner:
     """Orphans dependents by the identity of their owner."""
 
-    def __init__(self, access: Access, graph: Graph, monitors: Monitors) -> None:
+    def __init__(self, access: ObjectAccess, graph: OwnershipGraph, monitors: GraphMonitors) -> None:
         self._access = access
         self._graph = graph
         self._monitors = monitors
 
-    async def reconcile(self, key: Identity) -> Result | None:
+    async def reconcile(self, key: ObjectIdentity) -> Result | None:
         """Orphan the dependents of one owner, unless a kind is still being listed."""
         owner = self._graph.get(key.uid)
         if owner is None or not owner.orphaning:
             return None
         if self._monitors.settling:  # dependents of a new kind may not be known yet, and would be missed
-            return Result(requeue_after=UNTIL_SETTLED)
+            return Result(requeue_after=SETTLING_REQUEUE)
         await self._release_all(owner)
         await self._finish(owner)
         return None
 
-    async def _release_all(self, owner: Node) -> None:
-        limit = asyncio.Semaphore(AT_ONCE)
+    async def _release_all(self, owner: GraphNode) -> None:
+        limit = asyncio.Semaphore(CONCURRENCY)
 
-        async def release(dependent: Node) -> None:
+        async def release(dependent: GraphNode) -> None:
             async with limit:
                 await self._release(dependent, owner.identity.uid)
 
@@ -48,7 +48,7 @@ class Orphaner:
         if errors:
             raise ExceptionGroup(f"failed to orphan dependents of owner {owner.identity}", errors)
 
-    async def _release(self, dependent: Node, owner_uid: str) -> None:
+    async def _release(self, dependent: GraphNode, owner_uid: str) -> None:
         seen = self._monitors.metadata_of(dependent) or await self._access.get(dependent.identity)
         for attempt in range(TRIES):
             if seen is None or all(one.uid != owner_uid for one in seen.owner_references):
@@ -64,7 +64,7 @@ class Orphaner:
             else:
                 return
 
-    async def _finish(self, owner: Node) -> None:
+    async def _finish(self, owner: GraphNode) -> None:
         seen: ObjectMeta | None = self._monitors.metadata_of(owner)
         for attempt in range(TRIES):
             if seen is None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from kubeloop.api.generated.autoscaling_v2 import HorizontalPodAutoscaler
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.horizontal_pod_autoscaler.reconciler import Reconciler
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.objects.keys import ObjectKey
@@ -28,7 +28,7 @@ NAME = "horizontal-pod-autoscaler-controller"
 QUEUE = "horizontalpodautoscaler"  # upstream's queue name, as dashboards know it
 
 
-def wire(context: Context) -> Controller[ObjectKey]:
+def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
     autoscalers = context.informers.of(resource_of_class(HorizontalPodAutoscaler))
     pods = context.informers.of(resource_of_class(Pod))

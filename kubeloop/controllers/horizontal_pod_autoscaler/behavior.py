@@ -27,7 +27,7 @@ DOWN_STABILIZED: Final = (
     "recent recommendations were higher than current one, applying the highest recent recommendation",
 )
 
-Told = tuple[str, str]  # reason and message
+ReasonAndMessage = tuple[str, str]  # reason and message
 
 
 class Recommendation(NamedTuple):
@@ -37,7 +37,7 @@ class Recommendation(NamedTuple):
     when: datetime
 
 
-class Change(NamedTuple):
+class ScaleEvent(NamedTuple):
     """Number of replicas that the controller added or removed at a time."""
 
     replicas: int
@@ -45,12 +45,12 @@ class Change(NamedTuple):
 
 
 @dataclass(slots=True)
-class Memory:
+class ScaleHistory:
     """Recommendations and scale events of one autoscaler, as far back as needed."""
 
     recommendations: list[Recommendation] = field(default_factory=list)
-    additions: list[Change] = field(default_factory=list)
-    removals: list[Change] = field(default_factory=list)
+    additions: list[ScaleEvent] = field(default_factory=list)
+    removals: list[ScaleEvent] = field(default_factory=list)
 
     def begin(self, current: int, now: datetime) -> None:
         """Record the current size as the first recommendation."""
@@ -66,36 +66,38 @@ class Memory:
         """Record a scale event, since rates are limited by earlier ones."""
         if after > before:
             self.additions = [*_within(self.additions, _longest_period(behavior.scale_up), now)]
-            self.additions.append(Change(after - before, now))
+            self.additions.append(ScaleEvent(after - before, now))
         else:
             self.removals = [*_within(self.removals, _longest_period(behavior.scale_down), now)]
-            self.removals.append(Change(before - after, now))
+            self.removals.append(ScaleEvent(before - after, now))
 
 
-class Bounds(NamedTuple):
+class ReplicaBounds(NamedTuple):
     """Minimum and maximum number of replicas."""
 
     least: int
     most: int
 
 
-class Wish(NamedTuple):
+class ReplicaChange(NamedTuple):
     """Current number of replicas, and the number that the metrics require."""
 
     current: int
     desired: int
 
 
-class Normalized(NamedTuple):
+class NormalizedReplicas(NamedTuple):
     """Permitted number of replicas, with the reasons of the conditions."""
 
     replicas: int
-    able: Told
+    able: ReasonAndMessage
     is_limited: bool
-    limit: Told
+    limit: ReasonAndMessage
 
 
-def normalize(wish: Wish, bounds: Bounds, memory: Memory, window: timedelta, now: datetime) -> Normalized:
+def normalize_desired_replicas(
+    wish: ReplicaChange, bounds: ReplicaBounds, memory: ScaleHistory, window: timedelta, now: datetime
+) -> NormalizedReplicas:
     """Limit without a behavior: down to the highest recent recommendation, up to twice the size at once."""
     current, desired = wish
     recent = [one.replicas for one in memory.recommendations if one.when >= now - window]
@@ -105,13 +107,15 @@ def normalize(wish: Wish, bounds: Bounds, memory: Memory, window: timedelta, now
     free = max(_FREE_FACTOR * current, _FREE_MINIMUM)
     most, reason = (free, UP_LIMIT) if bounds.most > free else (bounds.most, TOO_MANY)
     if stable < bounds.least:
-        return Normalized(bounds.least, able, True, TOO_FEW)
+        return NormalizedReplicas(bounds.least, able, True, TOO_FEW)
     if stable > most:
-        return Normalized(most, able, True, reason)
-    return Normalized(stable, able, False, WITHIN)
+        return NormalizedReplicas(most, able, True, reason)
+    return NormalizedReplicas(stable, able, False, WITHIN)
 
 
-def normalize_by_behavior(wish: Wish, bounds: Bounds, memory: Memory, rules: Rules, now: datetime) -> Normalized:
+def normalize_desired_replicas_with_behaviors(
+    wish: ReplicaChange, bounds: ReplicaBounds, memory: ScaleHistory, rules: ResolvedBehavior, now: datetime
+) -> NormalizedReplicas:
     """Limit with a behavior: between the lowest and highest recommendation of its windows, at its rates."""
     current, desired = wish
     stable = _stabilized(wish, memory, rules, now)
@@ -121,19 +125,19 @@ def normalize_by_behavior(wish: Wish, bounds: Bounds, memory: Memory, rules: Rul
         able = UP_STABILIZED if desired >= current else DOWN_STABILIZED
     replicas, limit = stable, WITHIN
     if stable > current:
-        allowed = max(rate_limit_up(current, memory, rules.up, now), current)
+        allowed = max(scale_up_limit(current, memory, rules.up, now), current)
         most, reason = (allowed, UP_LIMIT) if bounds.most > allowed else (bounds.most, TOO_MANY)
         if stable > most:
             replicas, limit = most, reason
     elif stable < current:
-        allowed = min(rate_limit_down(current, memory, rules.down, now), current)
+        allowed = min(scale_down_limit(current, memory, rules.down, now), current)
         least, reason = (allowed, DOWN_LIMIT) if bounds.least < allowed else (bounds.least, TOO_FEW)
         if stable < least:
             replicas, limit = least, reason
-    return Normalized(replicas, able, replicas != stable, limit)
+    return NormalizedReplicas(replicas, able, replicas != stable, limit)
 
 
-class Rules(NamedTuple):
+class ResolvedBehavior(NamedTuple):
     """Behavior with all defaults resolved."""
 
     up: HPAScalingRules
@@ -142,11 +146,11 @@ class Rules(NamedTuple):
     down_window: timedelta
 
 
-def rules_of(behavior: HorizontalPodAutoscalerBehavior, down_window: timedelta) -> Rules:
+def rules_of(behavior: HorizontalPodAutoscalerBehavior, down_window: timedelta) -> ResolvedBehavior:
     """Resolve a behavior; the default window for scaling down is the manager's."""
     up, down = behavior.scale_up or HPAScalingRules(), behavior.scale_down or HPAScalingRules()
     said = down.stabilization_window_seconds
-    return Rules(
+    return ResolvedBehavior(
         up,
         down,
         timedelta(seconds=up.stabilization_window_seconds or 0),
@@ -154,7 +158,7 @@ def rules_of(behavior: HorizontalPodAutoscalerBehavior, down_window: timedelta) 
     )
 
 
-def _stabilized(wish: Wish, memory: Memory, rules: Rules, now: datetime) -> int:
+def _stabilized(wish: ReplicaChange, memory: ScaleHistory, rules: ResolvedBehavior, now: datetime) -> int:
     current, desired = wish
 
     def recent(window: timedelta) -> Iterable[int]:
@@ -166,7 +170,7 @@ def _stabilized(wish: Wish, memory: Memory, rules: Rules, now: datetime) -> int:
     return min(max(current, lowest), highest)
 
 
-def rate_limit_up(current: int, memory: Memory, rules: HPAScalingRules, now: datetime) -> int:
+def scale_up_limit(current: int, memory: ScaleHistory, rules: HPAScalingRules, now: datetime) -> int:
     """Return the maximum size; percentages are rounded up, so that a few pods can grow."""
     if rules.select_policy == "Disabled" or not rules.policies:
         return current
@@ -174,7 +178,7 @@ def rate_limit_up(current: int, memory: Memory, rules: HPAScalingRules, now: dat
     return min(proposals) if rules.select_policy == "Min" else max(proposals)
 
 
-def rate_limit_down(current: int, memory: Memory, rules: HPAScalingRules, now: datetime) -> int:
+def scale_down_limit(current: int, memory: ScaleHistory, rules: HPAScalingRules, now: datetime) -> int:
     """Return the minimum size."""
     if rules.select_policy == "Disabled" or not rules.policies:
         return current
@@ -190,14 +194,14 @@ def _down(start: int, policy: HPAScalingPolicy) -> int:
     return start - policy.value if policy.type == "Pods" else int(start * (1 - policy.value / 100))
 
 
-def _at_start(current: int, memory: Memory, policy: HPAScalingPolicy, now: datetime) -> int:
+def _at_start(current: int, memory: ScaleHistory, policy: HPAScalingPolicy, now: datetime) -> int:
     """Return the number of replicas when the policy's period began, according to the recorded events."""
     added = sum(one.replicas for one in _within(memory.additions, policy.period_seconds, now))
     removed = sum(one.replicas for one in _within(memory.removals, policy.period_seconds, now))
     return current - added + removed
 
 
-def _within(changes: Sequence[Change], seconds: int, now: datetime) -> list[Change]:
+def _within(changes: Sequence[ScaleEvent], seconds: int, now: datetime) -> list[ScaleEvent]:
     return [one for one in changes if one.when > now - timedelta(seconds=seconds)]
 
 

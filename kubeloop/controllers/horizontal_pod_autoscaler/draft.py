@@ -19,7 +19,7 @@ from kubeloop.api.scalars.wire import Time
 replace = msgspec.structs.replace
 
 
-class NothingToGoBy(Exception):
+class ScalingUnavailable(Exception):
     """Raised if no size can be computed; the conditions give the reason."""
 
     def __init__(self, message: str, error: str = "internal") -> None:
@@ -27,7 +27,7 @@ class NothingToGoBy(Exception):
         self.error = error  # metric label of the error's cause
 
 
-class Draft:
+class StatusDraft:
     """Status that a sync builds step by step."""
 
     def __init__(self, stored: HorizontalPodAutoscaler, now: datetime) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kubeloop.runtime.metrics import Registry, exponential_bounds
+from kubeloop.runtime.metrics import MetricRegistry, exponential_bounds
 from kubeloop.runtime.objects.keys import ObjectKey
 
 _PREFIX = "horizontal_pod_autoscaler_controller"
@@ -16,10 +16,10 @@ def action_of(before: int, after: int) -> str:
     return "none" if after == before else "scale_up" if after > before else "scale_down"
 
 
-class Instruments:
+class HpaMonitor:
     """Counts reconciliations and computations by action and error (`spec`, `internal` or `none`), with durations."""
 
-    def __init__(self, registry: Registry, count: Callable[[], float]) -> None:
+    def __init__(self, registry: MetricRegistry, count: Callable[[], float]) -> None:
         self._reconciliations = registry.counter(
             f"{_PREFIX}_reconciliations_total", "How often autoscalers were looked at.", "action", "error"
         )

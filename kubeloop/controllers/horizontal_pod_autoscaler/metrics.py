@@ -16,7 +16,7 @@ from kubeloop.api.scalars.quantity import parse_quantity
 from kubeloop.api.scalars.times import parse_time
 from kubeloop.api.selectors import LabelSelector
 from kubeloop.client import Client
-from kubeloop.client.errors import TransportError, UnknownKind
+from kubeloop.client.errors import NoKindMatchError, TransportError
 
 POD_METRICS: Final = Resource("metrics.k8s.io", "v1beta1", "pods", "PodMetrics", verbs=("get", "list"))
 CUSTOM: Final = "custom.metrics.k8s.io"
@@ -39,7 +39,7 @@ class PodMetric:
     window: timedelta
 
 
-class MetricsReader:
+class MetricsClient:
     """Reads the metrics APIs through the API server. All failures raise `MetricsError`."""
 
     def __init__(self, client: Client) -> None:
@@ -129,7 +129,7 @@ class MetricsReader:
     async def _plural(self, kind: str, group: str) -> str:
         try:
             resource = await self._client.resource(f"{kind}.{group}" if group else f"{kind}/v1")
-        except (UnknownKind, errors.ApiError, TransportError) as error:
+        except (NoKindMatchError, errors.ApiError, TransportError) as error:
             named = f"{kind}.{group}" if group else kind
             why = f"unable to map kind {named} to resource: {error}"
             raise MetricsError(f"unable to fetch metrics from custom metrics API: {why}") from error
@@ -166,6 +166,6 @@ def _with_query(path: str, query: Mapping[str, str]) -> str:
 
 def _told(error: Exception, what: str) -> str:
     """Return the message; a generic one is completed with its resource, as in upstream's clients."""
-    if isinstance(error, errors.ApiError) and str(error) == str(errors.generic(error.code)):
+    if isinstance(error, errors.ApiError) and str(error) == str(errors.generic_server_response(error.code)):
         return f"{error} (get {what})"
     return str(error)

@@ -10,28 +10,28 @@ from kubeloop.api.generated import autoscaling_v2 as v2
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.generated.meta_v1 import LabelSelector as LabelSelectorObject
 from kubeloop.api.meta.field_path import quote
-from kubeloop.api.scalars.quantity import Format, Quantity, parse_quantity
+from kubeloop.api.scalars.quantity import Quantity, QuantityFormat, parse_quantity
 from kubeloop.api.scalars.wire import Quantity as WireQuantity
-from kubeloop.api.selectors import EVERYTHING, LabelSelector, SelectorError, from_label_selector
-from kubeloop.controllers.horizontal_pod_autoscaler.metrics import MetricsError, MetricsReader, PodMetric
+from kubeloop.api.selectors import EVERYTHING, LabelSelector, SelectorError, label_selector_as_selector
+from kubeloop.controllers.horizontal_pod_autoscaler.metrics import MetricsClient, MetricsError, PodMetric
 from kubeloop.controllers.horizontal_pod_autoscaler.requests import requests_of
 from kubeloop.controllers.horizontal_pod_autoscaler.usage import (
-    Counted,
-    Patience,
-    Proposal,
+    PodStartupDelays,
+    PodUsage,
+    ReplicaProposal,
     Tolerances,
-    by_average,
-    by_utilization,
-    by_value,
-    by_value_per_pod,
     group_pods,
+    replicas_by_average,
+    replicas_by_utilization,
+    replicas_by_value,
+    replicas_by_value_per_pod,
 )
 
 NO_PODS = "no pods returned by selector while calculating replica count"
 _UNKNOWN_TYPE = "InvalidMetricSourceType"
 
 
-class Proposed(NamedTuple):
+class MetricProposal(NamedTuple):
     """Number of replicas that a metric requires."""
 
     replicas: int
@@ -39,7 +39,7 @@ class Proposed(NamedTuple):
     status: v2.MetricStatus
 
 
-class MetricFailed(Exception):
+class MetricError(Exception):
     """Raised if a metric yields no proposal. The reason and `told` go into an event and a condition."""
 
     def __init__(self, reason: str, told: object, message: str) -> None:
@@ -49,7 +49,7 @@ class MetricFailed(Exception):
         self.fault = "spec" if reason == _UNKNOWN_TYPE else "internal"  # metric label
 
 
-class Situation(NamedTuple):
+class ProposalInputs(NamedTuple):
     """Inputs of a proposal other than metrics."""
 
     namespace: str
@@ -64,11 +64,11 @@ class Situation(NamedTuple):
 class Proposer:
     """Computes proposals from metrics. Raises `MetricFailed`."""
 
-    def __init__(self, metrics: MetricsReader, patience: Patience) -> None:
+    def __init__(self, metrics: MetricsClient, patience: PodStartupDelays) -> None:
         self._metrics = metrics
         self._patience = patience
 
-    async def propose(self, spec: v2.MetricSpec, at: Situation) -> Proposed:
+    async def propose(self, spec: v2.MetricSpec, at: ProposalInputs) -> MetricProposal:
         """Compute the proposal of one metric."""
         source = _source_of(spec)
         if isinstance(source, v2.ResourceMetricSource):
@@ -82,34 +82,34 @@ class Proposer:
         if isinstance(source, v2.ExternalMetricSource):
             return await self._external(source, at)
         unknown = f"unknown metric source type {quote(spec.type)}"
-        raise MetricFailed(_UNKNOWN_TYPE, unknown, unknown)
+        raise MetricError(_UNKNOWN_TYPE, unknown, unknown)
 
     # Resources
 
-    async def _resource(self, source: v2.ResourceMetricSource, at: Situation) -> Proposed:
+    async def _resource(self, source: v2.ResourceMetricSource, at: ProposalInputs) -> MetricProposal:
         name = source.name
         try:
             found, current = await self._by_resource(name, "", source.target, at)
         except MetricsError as error:
             message = f"failed to get {name} resource metric value: {error}"
-            raise MetricFailed("FailedGetResourceMetric", error, message) from error
+            raise MetricError("FailedGetResourceMetric", error, message) from error
         status = v2.MetricStatus(type="Resource", resource=v2.ResourceMetricStatus(name=name, current=current))
-        return Proposed(found.replicas, _resource_words(name, found, ""), status)
+        return MetricProposal(found.replicas, _resource_words(name, found, ""), status)
 
-    async def _container_resource(self, source: v2.ContainerResourceMetricSource, at: Situation) -> Proposed:
+    async def _container_resource(self, source: v2.ContainerResourceMetricSource, at: ProposalInputs) -> MetricProposal:
         name, container = source.name, source.container
         try:
             found, current = await self._by_resource(name, container, source.target, at)
         except MetricsError as error:
             message = f"failed to get {container} container metric value: {error}"
-            raise MetricFailed("FailedGetContainerResourceMetric", error, message) from error
+            raise MetricError("FailedGetContainerResourceMetric", error, message) from error
         told = v2.ContainerResourceMetricStatus(name=name, container=container, current=current)
         status = v2.MetricStatus(type="ContainerResource", container_resource=told)
-        return Proposed(found.replicas, _resource_words(name, found, "container "), status)
+        return MetricProposal(found.replicas, _resource_words(name, found, "container "), status)
 
     async def _by_resource(
-        self, name: str, container: str, target: v2.MetricTarget, at: Situation
-    ) -> tuple[Proposal, v2.MetricValueStatus]:
+        self, name: str, container: str, target: v2.MetricTarget, at: ProposalInputs
+    ) -> tuple[ReplicaProposal, v2.MetricValueStatus]:
         if target.average_value is None and target.average_utilization is None:
             neither = "neither an average utilization target nor an average value (usage) target was set"
             raise MetricsError(f"invalid resource metric source: {neither}")
@@ -118,60 +118,62 @@ class Proposer:
         except MetricsError as error:
             kind = "utilization" if target.average_value is None else "usage"
             raise MetricsError(f"failed to get {name} {kind}: {error}") from error
-        spelling = Format.BINARY_SI if name == "memory" else Format.DECIMAL_SI
+        spelling = QuantityFormat.BINARY_SI if name == "memory" else QuantityFormat.DECIMAL_SI
         average = _wire(found.usage, spelling)
         return found, v2.MetricValueStatus(average_utilization=found.utilization, average_value=average)
 
-    async def _resource_proposal(self, name: str, container: str, target: v2.MetricTarget, at: Situation) -> Proposal:
+    async def _resource_proposal(
+        self, name: str, container: str, target: v2.MetricTarget, at: ProposalInputs
+    ) -> ReplicaProposal:
         try:
             metrics = await self._metrics.resource(name, at.namespace, at.selector, container)
         except MetricsError as error:
             raise MetricsError(f"unable to get metrics for resource {name}: {error}") from error
         counted = self._counted(metrics, name, at)
         if target.average_value is not None:
-            return by_average(at.wanted, _milli(target.average_value), at.tolerances, counted)
+            return replicas_by_average(at.wanted, _milli(target.average_value), at.tolerances, counted)
         counted.used()  # missing metrics are reported before missing requests
         requests = requests_of(at.pods, name, container)
-        return by_utilization(at.wanted, target.average_utilization or 0, at.tolerances, counted, requests)
+        return replicas_by_utilization(at.wanted, target.average_utilization or 0, at.tolerances, counted, requests)
 
-    def _counted(self, metrics: dict[str, PodMetric], resource: str, at: Situation) -> Counted:
+    def _counted(self, metrics: dict[str, PodMetric], resource: str, at: ProposalInputs) -> PodUsage:
         if not at.pods:
             raise MetricsError(NO_PODS)
-        return Counted(metrics, group_pods(at.pods, metrics, resource, self._patience, at.now))
+        return PodUsage(metrics, group_pods(at.pods, metrics, resource, self._patience, at.now))
 
     # Others
 
-    async def _pods(self, source: v2.PodsMetricSource, at: Situation) -> Proposed:
+    async def _pods(self, source: v2.PodsMetricSource, at: ProposalInputs) -> MetricProposal:
         name = source.metric.name
         try:
             found = await self._pods_proposal(source, at)
         except (MetricsError, SelectorError) as error:
             message = f"failed to get pods metric value: {error}"
-            raise MetricFailed("FailedGetPodsMetric", error, message) from error
+            raise MetricError("FailedGetPodsMetric", error, message) from error
         current = v2.MetricValueStatus(average_value=_wire(found.usage))
         status = v2.MetricStatus(type="Pods", pods=v2.PodsMetricStatus(metric=source.metric, current=current))
-        return Proposed(found.replicas, f"pods metric {name}", status)
+        return MetricProposal(found.replicas, f"pods metric {name}", status)
 
-    async def _pods_proposal(self, source: v2.PodsMetricSource, at: Situation) -> Proposal:
+    async def _pods_proposal(self, source: v2.PodsMetricSource, at: ProposalInputs) -> ReplicaProposal:
         chosen = _metric_selector(source.metric.selector)
         try:
             metrics = await self._metrics.pods(source.metric.name, at.namespace, at.selector, chosen)
         except MetricsError as error:
             raise MetricsError(f"unable to get metric {source.metric.name}: {error}") from error
         target = _milli(source.target.average_value or WireQuantity("0"))
-        return by_average(at.wanted, target, at.tolerances, self._counted(metrics, "", at))
+        return replicas_by_average(at.wanted, target, at.tolerances, self._counted(metrics, "", at))
 
-    async def _object(self, source: v2.ObjectMetricSource, at: Situation) -> Proposed:
+    async def _object(self, source: v2.ObjectMetricSource, at: ProposalInputs) -> MetricProposal:
         name, target = source.metric.name, source.target
         try:
             if target.type == "Value" and target.value is not None:
                 usage = await self._object_value(source, at)
-                found = by_value(at.wanted, usage, _milli(target.value), at.tolerances, at.pods)
+                found = replicas_by_value(at.wanted, usage, _milli(target.value), at.tolerances, at.pods)
                 current = v2.MetricValueStatus(value=_wire(found.usage))
                 words = f"{source.described_object.kind} metric {name}"
             elif target.type == "AverageValue" and target.average_value is not None:
                 usage = await self._object_value(source, at)
-                found = by_value_per_pod(at.present, usage, _milli(target.average_value), at.tolerances)
+                found = replicas_by_value_per_pod(at.present, usage, _milli(target.average_value), at.tolerances)
                 current = v2.MetricValueStatus(average_value=_wire(found.usage))
                 words = _external_words(source.metric)
             else:
@@ -180,11 +182,11 @@ class Proposer:
         except (MetricsError, SelectorError) as error:
             detail = f"failed to get {name} object metric: {error}" if target.type == "AverageValue" else str(error)
             message = f"failed to get object metric value: {detail}"
-            raise MetricFailed("FailedGetObjectMetric", error, message) from error
+            raise MetricError("FailedGetObjectMetric", error, message) from error
         told = v2.ObjectMetricStatus(metric=source.metric, described_object=source.described_object, current=current)
-        return Proposed(found.replicas, words, v2.MetricStatus(type="Object", object=told))
+        return MetricProposal(found.replicas, words, v2.MetricStatus(type="Object", object=told))
 
-    async def _object_value(self, source: v2.ObjectMetricSource, at: Situation) -> int:
+    async def _object_value(self, source: v2.ObjectMetricSource, at: ProposalInputs) -> int:
         about, name = source.described_object, source.metric.name
         chosen = _metric_selector(source.metric.selector)
         try:
@@ -193,7 +195,7 @@ class Proposer:
             where = f"{about.kind} {at.namespace}/{about.name}"
             raise MetricsError(f"unable to get metric {name} on {where}: {error}") from error
 
-    async def _external(self, source: v2.ExternalMetricSource, at: Situation) -> Proposed:
+    async def _external(self, source: v2.ExternalMetricSource, at: ProposalInputs) -> MetricProposal:
         name, target = source.metric.name, source.target
         is_average = target.average_value is not None
         try:
@@ -202,11 +204,11 @@ class Proposer:
                 raise MetricsError(f"invalid external metric source: {neither}")
             usage = await self._external_value(source, at)
             if target.average_value is not None:
-                found = by_value_per_pod(at.present, usage, _milli(target.average_value), at.tolerances)
+                found = replicas_by_value_per_pod(at.present, usage, _milli(target.average_value), at.tolerances)
                 current = v2.MetricValueStatus(average_value=_wire(found.usage))
             else:
                 wanted = _milli(target.value or WireQuantity("0"))
-                found = by_value(at.wanted, usage, wanted, at.tolerances, at.pods)
+                found = replicas_by_value(at.wanted, usage, wanted, at.tolerances, at.pods)
                 current = v2.MetricValueStatus(value=_wire(found.usage))
         except (MetricsError, SelectorError) as error:
             detail = f"failed to get {name} external metric" if is_average else f"failed to get external metric {name}"
@@ -214,11 +216,13 @@ class Proposer:
                 message = f"failed to get {name} external metric value: {error}"
             else:
                 message = f"failed to get {name} external metric value: {detail}: {error}"
-            raise MetricFailed("FailedGetExternalMetric", error, message) from error
+            raise MetricError("FailedGetExternalMetric", error, message) from error
         told = v2.ExternalMetricStatus(metric=source.metric, current=current)
-        return Proposed(found.replicas, _external_words(source.metric), v2.MetricStatus(type="External", external=told))
+        return MetricProposal(
+            found.replicas, _external_words(source.metric), v2.MetricStatus(type="External", external=told)
+        )
 
-    async def _external_value(self, source: v2.ExternalMetricSource, at: Situation) -> int:
+    async def _external_value(self, source: v2.ExternalMetricSource, at: ProposalInputs) -> int:
         metric = source.metric
         try:
             return sum(await self._metrics.external(metric.name, at.namespace, _metric_selector(metric.selector)))
@@ -227,9 +231,9 @@ class Proposer:
             raise MetricsError(f"unable to get external metric {what}: {error}") from error
 
 
-def largest(proposals: Iterable[Proposed]) -> Proposed | None:
+def largest_proposal(proposals: Iterable[MetricProposal]) -> MetricProposal | None:
     """Return the first of the largest proposals; if all are zero, the last one."""
-    best: Proposed | None = None
+    best: MetricProposal | None = None
     for one in proposals:
         if best is None or best.replicas == 0 or one.replicas > best.replicas:
             best = one
@@ -249,18 +253,18 @@ def _source_of(spec: v2.MetricSpec) -> object:
 
 
 def _metric_selector(selector: LabelSelectorObject | None) -> LabelSelector:
-    return EVERYTHING if selector is None else from_label_selector(selector)
+    return EVERYTHING if selector is None else label_selector_as_selector(selector)
 
 
 def _milli(amount: WireQuantity) -> int:
     return parse_quantity(str(amount)).milli_value()
 
 
-def _wire(milli: int, spelling: Format = Format.DECIMAL_SI) -> WireQuantity:
+def _wire(milli: int, spelling: QuantityFormat = QuantityFormat.DECIMAL_SI) -> WireQuantity:
     return WireQuantity(str(Quantity.of_milli(milli, spelling)))
 
 
-def _resource_words(name: str, found: Proposal, container: str) -> str:
+def _resource_words(name: str, found: ReplicaProposal, container: str) -> str:
     if found.utilization is None:
         return f"{name} resource"
     return f"{name} {container}resource utilization (percentage of request)"

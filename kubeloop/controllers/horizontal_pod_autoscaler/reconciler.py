@@ -12,26 +12,26 @@ from kubeloop.api.errors import ApiError
 from kubeloop.api.generated.autoscaling_v1 import Scale
 from kubeloop.api.generated.autoscaling_v2 import MetricSpec, MetricStatus
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.selectors import LabelSelector, SelectorError, parse_labels
-from kubeloop.controllers.app.context import Context
+from kubeloop.api.selectors import LabelSelector, SelectorError, parse_label_selector
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.horizontal_pod_autoscaler.behavior import (
-    Bounds,
-    Memory,
-    Told,
-    Wish,
-    normalize,
-    normalize_by_behavior,
+    ReasonAndMessage,
+    ReplicaBounds,
+    ReplicaChange,
+    ScaleHistory,
+    normalize_desired_replicas,
+    normalize_desired_replicas_with_behaviors,
     rules_of,
 )
-from kubeloop.controllers.horizontal_pod_autoscaler.draft import Draft, NothingToGoBy
-from kubeloop.controllers.horizontal_pod_autoscaler.instruments import Instruments, action_of
-from kubeloop.controllers.horizontal_pod_autoscaler.metrics import MetricsReader
+from kubeloop.controllers.horizontal_pod_autoscaler.draft import ScalingUnavailable, StatusDraft
+from kubeloop.controllers.horizontal_pod_autoscaler.instruments import HpaMonitor, action_of
+from kubeloop.controllers.horizontal_pod_autoscaler.metrics import MetricsClient
 from kubeloop.controllers.horizontal_pod_autoscaler.proposals import (
-    MetricFailed,
-    Proposed,
+    MetricError,
+    MetricProposal,
+    ProposalInputs,
     Proposer,
-    Situation,
-    largest,
+    largest_proposal,
 )
 from kubeloop.controllers.horizontal_pod_autoscaler.scale_target import (
     InvalidReference,
@@ -41,9 +41,9 @@ from kubeloop.controllers.horizontal_pod_autoscaler.scale_target import (
 )
 from kubeloop.controllers.horizontal_pod_autoscaler.settings import (
     SCALED_TO_ZERO,
-    has_outer_metrics,
-    least_of,
-    may_leave_zero,
+    has_object_or_external_metrics,
+    may_scale_from_zero,
+    min_replicas_of,
     settings_of,
     tolerances_of,
 )
@@ -56,13 +56,13 @@ ABLE: Final = "AbleToScale"
 ACTIVE: Final = "ScalingActive"
 LIMITED: Final = "ScalingLimited"
 DISABLED: Final = "scaling is disabled since the replica count of the target is zero"
-BELOW_LEAST: Final = "Current number of replicas below Spec.MinReplicas"
+BELOW_MIN_REPLICAS: Final = "Current number of replicas below Spec.MinReplicas"
 
 logger = logging.getLogger(__name__)
 replace = msgspec.structs.replace
 
 
-class Decision(NamedTuple):
+class ScaleDecision(NamedTuple):
     """Size with its reason; metrics are None if none were read."""
 
     replicas: int
@@ -73,16 +73,16 @@ class Decision(NamedTuple):
 class Reconciler:
     """Reconciles autoscalers by key; the recorded history starts afresh with the process."""
 
-    def __init__(self, context: Context, autoscalers: Informer, pods: Informer) -> None:
+    def __init__(self, context: ControllerContext, autoscalers: Informer, pods: Informer) -> None:
         self._client = context.client
         self._recorder = context.recorder.of_component(COMPONENT)
         self._clock = context.clock
         self._autoscalers = autoscalers
         self._pods = pods
         self._settings = settings = settings_of(context)
-        self._proposer = Proposer(MetricsReader(context.client), settings.patience)
-        self._instruments = Instruments(context.telemetry.registry, lambda: len(autoscalers))
-        self._memories: dict[ObjectKey, Memory] = {}
+        self._proposer = Proposer(MetricsClient(context.client), settings.patience)
+        self._instruments = HpaMonitor(context.telemetry.registry, lambda: len(autoscalers))
+        self._memories: dict[ObjectKey, ScaleHistory] = {}
         self._selectors: dict[str, dict[ObjectKey, LabelSelector]] = {}  # by namespace
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
@@ -92,10 +92,10 @@ class Reconciler:
             self._forget(key)
             return None
         began = self._clock.monotonic()
-        draft = Draft(stored, self._clock.now())
+        draft = StatusDraft(stored, self._clock.now())
         try:
             await self._scale(draft, key)
-        except NothingToGoBy as failure:
+        except ScalingUnavailable as failure:
             draft.error = failure.error
             logger.info("%s: %s", key, failure)  # reported on the object, and retried after the period
         await self._save(draft)
@@ -107,7 +107,7 @@ class Reconciler:
         self._selectors.get(key.namespace, {}).pop(key, None)
         self._instruments.forget(key)
 
-    async def _scale(self, draft: Draft, key: ObjectKey) -> None:
+    async def _scale(self, draft: StatusDraft, key: ObjectKey) -> None:
         spec = draft.stored.spec
         try:
             target = await find_target(self._client, key.namespace, spec.scale_target_ref)
@@ -116,10 +116,10 @@ class Reconciler:
             message = f"the HPA controller was unable to get the target's current scale: {error}"
             draft.tell(ABLE, False, "FailedGetScale", message)
             fault = "spec" if isinstance(error, InvalidReference) else "internal"
-            raise NothingToGoBy(str(error), fault) from error
+            raise ScalingUnavailable(str(error), fault) from error
         draft.tell(ABLE, True, "SucceededGetScale", "the HPA controller was able to get the target's current scale")
         current = target.scale.spec.replicas
-        memory = self._memories.setdefault(key, Memory())
+        memory = self._memories.setdefault(key, ScaleHistory())
         memory.begin(current, draft.now)
         decision = await self._decide(draft, target, memory)
         if decision.replicas != current:
@@ -129,18 +129,18 @@ class Reconciler:
 
     # Decide
 
-    async def _decide(self, draft: Draft, target: ScaleTarget, memory: Memory) -> Decision:
+    async def _decide(self, draft: StatusDraft, target: ScaleTarget, memory: ScaleHistory) -> ScaleDecision:
         spec, current = draft.stored.spec, target.scale.spec.replicas
-        least = least_of(draft.stored)
-        if current == 0 and not (self._settings.scales_to_zero and may_leave_zero(draft.stored)):
+        least = min_replicas_of(draft.stored)
+        if current == 0 and not (self._settings.scales_to_zero and may_scale_from_zero(draft.stored)):
             draft.tell(ACTIVE, False, "ScalingDisabled", DISABLED)
             if not self._settings.scales_to_zero:
                 draft.untell(SCALED_TO_ZERO)
-            return Decision(0)
+            return ScaleDecision(0)
         if current > spec.max_replicas:
-            return Decision(spec.max_replicas, "Current number of replicas above Spec.MaxReplicas")
+            return ScaleDecision(spec.max_replicas, "Current number of replicas above Spec.MaxReplicas")
         if 0 < current < least:
-            return Decision(least, BELOW_LEAST)
+            return ScaleDecision(least, BELOW_MIN_REPLICAS)
         proposed, statuses = await self._proposed(draft, target)
         reason = ""
         if proposed.replicas != current:
@@ -148,32 +148,36 @@ class Reconciler:
             reason = f"{proposed.name} above target" if is_more else "All metrics below target"
         size = self._normalized(draft, current, proposed.replicas, memory)
         if current == 0 and size < least:
-            return Decision(least, reason or BELOW_LEAST, statuses)
-        return Decision(size, reason, statuses)
+            return ScaleDecision(least, reason or BELOW_MIN_REPLICAS, statuses)
+        return ScaleDecision(size, reason, statuses)
 
-    def _normalized(self, draft: Draft, current: int, desired: int, memory: Memory) -> int:
+    def _normalized(self, draft: StatusDraft, current: int, desired: int, memory: ScaleHistory) -> int:
         spec, window = draft.stored.spec, self._settings.down_window
-        bounds = Bounds(least_of(draft.stored), spec.max_replicas)
+        bounds = ReplicaBounds(min_replicas_of(draft.stored), spec.max_replicas)
         if spec.behavior is None:
-            found = normalize(Wish(current, desired), bounds, memory, window, draft.now)
+            found = normalize_desired_replicas(ReplicaChange(current, desired), bounds, memory, window, draft.now)
         else:
             rules = rules_of(spec.behavior, window)
-            found = normalize_by_behavior(Wish(current, desired), bounds, memory, rules, draft.now)
+            found = normalize_desired_replicas_with_behaviors(
+                ReplicaChange(current, desired), bounds, memory, rules, draft.now
+            )
         draft.tell(ABLE, True, *found.able)
         draft.tell(LIMITED, found.is_limited, *found.limit)
         return found.replicas
 
-    async def _proposed(self, draft: Draft, target: ScaleTarget) -> tuple[Proposed, tuple[MetricStatus, ...]]:
+    async def _proposed(
+        self, draft: StatusDraft, target: ScaleTarget
+    ) -> tuple[MetricProposal, tuple[MetricStatus, ...]]:
         """Return the largest proposal; failed metrics are skipped, unless that would reduce the size."""
         scale, metrics = target.scale, draft.stored.spec.metrics
         situation = self._situation(draft, scale)
-        found: list[Proposed] = []
-        failures: list[MetricFailed] = []
+        found: list[MetricProposal] = []
+        failures: list[MetricError] = []
         statuses = []
         for one in metrics:
             try:
                 proposed = await self._measured(draft, one, situation)
-            except MetricFailed as failure:
+            except MetricError as failure:
                 self._warn(draft, failure.reason, failure.told)
                 failures.append(failure)
                 statuses.append(MetricStatus())
@@ -182,20 +186,20 @@ class Reconciler:
                 statuses.append(proposed.status)
         if failures:
             draft.error = failures[0].fault
-        best = largest(found)
+        best = largest_proposal(found)
         if best is None or (failures and best.replicas < scale.spec.replicas):
             self._give_up(draft, scale, failures, tuple(statuses))
-            raise NothingToGoBy("no valid metrics", draft.error)
+            raise ScalingUnavailable("no valid metrics", draft.error)
         message = f"the HPA was able to successfully calculate a replica count from {best.name}"
         draft.tell(ACTIVE, True, "ValidMetricFound", message)
         return best, tuple(statuses)
 
-    async def _measured(self, draft: Draft, metric: MetricSpec, situation: Situation) -> Proposed:
+    async def _measured(self, draft: StatusDraft, metric: MetricSpec, situation: ProposalInputs) -> MetricProposal:
         began, action, error = self._clock.monotonic(), "none", "none"
         try:
             proposed = await self._proposer.propose(metric, situation)
             action = action_of(draft.stored.status.current_replicas, proposed.replicas)
-        except MetricFailed as failure:
+        except MetricError as failure:
             error = failure.fault
             raise
         finally:
@@ -203,7 +207,7 @@ class Reconciler:
         return proposed
 
     def _give_up(
-        self, draft: Draft, scale: Scale, failures: Sequence[MetricFailed], statuses: tuple[MetricStatus, ...]
+        self, draft: StatusDraft, scale: Scale, failures: Sequence[MetricError], statuses: tuple[MetricStatus, ...]
     ) -> None:
         if failures:
             first = failures[0]
@@ -216,16 +220,16 @@ class Reconciler:
 
     # Pods of the target
 
-    def _situation(self, draft: Draft, scale: Scale) -> Situation:
+    def _situation(self, draft: StatusDraft, scale: Scale) -> ProposalInputs:
         namespace = draft.stored.metadata.namespace
         selector = self._selector(draft, scale)
         pods = [one for one in self._pods.list(namespace) if selector.matches(one.metadata.labels)]
         self._refuse_shared(draft, scale, pods)
         tolerances = tolerances_of(draft.stored, self._settings.tolerance)
         wanted, present = scale.spec.replicas, scale.status.replicas
-        return Situation(namespace, wanted, present, selector, pods, tolerances, draft.now)
+        return ProposalInputs(namespace, wanted, present, selector, pods, tolerances, draft.now)
 
-    def _selector(self, draft: Draft, scale: Scale) -> LabelSelector:
+    def _selector(self, draft: StatusDraft, scale: Scale) -> LabelSelector:
         text, key = scale.status.selector, key_of(draft.stored)
         if not text:
             missing = "the HPA target's scale is missing a selector"
@@ -233,7 +237,7 @@ class Reconciler:
                 draft, scale, ("SelectorRequired", "selector is required"), ("InvalidSelector", missing)
             )
         try:
-            selector = parse_labels(text)
+            selector = parse_label_selector(text)
         except SelectorError as error:
             message = f"couldn't convert selector into a corresponding internal selector object: {error}"
             told = ("InvalidSelector", message)
@@ -241,7 +245,7 @@ class Reconciler:
         self._selectors.setdefault(key.namespace, {})[key] = selector
         return selector
 
-    def _refuse_shared(self, draft: Draft, scale: Scale, pods: Sequence[Pod]) -> None:
+    def _refuse_shared(self, draft: StatusDraft, scale: Scale, pods: Sequence[Pod]) -> None:
         """Refuse pods that another autoscaler selects too, since both would scale without end."""
         own = key_of(draft.stored)
         others = self._selectors.get(own.namespace, {})
@@ -256,16 +260,20 @@ class Reconciler:
                 )
                 raise self._unusable(draft, scale, told, told)
 
-    def _unusable(self, draft: Draft, scale: Scale, event: Told, condition: Told) -> NothingToGoBy:
+    def _unusable(
+        self, draft: StatusDraft, scale: Scale, event: ReasonAndMessage, condition: ReasonAndMessage
+    ) -> ScalingUnavailable:
         self._warn(draft, *event)
         draft.tell(ACTIVE, False, *condition)
         draft.count(scale.spec.replicas, draft.status.desired_replicas, None, False)
         self._warn(draft, "FailedComputeMetricsReplicas", event[1])
-        return NothingToGoBy(event[1])
+        return ScalingUnavailable(event[1])
 
     # Act
 
-    async def _resize(self, draft: Draft, target: ScaleTarget, decision: Decision, memory: Memory) -> None:
+    async def _resize(
+        self, draft: StatusDraft, target: ScaleTarget, decision: ScaleDecision, memory: ScaleHistory
+    ) -> None:
         before, after = target.scale.spec.replicas, decision.replicas
         told = f"New size: {after}; reason: {decision.reason}"
         try:
@@ -275,7 +283,7 @@ class Reconciler:
             message = f"the HPA controller was unable to update the target scale: {error}"
             draft.tell(ABLE, False, "FailedUpdateScale", message)
             draft.count(before, draft.status.desired_replicas, decision.metrics, False)
-            raise NothingToGoBy(str(error)) from error
+            raise ScalingUnavailable(str(error)) from error
         draft.action = action_of(before, after)
         message = f"the HPA controller was able to update the target scale to {after}"
         draft.tell(ABLE, True, "SucceededRescale", message)
@@ -284,11 +292,11 @@ class Reconciler:
             memory.note_change(before, after, draft.stored.spec.behavior, draft.now)
         self._remember_zero(draft, after)
 
-    def _remember_zero(self, draft: Draft, after: int) -> None:
+    def _remember_zero(self, draft: StatusDraft, after: int) -> None:
         """Set the condition that records if the controller itself scaled the target to zero."""
         if not self._settings.scales_to_zero:
             draft.untell(SCALED_TO_ZERO)
-        elif after == 0 and least_of(draft.stored) == 0 and has_outer_metrics(draft.stored):
+        elif after == 0 and min_replicas_of(draft.stored) == 0 and has_object_or_external_metrics(draft.stored):
             draft.tell(SCALED_TO_ZERO, True, "ScaledToZero", "the HPA controller scaled the workload to zero")
         else:
             message = "the HPA controller did not scale the workload to zero"
@@ -296,7 +304,7 @@ class Reconciler:
 
     # Report
 
-    async def _save(self, draft: Draft) -> None:
+    async def _save(self, draft: StatusDraft) -> None:
         if draft.status == draft.stored.status:
             return
         try:
@@ -305,5 +313,5 @@ class Reconciler:
             self._warn(draft, "FailedUpdateStatus", str(error))
             raise
 
-    def _warn(self, draft: Draft, reason: str, message: str) -> None:
+    def _warn(self, draft: StatusDraft, reason: str, message: str) -> None:
         self._recorder.event(draft.stored, "Warning", reason, message)

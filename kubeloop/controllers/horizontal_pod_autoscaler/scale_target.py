@@ -12,7 +12,7 @@ from kubeloop.api.generated.autoscaling_v2 import CrossVersionObjectReference
 from kubeloop.api.kinds import Resource
 from kubeloop.api.meta.field_path import quote
 from kubeloop.client import Client
-from kubeloop.client.errors import TransportError, UnknownKind
+from kubeloop.client.errors import NoKindMatchError, TransportError
 
 _TRIES = 5  # attempts to write a scale that others write too
 
@@ -71,7 +71,7 @@ async def _resource_of(client: Client, reference: CrossVersionObjectReference) -
         if word:
             try:
                 return await client.resource(word)
-            except UnknownKind:
+            except NoKindMatchError:
                 continue
     raise ScaleError(f"no matches for kind {quote(reference.kind)} in group {quote(group)}")
 

@@ -9,33 +9,33 @@ from typing import Final
 from kubeloop.api.generated.autoscaling_v2 import HorizontalPodAutoscaler, HPAScalingRules
 from kubeloop.api.meta.conditions import is_true
 from kubeloop.api.scalars.quantity import parse_quantity
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.app.gates import is_on
-from kubeloop.controllers.horizontal_pod_autoscaler.usage import Patience, Tolerances
+from kubeloop.controllers.horizontal_pod_autoscaler.usage import PodStartupDelays, Tolerances
 
 _ZERO_GATE: Final = "HPAScaleToZero"
 SCALED_TO_ZERO: Final = "ScaledToZero"  # condition that records if the controller scaled a target to zero
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class HpaSettings:
     """Settings from the manager's flags."""
 
     period: float  # seconds between two reads of the metrics
     down_window: timedelta
     tolerance: float
-    patience: Patience
+    patience: PodStartupDelays
     scales_to_zero: bool  # True if targets may be scaled to zero and back
 
 
-def settings_of(context: Context) -> Settings:
+def settings_of(context: ControllerContext) -> HpaSettings:
     """Read the settings from the flags."""
     config = context.config
-    return Settings(
+    return HpaSettings(
         period=config.horizontal_pod_autoscaler_sync_period,
         down_window=timedelta(seconds=config.horizontal_pod_autoscaler_downscale_stabilization),
         tolerance=config.horizontal_pod_autoscaler_tolerance,
-        patience=Patience(
+        patience=PodStartupDelays(
             initialization=timedelta(seconds=config.horizontal_pod_autoscaler_cpu_initialization_period),
             readiness_delay=timedelta(seconds=config.horizontal_pod_autoscaler_initial_readiness_delay),
         ),
@@ -43,22 +43,22 @@ def settings_of(context: Context) -> Settings:
     )
 
 
-def least_of(autoscaler: HorizontalPodAutoscaler) -> int:
+def min_replicas_of(autoscaler: HorizontalPodAutoscaler) -> int:
     """Return the minimum number of replicas."""
     said = autoscaler.spec.min_replicas
     return 1 if said is None else said
 
 
-def has_outer_metrics(autoscaler: HorizontalPodAutoscaler) -> bool:
+def has_object_or_external_metrics(autoscaler: HorizontalPodAutoscaler) -> bool:
     """Return True if some metrics don't depend on pods."""
     return any(one.type in ("Object", "External") for one in autoscaler.spec.metrics)
 
 
-def may_leave_zero(autoscaler: HorizontalPodAutoscaler) -> bool:
+def may_scale_from_zero(autoscaler: HorizontalPodAutoscaler) -> bool:
     """Return True if the controller itself scaled the target to zero and may scale it up again."""
     if not is_true(autoscaler.status.conditions, SCALED_TO_ZERO):
         return False
-    return least_of(autoscaler) != 0 or has_outer_metrics(autoscaler)
+    return min_replicas_of(autoscaler) != 0 or has_object_or_external_metrics(autoscaler)
 
 
 def tolerances_of(autoscaler: HorizontalPodAutoscaler, usual: float) -> Tolerances:

@@ -33,14 +33,14 @@ class Tolerances(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class PodStartupDelays:
     """Periods after a pod's start in which its CPU usage is ignored."""
 
     initialization: timedelta  # period in which samples from before a pod was ready don't count
     readiness_delay: timedelta  # period in which an unready pod is assumed to have never been ready
 
 
-class Groups(NamedTuple):
+class PodGroupsByUsability(NamedTuple):
     """Pods by the usability of their metrics."""
 
     ready: int
@@ -49,7 +49,7 @@ class Groups(NamedTuple):
     ignored: frozenset[str]
 
 
-class Proposal(NamedTuple):
+class ReplicaProposal(NamedTuple):
     """Number of replicas, and the usage that it results from."""
 
     replicas: int
@@ -58,8 +58,8 @@ class Proposal(NamedTuple):
 
 
 def group_pods(
-    pods: Iterable[Pod], metrics: Mapping[str, PodMetric], resource: str, patience: Patience, now: datetime
-) -> Groups:
+    pods: Iterable[Pod], metrics: Mapping[str, PodMetric], resource: str, patience: PodStartupDelays, now: datetime
+) -> PodGroupsByUsability:
     """Group the pods by usability; only CPU usage is misleading for pods that just started."""
     ready, unready, missing, ignored = 0, set(), set(), set()
     for pod in pods:
@@ -74,10 +74,10 @@ def group_pods(
             unready.add(name)
         else:
             ready += 1
-    return Groups(ready, frozenset(unready), frozenset(missing), frozenset(ignored))
+    return PodGroupsByUsability(ready, frozenset(unready), frozenset(missing), frozenset(ignored))
 
 
-def _is_starting(pod: Pod, metric: PodMetric, patience: Patience, now: datetime) -> bool:
+def _is_starting(pod: Pod, metric: PodMetric, patience: PodStartupDelays, now: datetime) -> bool:
     condition, start = ready_condition(pod), pod.status.start_time
     if condition is None or start is None:
         return True
@@ -88,9 +88,9 @@ def _is_starting(pod: Pod, metric: PodMetric, patience: Patience, now: datetime)
     return condition.status == "False" and started + patience.readiness_delay > changed
 
 
-def by_utilization(
-    current: int, target: int, tolerances: Tolerances, counted: Counted, requests: Mapping[str, int]
-) -> Proposal:
+def replicas_by_utilization(
+    current: int, target: int, tolerances: Tolerances, counted: PodUsage, requests: Mapping[str, int]
+) -> ReplicaProposal:
     """Compute the replicas from the usage in percent of the requests."""
     used = counted.used()
     ratio, utilization, average = _utilization(used, requests, target)
@@ -98,24 +98,24 @@ def by_utilization(
     busy = {name: requests[name] * fallback // 100 for name in counted.groups.missing}
     assumed = counted.with_assumptions(ratio, busy)
     second = None if assumed is None else (_utilization(assumed, requests, target)[0], len(assumed))
-    return Proposal(_settled(current, ratio, counted.groups.ready, second, tolerances), average, utilization)
+    return ReplicaProposal(_settled(current, ratio, counted.groups.ready, second, tolerances), average, utilization)
 
 
-def by_average(current: int, target: int, tolerances: Tolerances, counted: Counted) -> Proposal:
+def replicas_by_average(current: int, target: int, tolerances: Tolerances, counted: PodUsage) -> ReplicaProposal:
     """Compute the replicas from the average usage per pod."""
     used = counted.used()
     ratio, average = _average(used, target)
     assumed = counted.with_assumptions(ratio, dict.fromkeys(counted.groups.missing, target))
     second = None if assumed is None else (_average(assumed, target)[0], len(assumed))
-    return Proposal(_settled(current, ratio, counted.groups.ready, second, tolerances), average)
+    return ReplicaProposal(_settled(current, ratio, counted.groups.ready, second, tolerances), average)
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class PodUsage:
     """Metrics and the groups of pods that they belong to."""
 
     metrics: Mapping[str, PodMetric]
-    groups: Groups
+    groups: PodGroupsByUsability
 
     def used(self) -> dict[str, int]:
         """Return the usage of the pods that count; raises MetricsError if there are none."""
@@ -177,27 +177,29 @@ def _average(used: Mapping[str, int], target: int) -> tuple[float, int]:
     return average / target, average
 
 
-def by_value(current: int, usage: int, target: int, tolerances: Tolerances, pods: Sequence[Pod]) -> Proposal:
+def replicas_by_value(
+    current: int, usage: int, target: int, tolerances: Tolerances, pods: Sequence[Pod]
+) -> ReplicaProposal:
     """Compute the replicas from one value for all pods; from zero replicas, by the ratio alone."""
     usage = min(usage, _MOST_USED)
     ratio = usage / target
     if current == 0:
-        return Proposal(min(math.ceil(ratio), _MOST), usage)
+        return ReplicaProposal(min(math.ceil(ratio), _MOST), usage)
     if tolerances.hold(ratio):
-        return Proposal(current, usage)
+        return ReplicaProposal(current, usage)
     if not pods:
         why = "no pods returned by selector while calculating replica count"
         raise MetricsError(f"unable to calculate ready pods: {why}")
     ready = sum(pod.status.phase == "Running" and is_ready(pod) for pod in pods)
-    return Proposal(min(math.ceil(ratio * ready), _MOST), usage)
+    return ReplicaProposal(min(math.ceil(ratio * ready), _MOST), usage)
 
 
-def by_value_per_pod(present: int, usage: int, target: int, tolerances: Tolerances) -> Proposal:
+def replicas_by_value_per_pod(present: int, usage: int, target: int, tolerances: Tolerances) -> ReplicaProposal:
     """Compute the replicas from one value that is divided among all pods."""
     usage = min(usage, _MOST_USED)
     wanted = min(math.ceil(usage / target), _MOST)
     if present == 0:
-        return Proposal(wanted, usage)
+        return ReplicaProposal(wanted, usage)
     if tolerances.hold(usage / (target * present)):
         wanted = present
-    return Proposal(wanted, usage if usage == _MOST_USED else math.ceil(usage / present))
+    return ReplicaProposal(wanted, usage if usage == _MOST_USED else math.ceil(usage / present))

@@ -18,25 +18,25 @@ are not created.
 
 from __future__ import annotations
 
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.job.acting import PodActions
 from kubeloop.controllers.job.metrics import JobMetrics
 from kubeloop.controllers.job.orphans import JobOrOrphan, OrphanKey, OrphanReconciler
-from kubeloop.controllers.job.reconciler import GATHER, JOBS, PODS, Caches, Reconciler
+from kubeloop.controllers.job.reconciler import JOBS, PODS, SYNC_BATCH_PERIOD, JobCaches, Reconciler
 from kubeloop.controllers.job.wakeups import (
-    CANDIDATES,
-    Wakeups,
-    candidacy,
-    is_asked_anew,
-    is_newly_free,
-    is_only_reported,
-    is_over,
+    ADOPTION_INDEX,
+    JobEventMapper,
+    adoption_index_values,
+    is_finished_or_gone,
+    is_generation_changed,
+    is_status_only,
+    may_be_adopted,
 )
 from kubeloop.controllers.shared.pods.pod_control import PodControl
 from kubeloop.runtime.controller import Controller, Result
-from kubeloop.runtime.informer.event_handlers import Callbacks
+from kubeloop.runtime.informer.event_handlers import ResourceEventHandlerFuncs
 from kubeloop.runtime.informer.store import CONTROLLER, ORPHANS, controller_uid_of, orphan_namespace_of
-from kubeloop.runtime.queue.rate_limits import ItemExponential
+from kubeloop.runtime.queue.rate_limits import ItemExponentialFailureRateLimiter
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "job-controller"
@@ -44,12 +44,12 @@ QUEUE = "job"  # upstream's queue name, as dashboards know it
 FIRST_RETRY, LONGEST_RETRY = 1.0, 60.0  # seconds, as upstream, for failed requests
 
 
-def wire(context: Context) -> Controller[JobOrOrphan]:
+def wire(context: ControllerContext) -> Controller[JobOrOrphan]:
     """Build the controller and register its event handlers."""
-    caches = Caches(context.informers.of(JOBS), context.informers.of(PODS))
+    caches = JobCaches(context.informers.of(JOBS), context.informers.of(PODS))
     caches.pods.add_indexer(CONTROLLER, controller_uid_of)
     caches.pods.add_indexer(ORPHANS, orphan_namespace_of)
-    caches.jobs.add_indexer(CANDIDATES, candidacy)
+    caches.jobs.add_indexer(ADOPTION_INDEX, adoption_index_values)
     recorder = context.recorder.of_component(NAME)
     metrics = JobMetrics(context.telemetry.registry)
     actions = PodActions(context.client, PodControl(context.client, recorder), context.clock)
@@ -65,7 +65,7 @@ def wire(context: Context) -> Controller[JobOrOrphan]:
     queue: WorkQueue[JobOrOrphan] = WorkQueue(
         context.clock,
         name=QUEUE,
-        limiter=ItemExponential(FIRST_RETRY, LONGEST_RETRY),
+        limiter=ItemExponentialFailureRateLimiter(FIRST_RETRY, LONGEST_RETRY),
         registry=context.telemetry.registry,
     )
     controller: Controller[JobOrOrphan] = Controller(
@@ -76,13 +76,13 @@ def wire(context: Context) -> Controller[JobOrOrphan]:
         queue=queue,
         telemetry=context.telemetry,
     )
-    wakeups = Wakeups(caches, orphans, metrics)
-    controller.watches(caches.jobs, wakeups.jobs, is_asked_anew, resync=context.resync_period())
-    controller.watches(caches.jobs, wakeups.jobs, is_only_reported, delay=GATHER)
-    controller.watches(caches.jobs, wakeups.left_behind, is_over)
-    controller.watches(caches.pods, wakeups.owners, delay=GATHER)
-    controller.watches(caches.pods, wakeups.adopters, is_newly_free, delay=GATHER)
+    wakeups = JobEventMapper(caches, orphans, metrics)
+    controller.watches(caches.jobs, wakeups.jobs, is_generation_changed, resync=context.resync_period())
+    controller.watches(caches.jobs, wakeups.jobs, is_status_only, delay=SYNC_BATCH_PERIOD)
+    controller.watches(caches.jobs, wakeups.left_behind, is_finished_or_gone)
+    controller.watches(caches.pods, wakeups.owners, delay=SYNC_BATCH_PERIOD)
+    controller.watches(caches.pods, wakeups.adopters, may_be_adopted, delay=SYNC_BATCH_PERIOD)
     controller.watches(caches.pods, wakeups.orphans)
     caches.pods.add_handler(wakeups.counting_pods())
-    caches.jobs.add_handler(Callbacks(on_add=wakeups.count_job))
+    caches.jobs.add_handler(ResourceEventHandlerFuncs(on_add=wakeups.count_job))
     return controller

@@ -13,7 +13,7 @@ from kubeloop.api.requests import STRATEGIC_PATCH
 from kubeloop.client import Client
 from kubeloop.clock import Clock
 from kubeloop.controllers.job.names import TRACKING
-from kubeloop.controllers.job.own_writes import Memory, may_have_happened
+from kubeloop.controllers.job.own_writes import JobState, may_have_succeeded
 from kubeloop.controllers.job.pods import is_tracked
 from kubeloop.controllers.job.templates import new_pod, template_of
 from kubeloop.controllers.shared.ownership.namespaces import is_terminating
@@ -30,7 +30,7 @@ class PodActions:
         self.clock = clock
 
     async def create(
-        self, job: Job, indexes: Sequence[int | None], replaced: Mapping[int, Pod], memory: Memory
+        self, job: Job, indexes: Sequence[int | None], replaced: Mapping[int, Pod], memory: JobState
     ) -> tuple[int, Exception | None]:
         """Create the pods; returns the number created. In a terminating namespace no creation is not a failure."""
         template = template_of(job)
@@ -45,7 +45,7 @@ class PodActions:
             try:
                 memory.created(await self._control.create(new_pod(job, template, index, before), job))
             except Exception as error:
-                unanswered = unanswered or may_have_happened(error)
+                unanswered = unanswered or may_have_succeeded(error)
                 raise
 
         created, failure = await slow_start(len(indexes), make)
@@ -54,7 +54,7 @@ class PodActions:
         return created, None if is_ending else failure
 
     async def delete(
-        self, job: Job, pods: Sequence[Pod], memory: Memory, *, uncounted: bool
+        self, job: Job, pods: Sequence[Pod], memory: JobState, *, uncounted: bool
     ) -> tuple[list[Pod], Exception | None]:
         """Delete pods; returns those deleted now. Pods that must not be counted lose their finalizer first."""
         memory.since = self.clock.monotonic()
@@ -74,7 +74,7 @@ class PodActions:
 
         return await _each(pods, end)
 
-    async def release(self, pods: Sequence[Pod], memory: Memory) -> tuple[list[Pod], Exception | None]:
+    async def release(self, pods: Sequence[Pod], memory: JobState) -> tuple[list[Pod], Exception | None]:
         """Remove the tracking finalizer; returns the pods that no longer have it."""
         memory.since = self.clock.monotonic()
 

@@ -9,33 +9,33 @@ from datetime import datetime
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.controllers.job.pods import all_index_failures, finish_time
 
-FIRST = 10.0
-LONGEST = 600.0
+INITIAL_BACKOFF = 10.0
+MAX_BACKOFF = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Failures:
+class BackoffRecord:
     """Number of consecutive failures of a job's pods and the time of the last one."""
 
     count: int = 0
     last: datetime | None = None
 
-    def after(self, succeeded: Sequence[Pod], failed: Sequence[Pod]) -> Failures:
+    def after(self, succeeded: Sequence[Pod], failed: Sequence[Pod]) -> BackoffRecord:
         """Return the failures including these ended pods; a success resets all failures before it."""
         if not succeeded and not failed:
             return self
         moments = sorted(map(finish_time, failed))
         if not succeeded:
-            return Failures(self.count + len(moments), moments[-1])
+            return BackoffRecord(self.count + len(moments), moments[-1])
         success = max(map(finish_time, succeeded))
         later = [moment for moment in moments if moment > success]
-        return Failures(len(later), later[-1] if later else None)
+        return BackoffRecord(len(later), later[-1] if later else None)
 
     def seconds_left(self, now: datetime) -> float:
         """Return the seconds before a pod may be created again."""
         if self.count == 0 or self.last is None:
             return 0.0
-        pause = min(FIRST * 2.0 ** min(self.count - 1, 32), LONGEST)
+        pause = min(INITIAL_BACKOFF * 2.0 ** min(self.count - 1, 32), MAX_BACKOFF)
         return max(0.0, pause - (now - self.last).total_seconds())
 
 
@@ -43,4 +43,4 @@ def index_seconds_left(last_failed: Pod | None, now: datetime) -> float:
     """Return the same for one index with its own limit, from the counts on its last failed pod."""
     if last_failed is None:
         return 0.0
-    return Failures(all_index_failures(last_failed) + 1, finish_time(last_failed)).seconds_left(now)
+    return BackoffRecord(all_index_failures(last_failed) + 1, finish_time(last_failed)).seconds_left(now)

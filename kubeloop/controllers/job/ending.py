@@ -8,10 +8,10 @@ from kubeloop.api.generated.batch_v1 import Job, JobCondition
 from kubeloop.api.meta.conditions import find_condition
 from kubeloop.api.scalars.times import format_time, parse_time
 from kubeloop.api.scalars.wire import Time
-from kubeloop.controllers.job.failure_policy import ruling_on
-from kubeloop.controllers.job.observed import IndexState, Observed, is_suspended
-from kubeloop.controllers.job.pods import has_failed, restarts
-from kubeloop.controllers.job.success_policy import met_rule
+from kubeloop.controllers.job.failure_policy import match_failure_policy
+from kubeloop.controllers.job.observed import IndexProgress, SyncContext, is_suspended
+from kubeloop.controllers.job.pods import count_restarts, has_failed
+from kubeloop.controllers.job.success_policy import match_success_policy
 
 FINISHED = ("Complete", "Failed")
 
@@ -29,13 +29,13 @@ def is_finished(job: Job) -> bool:
     return any(one.type in FINISHED and one.status == "True" for one in job.status.conditions)
 
 
-def early_end(observed: Observed, now: datetime) -> JobCondition | None:
+def early_finish_condition(observed: SyncContext, now: datetime) -> JobCondition | None:
     """Return the condition of a job that ends regardless of missing pods, since it failed or succeeded early.
 
     An earlier decision stands; failures take precedence over successes.
     """
     job = observed.job
-    decided = _decided(job, now)
+    decided = _interim_condition(job, now)
     if decided is not None:
         return decided
     if message := _policy_failure(observed):
@@ -48,7 +48,7 @@ def early_end(observed: Observed, now: datetime) -> JobCondition | None:
     return _end_by_indexes(job, observed.indexes, now) if observed.indexes is not None else None
 
 
-def completion(observed: Observed, active: int, now: datetime) -> JobCondition | None:
+def completion_condition(observed: SyncContext, active: int, now: datetime) -> JobCondition | None:
     """Return the condition of a job whose completions are reached; `active` is the number of running pods."""
     completions = observed.job.spec.completions
     # Without completions one success is enough, once all other pods have ended too.
@@ -58,7 +58,7 @@ def completion(observed: Observed, active: int, now: datetime) -> JobCondition |
     return condition("SuccessCriteriaMet", "True", "CompletionsReached", message, now)
 
 
-def final(announced: JobCondition, now: datetime) -> JobCondition:
+def final_condition(announced: JobCondition, now: datetime) -> JobCondition:
     """Return the final condition that replaces an interim one when all pods are counted."""
     kind = {"FailureTarget": "Failed", "SuccessCriteriaMet": "Complete"}.get(announced.type, announced.type)
     return condition(kind, "True", announced.reason, announced.message, now)
@@ -72,24 +72,24 @@ def deadline_seconds_left(job: Job, now: datetime) -> float | None:
     return limit - (now - parse_time(start)).total_seconds()
 
 
-def _decided(job: Job, now: datetime) -> JobCondition | None:
+def _interim_condition(job: Job, now: datetime) -> JobCondition | None:
     met = find_condition(job.status.conditions, "SuccessCriteriaMet")
     if met is not None and met.status == "True":
         return met
     target = find_condition(job.status.conditions, "FailureTarget")
-    return final(target, now) if target is not None and target.status == "True" else None
+    return final_condition(target, now) if target is not None and target.status == "True" else None
 
 
-def _policy_failure(observed: Observed) -> str:
+def _policy_failure(observed: SyncContext) -> str:
     """Return the message if the pod failure policy fails the job, else an empty string."""
     job, policy = observed.job, observed.job.spec.pod_failure_policy
     if policy is None:
         return ""
     failed = (pod for pod in observed.pods if has_failed(pod, job))
-    return next((message for pod in failed if (message := ruling_on(policy, pod).message)), "")
+    return next((message for pod in failed if (message := match_failure_policy(policy, pod).message)), "")
 
 
-def _is_past_backoff_limit(observed: Observed) -> bool:
+def _is_past_backoff_limit(observed: SyncContext) -> bool:
     """Check failed pods, and container restarts if the kubelet restarts them instead of the job."""
     spec = observed.job.spec
     limit = spec.backoff_limit if spec.backoff_limit is not None else 0
@@ -97,10 +97,10 @@ def _is_past_backoff_limit(observed: Observed) -> bool:
         return True
     if spec.template.spec.restart_policy != "OnFailure":
         return False
-    return restarts(observed.pods) >= max(limit, 1)
+    return count_restarts(observed.pods) >= max(limit, 1)
 
 
-def _end_by_indexes(job: Job, indexes: IndexState, now: datetime) -> JobCondition | None:
+def _end_by_indexes(job: Job, indexes: IndexProgress, now: datetime) -> JobCondition | None:
     spec, completions = job.spec, job.spec.completions or 0
     if indexes.failed:
         limit = spec.max_failed_indexes
@@ -109,7 +109,7 @@ def _end_by_indexes(job: Job, indexes: IndexState, now: datetime) -> JobConditio
             return _failure("MaxFailedIndexesExceeded", message, now)
         if len(indexes.failed) + len(indexes.succeeded) >= completions:
             return _failure("FailedIndexes", "Job has failed indexes", now)
-    rule = met_rule(spec.success_policy, completions, indexes.succeeded)
+    rule = match_success_policy(spec.success_policy, completions, indexes.succeeded)
     if rule is None:
         return None
     return condition("SuccessCriteriaMet", "True", "SuccessPolicy", f"Matched rules at index {rule}", now)

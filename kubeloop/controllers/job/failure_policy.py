@@ -12,7 +12,7 @@ from kubeloop.api.generated.batch_v1 import (
 from kubeloop.api.generated.core_v1 import ContainerStatus, Pod, PodCondition
 
 
-class Ruling(NamedTuple):
+class FailurePolicyResult(NamedTuple):
     """Result of the policy for one failure."""
 
     action: str = ""  # the rule's action, empty if none matches
@@ -24,17 +24,17 @@ class Ruling(NamedTuple):
         return self.action != "Ignore"
 
 
-_NO_RULE = Ruling()
+_NO_RULE = FailurePolicyResult()
 _ACTIONS = ("Ignore", "FailIndex", "Count", "FailJob")
 
 
-def ruling_on(policy: PodFailurePolicy | None, pod: Pod) -> Ruling:
+def match_failure_policy(policy: PodFailurePolicy | None, pod: Pod) -> FailurePolicyResult:
     """Evaluate the policy for a failed pod."""
     for number, rule in enumerate(policy.rules or () if policy is not None else ()):
         why = _reason(rule, pod) if rule.action in _ACTIONS else ""
         if why:
             message = f"{why} matching {rule.action} rule at index {number}" if rule.action == "FailJob" else ""
-            return Ruling(rule.action, message)
+            return FailurePolicyResult(rule.action, message)
     return _NO_RULE
 
 

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from kubeloop.api.generated.batch_v1 import Job, JobStatus
 from kubeloop.controllers.job.indexes import Indexes
 from kubeloop.controllers.job.observed import is_indexed
-from kubeloop.runtime.metrics import Registry, exponential_bounds
+from kubeloop.runtime.metrics import MetricRegistry, exponential_bounds
 
 
 class JobMetrics:
     """All metrics of the controller."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: MetricRegistry) -> None:
         counter = registry.counter
         self._seconds = registry.histogram(
             "job_controller_job_sync_duration_seconds", "How long a sync of a job takes.",

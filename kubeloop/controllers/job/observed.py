@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from kubeloop.api.generated.batch_v1 import Job, UncountedTerminatedPods
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.pods.pod import is_active, is_ready, is_terminating
-from kubeloop.controllers.job.backoff import Failures
-from kubeloop.controllers.job.failure_policy import ruling_on
+from kubeloop.controllers.job.backoff import BackoffRecord
+from kubeloop.controllers.job.failure_policy import match_failure_policy
 from kubeloop.controllers.job.indexes import Indexes
 from kubeloop.controllers.job.pods import (
     all_index_failures,
@@ -23,7 +23,7 @@ from kubeloop.controllers.job.pods import (
 
 
 @dataclass(frozen=True, slots=True)
-class IndexState:
+class IndexProgress:
     """State of an indexed job's indexes."""
 
     before: Indexes  # succeeded according to the status
@@ -34,7 +34,7 @@ class IndexState:
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class SyncContext:
     """Input of a sync's decisions."""
 
     job: Job
@@ -44,11 +44,11 @@ class Observed:
     terminating: int
     succeeded: int
     failed: int
-    failures: Failures  # consecutive ones, including those of this sync
-    indexes: IndexState | None  # None for non-indexed jobs
+    failures: BackoffRecord  # consecutive ones, including those of this sync
+    indexes: IndexProgress | None  # None for non-indexed jobs
 
 
-def observe(job: Job, pods: Sequence[Pod], failures: Failures) -> Observed:
+def build_sync_context(job: Job, pods: Sequence[Pod], failures: BackoffRecord) -> SyncContext:
     """Evaluate the pods; `failures` are the consecutive ones before this sync."""
     active = [pod for pod in pods if is_active(pod)]
     uncounted = uncounted_of(job)
@@ -57,9 +57,9 @@ def observe(job: Job, pods: Sequence[Pod], failures: Failures) -> Observed:
     succeeded = [one for one in ended if one.status.phase == "Succeeded"]
     failed = [one for one in ended if has_failed(one, job)]
     indexes = _indexes_of(job, pods, active) if is_indexed(job) else None
-    counted = sum(ruling_on(job.spec.pod_failure_policy, one).counts for one in failed)
+    counted = sum(match_failure_policy(job.spec.pod_failure_policy, one).counts for one in failed)
     status = job.status
-    return Observed(
+    return SyncContext(
         job=job,
         pods=pods,
         active=active,
@@ -97,25 +97,25 @@ def _may_count(pod: Pod, job: Job) -> bool:
     return is_tracked(pod) and (not is_indexed(job) or valid_index(pod, job) is not None)
 
 
-def _indexes_of(job: Job, pods: Sequence[Pod], active: Sequence[Pod]) -> IndexState:
+def _indexes_of(job: Job, pods: Sequence[Pod], active: Sequence[Pod]) -> IndexProgress:
     completions = job.spec.completions or 0
     tracked = [(index, pod) for pod in pods if is_tracked(pod) and (index := valid_index(pod, job)) is not None]
     before = Indexes.parse(job.status.completed_indexes, completions)
     succeeded = before | Indexes.of({index for index, pod in tracked if pod.status.phase == "Succeeded"})
     if job.spec.backoff_limit_per_index is None:
-        return IndexState(before, succeeded)
+        return IndexProgress(before, succeeded)
     failed_before = Indexes.parse(job.status.failed_indexes or "", completions)
     failed = failed_before | Indexes.of({index for index, pod in tracked if _fails_index(job, pod)})
     settled = succeeded | failed | indexes_of(active)
     waiting = [(index, pod) for index, pod in tracked if has_failed(pod, job) and index not in settled]
-    return IndexState(before, succeeded, failed, _last_failed(waiting))
+    return IndexProgress(before, succeeded, failed, _last_failed(waiting))
 
 
 def _fails_index(job: Job, pod: Pod) -> bool:
     """Return True if the pod's failure fails its index."""
     if not has_failed(pod, job):
         return False
-    ruling = ruling_on(job.spec.pod_failure_policy, pod)
+    ruling = match_failure_policy(job.spec.pod_failure_policy, pod)
     if ruling.action == "FailIndex":
         return True
     return ruling.counts and index_failures(pod) >= (job.spec.backoff_limit_per_index or 0)

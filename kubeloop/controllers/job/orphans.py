@@ -12,7 +12,7 @@ from kubeloop.client import Client
 from kubeloop.controllers.job.acting import release
 from kubeloop.controllers.job.ending import is_finished
 from kubeloop.controllers.job.pods import is_tracked
-from kubeloop.controllers.job.reconciler import Caches, is_managed_elsewhere
+from kubeloop.controllers.job.reconciler import JobCaches, is_managed_elsewhere
 from kubeloop.runtime.objects.keys import ObjectKey
 
 
@@ -38,7 +38,7 @@ JobOrOrphan = ObjectKey | OrphanKey
 class OrphanReconciler:
     """Reconciles orphaned pods by key."""
 
-    def __init__(self, client: Client, caches: Caches) -> None:
+    def __init__(self, client: Client, caches: JobCaches) -> None:
         self._client = client
         self._caches = caches
 

@@ -13,19 +13,19 @@ from typing import Any
 from kubeloop.api.errors import ApiError
 from kubeloop.api.generated.batch_v1 import Job
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.controllers.job.backoff import Failures
+from kubeloop.controllers.job.backoff import BackoffRecord
 from kubeloop.controllers.job.pods import is_tracked
 from kubeloop.runtime.objects.keys import ObjectKey
 
-PATIENCE = 300.0  # seconds; another client that undoes a write must not block a job for good
+MAX_CACHE_LAG = 300.0  # seconds; another client that undoes a write must not block a job for good
 
 
 @dataclass(slots=True)
-class Memory:
+class JobState:
     """State of one job."""
 
     uid: str
-    failures: Failures = field(default_factory=Failures)
+    failures: BackoffRecord = field(default_factory=BackoffRecord)
     job_version: int = 0  # resourceVersion of the last written status
     pods_version: int = 0  # resourceVersion of the newest created pod
     deleted: set[str] = field(default_factory=set)  # UIDs of pods whose deletion was requested and is not visible yet
@@ -40,7 +40,7 @@ class Memory:
 
     def lag(self, job: Job, pods: Iterable[Pod], pods_version: str, now: float) -> str:
         """Return the lagging cache, `jobs` or `pods`, or an empty string."""
-        if now - self.since > PATIENCE:
+        if now - self.since > MAX_CACHE_LAG:
             self.deleted.clear()
             self.released.clear()
             return ""
@@ -57,17 +57,17 @@ class Memory:
         return bool(self.deleted or self.released)
 
 
-class Memories:
+class JobStates:
     """States of all jobs."""
 
     def __init__(self) -> None:
-        self._of: dict[ObjectKey, Memory] = {}
+        self._of: dict[ObjectKey, JobState] = {}
 
-    def of(self, key: ObjectKey, uid: str) -> Memory:
+    def of(self, key: ObjectKey, uid: str) -> JobState:
         """Return the state of a job; a recreated job with the same name starts afresh."""
         known = self._of.get(key)
         if known is None or known.uid != uid:
-            known = self._of[key] = Memory(uid)
+            known = self._of[key] = JobState(uid)
         return known
 
     def forget(self, key: ObjectKey) -> None:
@@ -80,7 +80,7 @@ def version_of(obj: Any) -> int:
     return _number(obj.metadata.resource_version)
 
 
-def may_have_happened(error: Exception) -> bool:
+def may_have_succeeded(error: Exception) -> bool:
     """Return True if a failed write may have been executed."""
     return not isinstance(error, ApiError) or error.code >= 500
 

@@ -97,7 +97,7 @@ def _created_at(pod: Pod) -> datetime:
     return parse_time(created)
 
 
-def restarts(pods: Iterable[Pod]) -> int:
+def count_restarts(pods: Iterable[Pod]) -> int:
     """Return the number of container restarts of running and pending pods."""
     return sum(
         container.restart_count

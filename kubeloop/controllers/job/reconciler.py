@@ -12,38 +12,50 @@ from kubeloop.api.generated.batch_v1 import Job, JobCondition, JobStatus
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.meta.owner_references import is_owned_by
 from kubeloop.api.pods.pod import is_ready
-from kubeloop.api.selectors import from_label_selector
+from kubeloop.api.selectors import label_selector_as_selector
 from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
 from kubeloop.controllers.job.acting import PodActions
-from kubeloop.controllers.job.ending import completion, deadline_seconds_left, early_end, is_finished
+from kubeloop.controllers.job.ending import (
+    completion_condition,
+    deadline_seconds_left,
+    early_finish_condition,
+    is_finished,
+)
 from kubeloop.controllers.job.metrics import JobMetrics
 from kubeloop.controllers.job.names import MANAGER, TRACKING
-from kubeloop.controllers.job.observed import Observed, observe
-from kubeloop.controllers.job.own_writes import Memories, Memory, version_of
+from kubeloop.controllers.job.observed import SyncContext, build_sync_context
+from kubeloop.controllers.job.own_writes import JobState, JobStates, version_of
 from kubeloop.controllers.job.pods import is_tracked
-from kubeloop.controllers.job.scaling import Plan, plan
-from kubeloop.controllers.job.status import announced, ended, is_settled, started, status_patch, suspension
-from kubeloop.controllers.job.tracking import Entry, book, settle
+from kubeloop.controllers.job.scaling import JobScalingPlan, plan_pods
+from kubeloop.controllers.job.status import (
+    finished_status,
+    has_no_uncounted_pods,
+    status_patch,
+    with_interim_condition,
+    with_start_time,
+    with_suspended_condition,
+)
+from kubeloop.controllers.job.tracking import TrackingUpdate, count_released_pods, track_finished_pods
 from kubeloop.controllers.shared.status_writer import StatusWriter
 from kubeloop.runtime.controller import Result
 from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.informer.store import CONTROLLER, ORPHANS
-from kubeloop.runtime.objects.controller_ref_manager import Claimant, claim, live_check
+from kubeloop.runtime.objects.controller_ref_manager import ClaimOwner, claim, live_check
 from kubeloop.runtime.objects.keys import ObjectKey
 
-LOOK_AGAIN = 1.0  # seconds; in case the event that a lagging cache waits for never comes
-GATHER = 0.1  # seconds over which pod changes are batched into one sync; upstream's is one second
+CACHE_LAG_REQUEUE = 1.0  # seconds; in case the event that a lagging cache waits for never comes
+SYNC_BATCH_PERIOD = 0.1  # seconds over which pod changes are batched into one sync; upstream's is one second
 # With many pods, none of which is to be created, the batch lasts this many seconds per pod, as a sync takes longer.
-MANY, RESPITE = 1000, 50e-6
+LARGE_JOB_PODS, BATCH_PERIOD_PER_POD = 1000, 50e-6
 
 JOBS, PODS = resource_of_class(Job), resource_of_class(Pod)
 
 
 @dataclass(frozen=True, slots=True)
-class Caches:
+class JobCaches:
     """Informers that the controller reads from."""
 
     jobs: Informer
@@ -51,7 +63,7 @@ class Caches:
 
 
 @dataclass(slots=True)
-class Step:
+class SyncProgress:
     """State of a job's pods during the actions of one sync."""
 
     active: int
@@ -60,7 +72,7 @@ class Step:
     end: JobCondition | None = None
     failure: Exception | None = None
     event: tuple[str, str] | None = None  # reason and message, recorded once the status is written
-    plan: Plan = field(default_factory=lambda: Plan(action="reconciling"))
+    plan: JobScalingPlan = field(default_factory=lambda: JobScalingPlan(action="reconciling"))
 
     def without(self, deleted: Sequence[Pod]) -> None:
         """Subtract deleted pods from the counts."""
@@ -73,7 +85,7 @@ class Reconciler:
     """Reconciles jobs by key."""
 
     def __init__(
-        self, client: Client, caches: Caches, actions: PodActions, recorder: EventRecorder, metrics: JobMetrics
+        self, client: Client, caches: JobCaches, actions: PodActions, recorder: EventRecorder, metrics: JobMetrics
     ) -> None:
         self._client = client
         self._caches = caches
@@ -81,7 +93,7 @@ class Reconciler:
         self._recorder = recorder
         self._metrics = metrics
         self._clock: Clock = actions.clock
-        self._memories = Memories()
+        self._memories = JobStates()
         self._statuses = StatusWriter(client, JOBS)
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
@@ -99,43 +111,45 @@ class Reconciler:
         memory = self._memories.of(key, job.metadata.uid)
         if lag := await self._lag(job, memory):
             self._metrics.skipped(lag)
-            return Result(requeue_after=LOOK_AGAIN)
+            return Result(requeue_after=CACHE_LAG_REQUEUE)
         if (rest := memory.rest_until - self._clock.monotonic()) > 0:
             return Result(requeue_after=rest)
         return await self._sync(job, memory)
 
-    async def _lag(self, job: Job, memory: Memory) -> str:
+    async def _lag(self, job: Job, memory: JobState) -> str:
         """Return the cache that does not show the controller's own writes yet."""
         pods = self._caches.pods
         if memory.unsure:  # a pod may have been created without a response: the current pods must be visible first
-            selector = str(from_label_selector(job.spec.selector))
+            selector = str(label_selector_as_selector(job.spec.selector))
             found = await self._client.list(PODS, job.metadata.namespace, labels=selector, metadata_only=True)
             memory.pods_version = max(memory.pods_version, *map(version_of, found.items), 0)
             memory.unsure = False
         own = pods.by_index(CONTROLLER, job.metadata.uid)
         return memory.lag(job, own, pods.version, self._clock.monotonic())
 
-    async def _sync(self, stored: Job, memory: Memory) -> Result | None:
+    async def _sync(self, stored: Job, memory: JobState) -> Result | None:
         now, began = self._clock.now(), self._clock.monotonic()
-        job = started(stored, now)
-        step, ok = Step(0, 0, 0), False
+        job = with_start_time(stored, now)
+        step, ok = SyncProgress(0, 0, 0), False
         try:
-            observed = observe(job, await self._claimed(job), memory.failures)
-            step = Step(len(observed.active), observed.ready, observed.terminating, early_end(observed, now))
+            observed = build_sync_context(job, await self._claimed(job), memory.failures)
+            step = SyncProgress(
+                len(observed.active), observed.ready, observed.terminating, early_finish_condition(observed, now)
+            )
             status = await self._act(observed, step, memory, now)
-            await self._track(_Books(stored, observed, step, now), status, memory)
+            await self._track(_TrackingInputs(stored, observed, step, now), status, memory)
             ok = step.failure is None
-            if len(observed.pods) > MANY and not step.plan.create:
-                memory.rest_until = self._clock.monotonic() + len(observed.pods) * RESPITE
+            if len(observed.pods) > LARGE_JOB_PODS and not step.plan.create:
+                memory.rest_until = self._clock.monotonic() + len(observed.pods) * BATCH_PERIOD_PER_POD
         finally:
             self._metrics.synced(stored, step.plan.action, ok, self._clock.monotonic() - began)
         if step.failure is not None:
             raise step.failure
         return self._next(job, step, now)
 
-    def _next(self, job: Job, step: Step, now: datetime) -> Result | None:
+    def _next(self, job: Job, step: SyncProgress, now: datetime) -> Result | None:
         """Return the delay of the next sync if nothing changes."""
-        waits = [] if step.plan.wait is None else [max(step.plan.wait, GATHER)]
+        waits = [] if step.plan.wait is None else [max(step.plan.wait, SYNC_BATCH_PERIOD)]
         left = deadline_seconds_left(job, now)
         if left is not None and step.end is None:
             waits.append(left)
@@ -145,7 +159,7 @@ class Reconciler:
 
     async def _claimed(self, job: Job) -> list[Pod]:
         """Return the job's pods, including those it adopts now; only ownership changes cost requests."""
-        meta, selector = job.metadata, from_label_selector(job.spec.selector)
+        meta, selector = job.metadata, label_selector_as_selector(job.spec.selector)
         own: list[Pod] = []
         contested: list[Pod] = []
         for pod in self._caches.pods.by_index(CONTROLLER, meta.uid):
@@ -154,12 +168,12 @@ class Reconciler:
         contested += [pod for pod in orphans if selector.matches(pod.metadata.labels)]
         if not contested:
             return own
-        claimant = Claimant(job, JOBS, selector, (TRACKING,))
+        claimant = ClaimOwner(job, JOBS, selector, (TRACKING,))
         check = live_check(job, "Job", lambda: self._client.get(Job, meta.name, meta.namespace))
         claimed = await claim(self._client, claimant, PODS, contested, check)
         return own + [_as_adopted(pod, meta.uid) for pod in claimed]
 
-    async def _act(self, observed: Observed, step: Step, memory: Memory, now: datetime) -> JobStatus:
+    async def _act(self, observed: SyncContext, step: SyncProgress, memory: JobState, now: datetime) -> JobStatus:
         """Create or delete pods as decided; returns the resulting status."""
         job = observed.job
         if step.end is not None:
@@ -170,15 +184,15 @@ class Reconciler:
             return job.status
         is_managed = job.metadata.deletion_timestamp is None
         if is_managed:
-            step.plan = plan(observed, now)
+            step.plan = plan_pods(observed, now)
             await self._carry_out(observed, step, memory)
-        step.end = completion(observed, step.active, now)
+        step.end = completion_condition(observed, step.active, now)
         if step.end is not None or not is_managed:
             return job.status
-        status, step.event = suspension(job, now)
+        status, step.event = with_suspended_condition(job, now)
         return status
 
-    async def _carry_out(self, observed: Observed, step: Step, memory: Memory) -> None:
+    async def _carry_out(self, observed: SyncContext, step: SyncProgress, memory: JobState) -> None:
         job, wanted = observed.job, step.plan
         if wanted.delete:
             deleted, step.failure = await self._actions.delete(job, wanted.delete, memory, uncounted=True)
@@ -188,21 +202,21 @@ class Reconciler:
             created, step.failure = await self._actions.create(job, wanted.create, kept, memory)
             step.active += created
             failed = 1 if step.failure is not None else 0
-            self._metrics.created(_occasion(observed), created, failed)
+            self._metrics.created(_creation_reason(observed), created, failed)
 
     # -- tracking
 
-    async def _track(self, books: _Books, status: JobStatus, memory: Memory) -> None:
+    async def _track(self, books: _TrackingInputs, status: JobStatus, memory: JobState) -> None:
         step, now = books.step, books.now
         status = replace(status, active=step.active, ready=step.ready, terminating=step.terminating)
-        entry = book(books.observed, status, step.end)
-        status = announced(entry.status, step.end)
+        entry = track_finished_pods(books.observed, status, step.end)
+        status = with_interim_condition(entry.status, step.end)
         job = books.stored
         if entry.release:
             job = await self._write(job, status, memory)
             status = await self._let_go(books, job, entry, memory)
-        if step.end is not None and entry.complete and step.terminating == 0 and is_settled(status):
-            status = ended(status, step.end, now)
+        if step.end is not None and entry.complete and step.terminating == 0 and has_no_uncounted_pods(status):
+            status = finished_status(status, step.end, now)
         job = await self._write(job, status, memory)
         memory.failures = books.observed.failures
         self._metrics.ruled(entry.policy_actions)
@@ -211,18 +225,18 @@ class Reconciler:
         if is_finished(job):
             self._tell_end(job)
 
-    async def _let_go(self, books: _Books, job: Job, entry: Entry, memory: Memory) -> JobStatus:
+    async def _let_go(self, books: _TrackingInputs, job: Job, entry: TrackingUpdate, memory: JobState) -> JobStatus:
         """Remove finalizers; returns the status in which the released pods are counted."""
         memory.failures = books.observed.failures
         gone, failure = await self._actions.release(entry.release, memory)
         tracked = {pod.metadata.uid for pod in books.observed.pods if is_tracked(pod)}
-        status = settle(job.status, tracked - {pod.metadata.uid for pod in gone})
+        status = count_released_pods(job.status, tracked - {pod.metadata.uid for pod in gone})
         if failure is not None:
             await self._write(job, status, memory)
             raise failure
         return status
 
-    async def _write(self, job: Job, status: JobStatus, memory: Memory) -> Job:
+    async def _write(self, job: Job, status: JobStatus, memory: JobState) -> Job:
         """Write the changed status, if the job is still the one that was read."""
         patch, meta = status_patch(job.status, status), job.metadata
         if not patch:
@@ -247,12 +261,12 @@ class Reconciler:
 
 
 @dataclass(frozen=True, slots=True)
-class _Books:
+class _TrackingInputs:
     """Inputs of the tracking in one sync."""
 
     stored: Job  # as in the cache
-    observed: Observed
-    step: Step
+    observed: SyncContext
+    step: SyncProgress
     now: datetime
 
 
@@ -269,7 +283,7 @@ def _as_adopted(pod: Pod, owner_uid: str) -> Pod:
     return replace(pod, metadata=replace(meta, finalizers=(*meta.finalizers, TRACKING)))
 
 
-def _occasion(observed: Observed) -> str:
+def _creation_reason(observed: SyncContext) -> str:
     """Return the reason of pod creations for metrics."""
     if observed.job.spec.pod_replacement_policy == "Failed" and observed.failed > 0:
         return "recreate_failed"

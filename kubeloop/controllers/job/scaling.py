@@ -12,16 +12,16 @@ from kubeloop.api.pods.pod import is_ready, is_terminating, ready_since
 from kubeloop.api.scalars.times import parse_time
 from kubeloop.controllers.job.backoff import index_seconds_left
 from kubeloop.controllers.job.indexes import Indexes
-from kubeloop.controllers.job.observed import IndexState, Observed, indexes_of, is_suspended
+from kubeloop.controllers.job.observed import IndexProgress, SyncContext, indexes_of, is_suspended
 from kubeloop.controllers.job.pods import completion_index
 
-MOST_AT_ONCE = 500  # pods that one sync creates or deletes, so that other jobs are not delayed
+MAX_POD_CHANGES_PER_SYNC = 500  # pods that one sync creates or deletes, so that other jobs are not delayed
 
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class JobScalingPlan:
     """Pods to create or to delete, never both: deleted pods make room in a later sync."""
 
     delete: Sequence[Pod] = ()
@@ -30,22 +30,22 @@ class Plan:
     action: str = field(default="tracking")  # label value of the metrics
 
 
-def plan(observed: Observed, now: datetime) -> Plan:
+def plan_pods(observed: SyncContext, now: datetime) -> JobScalingPlan:
     """Decide which pods to create or delete."""
     active = len(observed.active)
     if is_suspended(observed.job):
-        return Plan(delete=observed.active, action="pods_deleted")
+        return JobScalingPlan(delete=observed.active, action="pods_deleted")
     wanted = _wanted(observed)
-    surplus = _surplus(observed, max(0, active - wanted))[:MOST_AT_ONCE]
+    surplus = _surplus(observed, max(0, active - wanted))[:MAX_POD_CHANGES_PER_SYNC]
     if surplus:
-        return Plan(delete=surplus, action="pods_deleted")
+        return JobScalingPlan(delete=surplus, action="pods_deleted")
     # If only failed pods are replaced, terminating pods occupy their place.
     blocked = observed.terminating if observed.job.spec.pod_replacement_policy == "Failed" else 0
     missing = wanted - blocked - active
-    return _creation(observed, min(missing, MOST_AT_ONCE), now) if missing > 0 else Plan()
+    return _creation(observed, min(missing, MAX_POD_CHANGES_PER_SYNC), now) if missing > 0 else JobScalingPlan()
 
 
-def _wanted(observed: Observed) -> int:
+def _wanted(observed: SyncContext) -> int:
     spec = observed.job.spec
     parallelism = spec.parallelism or 0
     if spec.completions is None:  # a work queue: after the first success, running pods may finish
@@ -53,29 +53,31 @@ def _wanted(observed: Observed) -> int:
     return max(0, min(parallelism, spec.completions - observed.succeeded))
 
 
-def _creation(observed: Observed, count: int, now: datetime) -> Plan:
+def _creation(observed: SyncContext, count: int, now: datetime) -> JobScalingPlan:
     own_limits = observed.job.spec.backoff_limit_per_index is not None
     wait = 0.0 if own_limits else observed.failures.seconds_left(now)
     if wait > 0:
-        return Plan(wait=wait, action="pods_created")
+        return JobScalingPlan(wait=wait, action="pods_created")
     if observed.indexes is None:
-        return Plan(create=(None,) * count, action="pods_created")
-    indexes = list(islice(_pending(observed, observed.indexes).missing(observed.job.spec.completions or 0), count))
+        return JobScalingPlan(create=(None,) * count, action="pods_created")
+    indexes = list(
+        islice(_indexes_without_need(observed, observed.indexes).missing(observed.job.spec.completions or 0), count)
+    )
     if not own_limits:
-        return Plan(create=indexes, action="pods_created")
+        return JobScalingPlan(create=indexes, action="pods_created")
     kept = observed.indexes.kept or {}
     waits = {index: index_seconds_left(kept.get(index), now) for index in indexes}
     due = [index for index in indexes if waits[index] <= 0]
     if due or not indexes:
-        return Plan(create=due, wait=_shortest(waits), action="pods_created")
-    return Plan(wait=min(waits.values()), action="pods_created")
+        return JobScalingPlan(create=due, wait=_shortest(waits), action="pods_created")
+    return JobScalingPlan(wait=min(waits.values()), action="pods_created")
 
 
 def _shortest(waits: dict[int, float]) -> float | None:
     return min((wait for wait in waits.values() if wait > 0), default=None)
 
 
-def _pending(observed: Observed, indexes: IndexState) -> Indexes:
+def _indexes_without_need(observed: SyncContext, indexes: IndexProgress) -> Indexes:
     """Return all indexes that need no pod."""
     busy = indexes.succeeded | indexes_of(observed.active)
     if indexes.failed is not None:
@@ -85,7 +87,7 @@ def _pending(observed: Observed, indexes: IndexState) -> Indexes:
     return busy
 
 
-def _surplus(observed: Observed, at_least: int) -> list[Pod]:
+def _surplus(observed: SyncContext, at_least: int) -> list[Pod]:
     """Return the pods to delete: those with an invalid or duplicate index, then the cheapest ones."""
     if observed.indexes is None:
         return _least_first(observed.active, at_least)

@@ -12,57 +12,57 @@ from kubeloop.api.generated.batch_v1 import Job, JobCondition, JobStatus, Uncoun
 from kubeloop.api.meta.conditions import find_condition
 from kubeloop.api.scalars.times import format_time
 from kubeloop.api.scalars.wire import Time
-from kubeloop.controllers.job.ending import condition, final
+from kubeloop.controllers.job.ending import condition, final_condition
 from kubeloop.controllers.job.observed import is_suspended
 
 _UNCOUNTED = "uncountedTerminatedPods"
 
 
-class Suspension(NamedTuple):
+class SuspensionUpdate(NamedTuple):
     """Status and event of a suspended or resumed job."""
 
     status: JobStatus
     event: tuple[str, str] | None = None  # reason and message
 
 
-def started(job: Job, now: datetime) -> Job:
+def with_start_time(job: Job, now: datetime) -> Job:
     """Set the start time, unless the job is suspended."""
     if job.status.start_time is not None or is_suspended(job):
         return job
     return replace(job, status=replace(job.status, start_time=Time(format_time(now))))
 
 
-def suspension(job: Job, now: datetime) -> Suspension:
+def with_suspended_condition(job: Job, now: datetime) -> SuspensionUpdate:
     """Set the Suspended condition: suspension clears the start time, resumption sets it again."""
     status, known = job.status, find_condition(job.status.conditions, "Suspended")
     if is_suspended(job):
         if known is not None and known.status == "True":
-            return Suspension(status)
+            return SuspensionUpdate(status)
         said = condition("Suspended", "True", "JobSuspended", "Job suspended", now)
         changed = replace(status, conditions=_with(status.conditions, said), start_time=None)
-        return Suspension(changed, ("Suspended", "Job suspended"))
+        return SuspensionUpdate(changed, ("Suspended", "Job suspended"))
     if known is None or known.status == "False":
-        return Suspension(status)
+        return SuspensionUpdate(status)
     said = condition("Suspended", "False", "JobResumed", "Job resumed", now)
     changed = replace(status, conditions=_with(status.conditions, said), start_time=Time(format_time(now)))
-    return Suspension(changed, ("Resumed", "Job resumed"))
+    return SuspensionUpdate(changed, ("Resumed", "Job resumed"))
 
 
-def announced(status: JobStatus, end: JobCondition | None) -> JobStatus:
+def with_interim_condition(status: JobStatus, end: JobCondition | None) -> JobStatus:
     """Add the interim condition; a final one is not reported yet."""
     if end is None or end.type not in ("FailureTarget", "SuccessCriteriaMet"):
         return status
     return replace(status, conditions=_with(status.conditions, end))
 
 
-def ended(status: JobStatus, end: JobCondition, now: datetime) -> JobStatus:
+def finished_status(status: JobStatus, end: JobCondition, now: datetime) -> JobStatus:
     """Return the status of a finished job."""
-    last = final(end, now)
+    last = final_condition(end, now)
     status = replace(status, conditions=_with(status.conditions, last))
     return replace(status, completion_time=last.last_transition_time) if last.type == "Complete" else status
 
 
-def is_settled(status: JobStatus) -> bool:
+def has_no_uncounted_pods(status: JobStatus) -> bool:
     """Return True if all recorded pods are counted."""
     noted = status.uncounted_terminated_pods or UncountedTerminatedPods()
     return not noted.succeeded and not noted.failed

@@ -6,7 +6,7 @@ from kubeloop.api.generated.batch_v1 import SuccessPolicy, SuccessPolicyRule
 from kubeloop.controllers.job.indexes import Indexes
 
 
-def met_rule(policy: SuccessPolicy | None, completions: int, succeeded: Indexes) -> int | None:
+def match_success_policy(policy: SuccessPolicy | None, completions: int, succeeded: Indexes) -> int | None:
     """Return the index of the first rule that is met, or None."""
     if policy is None or not succeeded.spans:
         return None

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from kubeloop.api.generated.batch_v1 import Job
 from kubeloop.api.generated.core_v1 import Container, EnvVar, EnvVarSource, ObjectFieldSelector, Pod, PodTemplateSpec
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.job.failure_policy import ruling_on
+from kubeloop.controllers.job.failure_policy import match_failure_policy
 from kubeloop.controllers.job.names import (
     COMPLETION_INDEX,
     INDEX_FAILURES,
@@ -76,7 +76,7 @@ def name_prefix(job_name: str, index: int) -> str:
 def _failure_counts(job: Job, replaced: Pod | None) -> dict[str, str]:
     if replaced is None:
         return {INDEX_FAILURES: "0"}
-    counts = ruling_on(job.spec.pod_failure_policy, replaced).counts
+    counts = match_failure_policy(job.spec.pod_failure_policy, replaced).counts
     ignored = index_ignored_failures(replaced) + (not counts)
     told = {INDEX_FAILURES: str(index_failures(replaced) + counts)}
     return {**told, INDEX_IGNORED_FAILURES: str(ignored)} if ignored else told

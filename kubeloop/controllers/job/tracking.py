@@ -15,16 +15,16 @@ from msgspec.structs import replace
 
 from kubeloop.api.generated.batch_v1 import Job, JobCondition, JobStatus, UncountedTerminatedPods
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.controllers.job.failure_policy import ruling_on
+from kubeloop.controllers.job.failure_policy import match_failure_policy
 from kubeloop.controllers.job.indexes import Indexes
-from kubeloop.controllers.job.observed import Observed, is_indexed, uncounted_of
+from kubeloop.controllers.job.observed import SyncContext, is_indexed, uncounted_of
 from kubeloop.controllers.job.pods import completion_index, has_failed, is_tracked, valid_index
 
-MOST_UNCOUNTED = 500  # records at a time: they are in the status of every job, which should stay below 20 KB
+MAX_UNCOUNTED_PODS = 500  # records at a time: they are in the status of every job, which should stay below 20 KB
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TrackingUpdate:
     """Accounting of one sync."""
 
     status: JobStatus  # with the records, to be written before pods are released
@@ -33,22 +33,22 @@ class Entry:
     policy_actions: Counter[str]
 
 
-def book(observed: Observed, status: JobStatus, end: JobCondition | None) -> Entry:
+def track_finished_pods(observed: SyncContext, status: JobStatus, end: JobCondition | None) -> TrackingUpdate:
     """Record ended pods in `status`; with `end`, pods that still run are released too."""
     job = observed.job
     pods = sorted(observed.pods, key=_by_index) if is_indexed(job) else observed.pods
     tracked = [pod for pod in pods if is_tracked(pod)]
-    status = settle(status, {pod.metadata.uid for pod in tracked})
-    notes = _Notes(observed, status, end)
+    status = count_released_pods(status, {pod.metadata.uid for pod in tracked})
+    notes = _UncountedPods(observed, status, end)
     for pod in tracked:
-        if _may_go(observed, pod, end):
+        if _can_remove_finalizer(observed, pod, end):
             notes.add(pod)
             if notes.are_full:
                 break
-    return Entry(notes.in_status(status), notes.release, not notes.are_full, notes.actions)
+    return TrackingUpdate(notes.in_status(status), notes.release, not notes.are_full, notes.actions)
 
 
-def settle(status: JobStatus, tracked: Collection[str]) -> JobStatus:
+def count_released_pods(status: JobStatus, tracked: Collection[str]) -> JobStatus:
     """Count the recorded pods that no longer have a finalizer; unchanged if there are none."""
     noted = status.uncounted_terminated_pods or UncountedTerminatedPods()
     succeeded = tuple(uid for uid in noted.succeeded if uid in tracked)
@@ -61,10 +61,10 @@ def settle(status: JobStatus, tracked: Collection[str]) -> JobStatus:
     )
 
 
-class _Notes:
+class _UncountedPods:
     """Records of ended pods for the status."""
 
-    def __init__(self, observed: Observed, status: JobStatus, end: JobCondition | None) -> None:
+    def __init__(self, observed: SyncContext, status: JobStatus, end: JobCondition | None) -> None:
         self._observed = observed
         known = uncounted_of(observed.job)  # as read
         self._known = {*known.succeeded, *known.failed}
@@ -78,7 +78,7 @@ class _Notes:
 
     @property
     def are_full(self) -> bool:
-        return len(self._indexes) + len(self._succeeded) + len(self._failed) >= MOST_UNCOUNTED
+        return len(self._indexes) + len(self._succeeded) + len(self._failed) >= MAX_UNCOUNTED_PODS
 
     def add(self, pod: Pod) -> None:
         self.release.append(pod)
@@ -102,7 +102,7 @@ class _Notes:
     def _add_failure(self, pod: Pod, job: Job) -> None:
         if is_indexed(job) and valid_index(pod, job) is None:
             return
-        ruling = ruling_on(job.spec.pod_failure_policy, pod)
+        ruling = match_failure_policy(job.spec.pod_failure_policy, pod)
         if ruling.action:
             self.actions[ruling.action] += 1
         if ruling.counts:
@@ -119,7 +119,7 @@ class _Notes:
         return replace(status, succeeded=len(succeeded), completed_indexes=str(succeeded), failed_indexes=failed)
 
 
-def _may_go(observed: Observed, pod: Pod, end: JobCondition | None) -> bool:
+def _can_remove_finalizer(observed: SyncContext, pod: Pod, end: JobCondition | None) -> bool:
     """Return True if the pod's finalizer may be removed once the pod is recorded."""
     job = observed.job
     if job.metadata.deletion_timestamp is not None or end is not None or pod.status.phase == "Succeeded":

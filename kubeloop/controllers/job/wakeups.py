@@ -9,27 +9,27 @@ from kubeloop.api.generated.batch_v1 import Job
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.meta.owner_references import controller_of
 from kubeloop.api.pods.pod import is_terminal
-from kubeloop.api.selectors import from_label_selector
+from kubeloop.api.selectors import label_selector_as_selector
 from kubeloop.controllers.job.ending import is_finished
 from kubeloop.controllers.job.metrics import JobMetrics
 from kubeloop.controllers.job.names import CONTROLLER_UID
 from kubeloop.controllers.job.orphans import JobOrOrphan, OrphanReconciler, orphan_key
 from kubeloop.controllers.job.pods import is_tracked
-from kubeloop.controllers.job.reconciler import JOBS, Caches, is_managed_elsewhere
-from kubeloop.runtime.informer.event_handlers import Callbacks
+from kubeloop.controllers.job.reconciler import JOBS, JobCaches, is_managed_elsewhere
+from kubeloop.runtime.informer.event_handlers import ResourceEventHandlerFuncs
 from kubeloop.runtime.informer.store import CONTROLLER
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 from kubeloop.runtime.queue.enqueue import controller_key
 
-CANDIDATES = "jobs that may adopt"  # name of an index of jobs
+ADOPTION_INDEX = "jobs that may adopt"  # name of an index of jobs
 
 _owner_key = controller_key(JOBS)
 
 
-class Wakeups:
+class JobEventMapper:
     """Maps objects to the keys that their changes enqueue."""
 
-    def __init__(self, caches: Caches, orphans: OrphanReconciler, metrics: JobMetrics) -> None:
+    def __init__(self, caches: JobCaches, orphans: OrphanReconciler, metrics: JobMetrics) -> None:
         self._caches = caches
         self._orphans = orphans
         self._metrics = metrics
@@ -53,13 +53,13 @@ class Wakeups:
             return ()
         namespace, labels = pod.metadata.namespace, pod.metadata.labels
         candidates = (
-            *self._caches.jobs.by_index(CANDIDATES, namespace),
-            *self._caches.jobs.by_index(CANDIDATES, labels.get(CONTROLLER_UID, "")),
+            *self._caches.jobs.by_index(ADOPTION_INDEX, namespace),
+            *self._caches.jobs.by_index(ADOPTION_INDEX, labels.get(CONTROLLER_UID, "")),
         )
         return [
             ObjectKey(namespace, job.metadata.name)
             for job in candidates
-            if job.metadata.namespace == namespace and from_label_selector(job.spec.selector).matches(labels)
+            if job.metadata.namespace == namespace and label_selector_as_selector(job.spec.selector).matches(labels)
         ]
 
     def orphans(self, pod: Pod) -> Iterable[JobOrOrphan]:
@@ -76,45 +76,45 @@ class Wakeups:
         if is_managed_elsewhere(job):
             self._metrics.managed_elsewhere(job.spec.managed_by or "")
 
-    def counting_pods(self) -> Callbacks:
+    def counting_pods(self) -> ResourceEventHandlerFuncs:
         """Return a handler that counts pods whose tracking begins or ends."""
 
         def note(was: bool, is_now: bool) -> None:
             if was != is_now:
                 self._metrics.tracking_changed(is_now)
 
-        return Callbacks(
-            on_add=lambda pod: note(False, _is_to_count(pod)),
-            on_update=lambda old, new: note(_is_to_count(old), _is_to_count(new)),
-            on_delete=lambda pod: note(_is_to_count(pod), False),
+        return ResourceEventHandlerFuncs(
+            on_add=lambda pod: note(False, _is_tracked_and_finished(pod)),
+            on_update=lambda old, new: note(_is_tracked_and_finished(old), _is_tracked_and_finished(new)),
+            on_delete=lambda pod: note(_is_tracked_and_finished(pod), False),
         )
 
 
-def _is_to_count(pod: Pod) -> bool:
+def _is_tracked_and_finished(pod: Pod) -> bool:
     return is_terminal(pod) and is_tracked(pod)
 
 
-def candidacy(job: Job) -> tuple[str, ...]:
+def adoption_index_values(job: Job) -> tuple[str, ...]:
     """Index jobs by the UID label of pods that they may adopt; with a manual selector by namespace."""
     return (job.metadata.namespace,) if job.spec.manual_selector else (job.metadata.uid,)
 
 
-def is_asked_anew(old: Any, new: Any) -> bool:
+def is_generation_changed(old: Any, new: Any) -> bool:
     """Return True if a job is new or gone or its generation has changed."""
     return old is None or new is None or old.metadata.generation != new.metadata.generation
 
 
-def is_only_reported(old: Any, new: Any) -> bool:
+def is_status_only(old: Any, new: Any) -> bool:
     """Return True if only the status of an unfinished job has changed."""
-    return not is_asked_anew(old, new) and not is_finished(new)
+    return not is_generation_changed(old, new) and not is_finished(new)
 
 
-def is_over(_: Any, new: Any) -> bool:
+def is_finished_or_gone(_: Any, new: Any) -> bool:
     """Return True if the job is gone or finished."""
     return new is None or is_finished(new)
 
 
-def is_newly_free(old: Any, new: Any) -> bool:
+def may_be_adopted(old: Any, new: Any) -> bool:
     """Return True if a pod may have become adoptable."""
     if new is None:
         return False

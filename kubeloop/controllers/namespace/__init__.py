@@ -18,13 +18,13 @@ from typing import Any
 
 from kubeloop.api.generated.core_v1 import Namespace
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.app.context import Context
-from kubeloop.controllers.namespace.content import Content
-from kubeloop.controllers.namespace.deleter import Deleter
-from kubeloop.controllers.namespace.remains import Remains
+from kubeloop.controllers.app.context import ControllerContext
+from kubeloop.controllers.namespace.content import NamespaceContent
+from kubeloop.controllers.namespace.deleter import NamespacedResourcesDeleter
+from kubeloop.controllers.namespace.remains import RemainingContentTracker
 from kubeloop.controllers.shared.status_writer import StatusWriter
 from kubeloop.runtime.controller import Controller
-from kubeloop.runtime.queue.rate_limits import Bucket, ItemExponential, MaxOf
+from kubeloop.runtime.queue.rate_limits import BucketRateLimiter, ItemExponentialFailureRateLimiter, MaxOfRateLimiter
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 NAME = "namespace-controller"
@@ -32,26 +32,30 @@ QUEUE = "namespace"
 LONGEST_DELAY = 60.0  # as upstream: a namespace that cannot be emptied is retried every minute
 
 
-def wire(context: Context) -> Controller[str]:
+def wire(context: ControllerContext) -> Controller[str]:
     """Build the controller and register its event handlers."""
     resource = resource_of_class(Namespace)
     namespaces = context.informers.of(resource)
     clock, client = context.clock, context.client
-    limiter = MaxOf[str](ItemExponential[str](longest=LONGEST_DELAY), Bucket(clock))
+    limiter = MaxOfRateLimiter[str](
+        ItemExponentialFailureRateLimiter[str](longest=LONGEST_DELAY), BucketRateLimiter(clock)
+    )
     queue: WorkQueue[str] = WorkQueue(clock, name=QUEUE, limiter=limiter, registry=context.telemetry.registry)
-    remains = Remains(context.informers, queue.add)
-    deleter = Deleter(client, Content(client, clock), StatusWriter(client, resource), remains, clock)
+    remains = RemainingContentTracker(context.informers, queue.add)
+    deleter = NamespacedResourcesDeleter(
+        client, NamespaceContent(client, clock), StatusWriter(client, resource), remains, clock
+    )
     workers = context.config.concurrent_namespace_syncs
     controller = Controller(
         NAME, deleter.reconcile, clock, workers=workers, queue=queue, telemetry=context.telemetry
     )  # fmt: skip
     controller.watches(
-        namespaces, lambda one: (one.metadata.name,), _is_going, resync=context.config.namespace_sync_period
+        namespaces, lambda one: (one.metadata.name,), _needs_sync, resync=context.config.namespace_sync_period
     )
     return controller
 
 
-def _is_going(old: Any, namespace: Any) -> bool:
+def _needs_sync(old: Any, namespace: Any) -> bool:
     """Return True if there is new work; ignores the status that this controller itself writes."""
     if namespace is None or namespace.metadata.deletion_timestamp is None:
         return False

@@ -10,7 +10,7 @@ from kubeloop.api.generated.core_v1 import NamespaceCondition
 from kubeloop.api.kinds import Resource
 from kubeloop.api.meta.conditions import find_condition, set_condition
 from kubeloop.api.scalars.wire import Time
-from kubeloop.client.discovery.served_resources import Served
+from kubeloop.client.discovery.served_resources import ServedResources
 
 DISCOVERY = "NamespaceDeletionDiscoveryFailure"
 PARSING = "NamespaceDeletionGroupVersionParsingFailure"
@@ -29,7 +29,7 @@ _WELL: Mapping[str, tuple[str, str]] = {
 
 
 @dataclass(slots=True)
-class Findings:
+class DeletionFindings:
     """Results of one attempt to empty a namespace."""
 
     discovery: str = ""  # errors of the discovery
@@ -46,14 +46,14 @@ class Findings:
         return [*told, *self.failures]
 
 
-def discovery_failure(served: Served) -> str:
+def discovery_failure(served: ServedResources) -> str:
     """Return the message of a failed discovery, or an empty string."""
     if not served.failures:
         return ""
     return f"Discovery failed for some groups, {len(served.failures)} failing: {served.complaint()}"
 
 
-def parsing_failure(served: Served) -> str:
+def parsing_failure(served: ServedResources) -> str:
     """Return the message for the first invalid group version, or an empty string."""
     odd = [version for group in served.groups for version in group if version.count("/") > 1]
     return f"unexpected GroupVersion string: {odd[0]}" if odd else ""
@@ -65,7 +65,7 @@ def resource_name(resource: Resource) -> str:
 
 
 def conditions_after(
-    before: tuple[NamespaceCondition, ...], findings: Findings, now: Time
+    before: tuple[NamespaceCondition, ...], findings: DeletionFindings, now: Time
 ) -> tuple[NamespaceCondition, ...]:
     """Return the new conditions; the same tuple if nothing has changed."""
     troubles = _troubles(findings)
@@ -79,13 +79,15 @@ def conditions_after(
     return after
 
 
-def changed(before: Iterable[NamespaceCondition], after: Iterable[NamespaceCondition]) -> list[NamespaceCondition]:
+def changed_conditions(
+    before: Iterable[NamespaceCondition], after: Iterable[NamespaceCondition]
+) -> list[NamespaceCondition]:
     """Return the conditions that differ."""
     before = tuple(before)
     return [one for one in after if find_condition(before, one.type) != one]
 
 
-def _troubles(findings: Findings) -> dict[str, tuple[str, str]]:
+def _troubles(findings: DeletionFindings) -> dict[str, tuple[str, str]]:
     """Return reason and message of each condition that is true."""
     troubles: dict[str, tuple[str, str]] = {}
     if findings.discovery:

@@ -22,12 +22,12 @@ FINALIZER_SECONDS = 15
 _UNSUPPORTED = (MethodNotAllowed, NotFound)
 
 
-class StillThere(Exception):
+class ContentRemainingError(Exception):
     """Raised if objects remain without a reason."""
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class RemainingContent:
     """Remaining objects of a kind, and the expected seconds until they are gone."""
 
     resource: Resource
@@ -40,27 +40,27 @@ class Left:
         return Counter(finalizer for one in self.objects for finalizer in one.finalizers)
 
 
-class Content:
+class NamespaceContent:
     """Content of namespaces."""
 
     def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client
         self._clock = clock
 
-    async def remove(self, resource: Resource, namespace: str, deleted_at: datetime) -> Left:
+    async def remove(self, resource: Resource, namespace: str, deleted_at: datetime) -> RemainingContent:
         """Delete all objects of a kind; a failure is part of the result, so that other kinds continue."""
         seconds = 0
         try:
             before = await self._listed(resource, namespace, whole=_is_pods(resource))
             if before is not None and not before:
-                return Left(resource)
+                return RemainingContent(resource)
             if before and _is_pods(resource):
-                seconds = allowed_seconds(before, deleted_at, self._clock.now())
+                seconds = estimate_grace_seconds(before, deleted_at, self._clock.now())
             await self._delete(resource, namespace, before)
             after = await self._listed(resource, namespace) or ()
         except (ApiError, ClientError) as error:
-            return Left(resource, seconds=seconds, failure=error)
-        return judged(resource, namespace, [one.metadata for one in after], seconds)
+            return RemainingContent(resource, seconds=seconds, failure=error)
+        return evaluate_remaining(resource, namespace, [one.metadata for one in after], seconds)
 
     async def _listed(self, resource: Resource, namespace: str, whole: bool = False) -> Sequence[Any] | None:
         """List the objects; None if the kind can't be listed."""
@@ -86,20 +86,22 @@ class Content:
                 continue
 
 
-def judged(resource: Resource, namespace: str, objects: Sequence[ObjectMeta], seconds: int) -> Left:
+def evaluate_remaining(
+    resource: Resource, namespace: str, objects: Sequence[ObjectMeta], seconds: int
+) -> RemainingContent:
     """Evaluate the remaining objects: expected for some time, or a failure."""
     if not objects:
-        return Left(resource)
+        return RemainingContent(resource)
     if seconds:
-        return Left(resource, objects, seconds)
+        return RemainingContent(resource, objects, seconds)
     if any(one.finalizers for one in objects):
-        return Left(resource, objects, FINALIZER_SECONDS)
+        return RemainingContent(resource, objects, FINALIZER_SECONDS)
     what = f"{resource.group}/{resource.version}, Resource={resource.plural}"
-    failure = StillThere(f"unexpected items still remain in namespace: {namespace} for gvr: {what}")
-    return Left(resource, objects, failure=failure)
+    failure = ContentRemainingError(f"unexpected items still remain in namespace: {namespace} for gvr: {what}")
+    return RemainingContent(resource, objects, failure=failure)
 
 
-def allowed_seconds(pods: Iterable[Pod], deleted_at: datetime, now: datetime) -> int:
+def estimate_grace_seconds(pods: Iterable[Pod], deleted_at: datetime, now: datetime) -> int:
     """Return the longest grace period of the pods; 0 if it has already passed."""
     graces = (one.spec.termination_grace_period_seconds or 0 for one in pods if not is_terminal(one))
     longest = max(graces, default=0)

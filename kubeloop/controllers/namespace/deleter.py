@@ -16,39 +16,44 @@ from kubeloop.api.kinds import Resource
 from kubeloop.api.scalars.times import format_time, parse_time
 from kubeloop.api.scalars.wire import Time
 from kubeloop.client import Client
-from kubeloop.client.discovery.served_resources import Served, discover
+from kubeloop.client.discovery.served_resources import ServedResources, discover_resources
 from kubeloop.client.errors import ClientError
 from kubeloop.clock import Clock
 from kubeloop.controllers.namespace.conditions import (
-    Findings,
-    changed,
+    DeletionFindings,
+    changed_conditions,
     conditions_after,
     discovery_failure,
     parsing_failure,
     resource_name,
 )
-from kubeloop.controllers.namespace.content import Content, Left, StillThere
-from kubeloop.controllers.namespace.remains import Remains
+from kubeloop.controllers.namespace.content import ContentRemainingError, NamespaceContent, RemainingContent
+from kubeloop.controllers.namespace.remains import RemainingContentTracker
 from kubeloop.controllers.shared.status_writer import StatusWriter
 from kubeloop.runtime.controller import Result
 
 FINALIZER = "kubernetes"  # this controller's finalizer in the spec
-AT_ONCE = 16  # kinds that are emptied concurrently
+CONCURRENCY = 16  # kinds that are emptied concurrently
 TRIES = 5  # attempts to finalize a namespace that others write too
 # Seconds for which other API servers may admit objects because they don't know of the deletion.
-NEWS_SECONDS = 5.0
+PROPAGATION_SECONDS = 5.0
 # Seconds until remaining objects that no informer has seen are checked.
-UNSEEN_SECONDS = 1.0
+UNCACHED_RECHECK_SECONDS = 1.0
 # Label of the lease that each API server keeps in kube-system.
 _SERVERS = "apiserver.kubernetes.io/identity=kube-apiserver"
 
 
-class Deleter:
+class NamespacedResourcesDeleter:
     """Deletes the content of namespaces by name."""
 
     def __init__(
-        self, client: Client, content: Content, status: StatusWriter, remains: Remains, clock: Clock
-    ) -> None:  # fmt: skip
+        self,
+        client: Client,
+        content: NamespaceContent,
+        status: StatusWriter,
+        remains: RemainingContentTracker,
+        clock: Clock,
+    ) -> None:
         self._client = client
         self._content = content
         self._status = status
@@ -81,8 +86,8 @@ class Deleter:
 
     # Emptying
 
-    async def _empty(self, namespace: Namespace) -> tuple[list[Left], Findings]:
-        findings = Findings()
+    async def _empty(self, namespace: Namespace) -> tuple[list[RemainingContent], DeletionFindings]:
+        findings = DeletionFindings()
         resources = await self._resources(findings)
         pods = [one for one in resources if (one.group, one.version, one.plural) == ("", "v1", "pods")]
         left = await self._remove(pods, namespace, findings)
@@ -90,10 +95,10 @@ class Deleter:
             left += await self._remove([one for one in resources if one not in pods], namespace, findings)
         return left, findings
 
-    async def _resources(self, findings: Findings) -> list[Resource]:
+    async def _resources(self, findings: DeletionFindings) -> list[Resource]:
         """Return the namespaced kinds whose objects can be deleted, as far as discovery succeeds."""
         try:
-            served: Served = await discover(self._client.document)
+            served: ServedResources = await discover_resources(self._client.document)
         except (ApiError, ClientError) as error:
             findings.discovery = str(error)
             return []
@@ -101,27 +106,29 @@ class Deleter:
         findings.parsing = parsing_failure(served)
         return [one for one in served.preferred() if one.namespaced and "delete" in one.verbs and "/" not in one.group]
 
-    async def _remove(self, resources: Iterable[Resource], namespace: Namespace, findings: Findings) -> list[Left]:
-        limit = asyncio.Semaphore(AT_ONCE)
+    async def _remove(
+        self, resources: Iterable[Resource], namespace: Namespace, findings: DeletionFindings
+    ) -> list[RemainingContent]:
+        limit = asyncio.Semaphore(CONCURRENCY)
         name, deleted_at = namespace.metadata.name, _deleted_at(namespace)
 
-        async def remove(resource: Resource) -> Left:
+        async def remove(resource: Resource) -> RemainingContent:
             async with limit:
                 return await self._content.remove(resource, name, deleted_at)
 
         left = await asyncio.gather(*map(remove, resources))
         # Some objects are served as several kinds, and were already being deleted as another one.
-        left = [await remove(one.resource) if isinstance(one.failure, StillThere) else one for one in left]
+        left = [await remove(one.resource) if isinstance(one.failure, ContentRemainingError) else one for one in left]
         for one in left:
             _note(findings, one)
         return left
 
     # Reporting
 
-    async def _report(self, namespace: Namespace, findings: Findings) -> None:
+    async def _report(self, namespace: Namespace, findings: DeletionFindings) -> None:
         before = namespace.status.conditions
         after = conditions_after(before, findings, Time(format_time(self._clock.now())))
-        news = changed(before, after)
+        news = changed_conditions(before, after)
         if not news:
             return
         conditions = [codec.to_plain(one) for one in news]
@@ -130,10 +137,10 @@ class Deleter:
         except Conflict:
             return  # reported the next time; it must not delay the rest
 
-    def _await(self, name: str, left: Sequence[Left], seconds: int) -> Result:
+    def _await(self, name: str, left: Sequence[RemainingContent], seconds: int) -> Result:
         remaining = [(one.resource, meta) for one in left for meta in one.objects]
         seen = self._remains.expect(name, remaining)
-        return Result(requeue_after=seconds // 2 + 1.0 if seen else UNSEEN_SECONDS)
+        return Result(requeue_after=seconds // 2 + 1.0 if seen else UNCACHED_RECHECK_SECONDS)
 
     # Finalizing
 
@@ -160,17 +167,17 @@ class Deleter:
 
     async def _news_seconds(self, namespace: Namespace) -> float:
         """Return the seconds until every API server knows of the deletion; 0 if there is only one server."""
-        left = NEWS_SECONDS - (self._clock.now() - _deleted_at(namespace)).total_seconds()
+        left = PROPAGATION_SECONDS - (self._clock.now() - _deleted_at(namespace)).total_seconds()
         if left <= 0:
             return 0.0
         try:
             servers = await self._client.list(Lease, "kube-system", labels=_SERVERS, metadata_only=True)
         except ApiError:
-            return min(left, NEWS_SECONDS)  # unknown
-        return min(left, NEWS_SECONDS) if len(servers.items) > 1 else 0.0
+            return min(left, PROPAGATION_SECONDS)  # unknown
+        return min(left, PROPAGATION_SECONDS) if len(servers.items) > 1 else 0.0
 
 
-def _note(findings: Findings, left: Left) -> None:
+def _note(findings: DeletionFindings, left: RemainingContent) -> None:
     if left.failure is not None:
         findings.failures.append(left.failure)
     if left.objects:

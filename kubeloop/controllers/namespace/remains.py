@@ -7,14 +7,14 @@ from typing import Any
 
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.kinds import Resource
-from kubeloop.runtime.informer.event_handlers import Callbacks
-from kubeloop.runtime.informer.informer import Informer, Informers
+from kubeloop.runtime.informer.event_handlers import ResourceEventHandlerFuncs
+from kubeloop.runtime.informer.informer import Informer, SharedInformerFactory
 
 
-class Remains:
+class RemainingContentTracker:
     """Remaining objects of namespaces; a kind is watched from the first remaining object on."""
 
-    def __init__(self, informers: Informers, wake: Callable[[str], None]) -> None:
+    def __init__(self, informers: SharedInformerFactory, wake: Callable[[str], None]) -> None:
         self._informers = informers
         self._wake = wake
         self._watched: dict[tuple[str, str, str], Informer] = {}
@@ -39,7 +39,7 @@ class Remains:
         informer = self._watched.get(key)
         if informer is None:
             informer = self._watched[key] = self._informers.metadata_of(resource)
-            informer.add_handler(Callbacks(on_delete=self._gone))
+            informer.add_handler(ResourceEventHandlerFuncs(on_delete=self._gone))
         return informer
 
     def _gone(self, obj: Any) -> None:

@@ -23,15 +23,15 @@ from kubeloop.api.requests import MERGE_PATCH
 from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.client.errors import ClientError
-from kubeloop.controllers.app.context import Context
-from kubeloop.controllers.app.disabled import Idle
-from kubeloop.controllers.node_ipam.cidr_set import NoneLeft
-from kubeloop.controllers.node_ipam.instruments import Instruments
-from kubeloop.controllers.node_ipam.ledger import Ledger, Networks, Unusable
-from kubeloop.controllers.node_ipam.plan import plan_of
+from kubeloop.controllers.app.context import ControllerContext
+from kubeloop.controllers.app.disabled import DisabledController
+from kubeloop.controllers.node_ipam.cidr_set import NoCidrsRemaining
+from kubeloop.controllers.node_ipam.instruments import NodeIpamMetrics
+from kubeloop.controllers.node_ipam.ledger import InvalidNodeCidrs, Networks, NodeCidrAllocations
+from kubeloop.controllers.node_ipam.plan import read_cidr_config
 from kubeloop.runtime.controller import Controller, TerminalError
 from kubeloop.runtime.events.recorder import EventRecorder
-from kubeloop.runtime.informer.event_handlers import Callbacks
+from kubeloop.runtime.informer.event_handlers import ResourceEventHandlerFuncs
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.manager import Loop
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
@@ -44,29 +44,31 @@ COMPONENT = "cidrAllocator"
 WORKERS = 30
 
 
-def wire(context: Context) -> Loop:
+def wire(context: ControllerContext) -> Loop:
     """Build the controller, or a disabled one without --allocate-node-cidrs."""
     if not context.config.allocate_node_cidrs:
-        return Idle(NAME)
-    sets = plan_of(context.config).sets()
+        return DisabledController(NAME)
+    sets = read_cidr_config(context.config).sets()
     nodes = context.informers.of(resource_of_class(Node))
-    ledger = Ledger(sets, Instruments(context.telemetry.registry, sets))
+    ledger = NodeCidrAllocations(sets, NodeIpamMetrics(context.telemetry.registry, sets))
     queue: WorkQueue[ObjectKey] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
-    books = Books(ledger, queue)
+    books = NodeCidrHandler(ledger, queue)
     # All existing CIDRs are recorded before the first allocation, since handlers receive every node first.
-    nodes.add_handler(Callbacks(on_add=books.note, on_update=lambda _, new: books.note(new), on_delete=books.forget))
-    allocator = Allocator(context.client, nodes, ledger, books, context.recorder.of_component(COMPONENT))
+    nodes.add_handler(
+        ResourceEventHandlerFuncs(on_add=books.note, on_update=lambda _, new: books.note(new), on_delete=books.forget)
+    )
+    allocator = NodeCidrAllocator(context.client, nodes, ledger, books, context.recorder.of_component(COMPONENT))
     controller = Controller(
         NAME, allocator.reconcile, context.clock, workers=WORKERS, queue=queue, telemetry=context.telemetry
     )
-    controller.watches(nodes, own_key, networks_changed)
+    controller.watches(nodes, own_key, pod_cidrs_changed)
     return controller
 
 
-class Books:
+class NodeCidrHandler:
     """Updates the ledger from node events, and enqueues waiting nodes when CIDRs become free."""
 
-    def __init__(self, ledger: Ledger, queue: WorkQueue[ObjectKey]) -> None:
+    def __init__(self, ledger: NodeCidrAllocations, queue: WorkQueue[ObjectKey]) -> None:
         self._ledger = ledger
         self._queue = queue
         self.waiting: set[ObjectKey] = set()
@@ -77,7 +79,7 @@ class Books:
             return
         try:
             made_room = self._ledger.note(node)
-        except Unusable:  # the node's own sync reports it
+        except InvalidNodeCidrs:  # the node's own sync reports it
             made_room = self._ledger.forget(node)
         if made_room:
             self._wake()
@@ -94,10 +96,17 @@ class Books:
             self._queue.add(key)
 
 
-class Allocator:
+class NodeCidrAllocator:
     """Assigns pod CIDRs to nodes by key."""
 
-    def __init__(self, client: Client, nodes: Informer, ledger: Ledger, books: Books, recorder: EventRecorder) -> None:
+    def __init__(
+        self,
+        client: Client,
+        nodes: Informer,
+        ledger: NodeCidrAllocations,
+        books: NodeCidrHandler,
+        recorder: EventRecorder,
+    ) -> None:
         self._client = client
         self._nodes = nodes
         self._ledger = ledger
@@ -114,7 +123,7 @@ class Allocator:
             return
         try:
             networks = self._ledger.promise(node)
-        except NoneLeft:
+        except NoCidrsRemaining:
             self._books.waiting.add(key)
             self._tell(node, "CIDRNotAvailable")
             raise
@@ -123,12 +132,12 @@ class Allocator:
     def _check(self, node: Node) -> None:
         try:
             self._ledger.networks_of(node)
-        except Unusable as error:
+        except InvalidNodeCidrs as error:
             raise TerminalError(str(error)) from None
 
     async def _give(self, node: Node, networks: Networks) -> None:
         try:
-            await self._client.patch(Node, node.metadata.name, patch_of(node, networks), type=MERGE_PATCH)
+            await self._client.patch(Node, node.metadata.name, pod_cidrs_patch(node, networks), type=MERGE_PATCH)
         except (Conflict, NotFound):
             raise  # the node was replaced or deleted: the cache will show it
         except (ApiError, ClientError):
@@ -141,12 +150,12 @@ class Allocator:
         self._recorder.event(about, "Normal", status, f"Node {name} status is now: {status}")
 
 
-def patch_of(node: Node, networks: Networks) -> dict[str, Any]:
+def pod_cidrs_patch(node: Node, networks: Networks) -> dict[str, Any]:
     """Build the patch of a node's pod CIDRs."""
     texts = [str(one) for one in networks]
     return {"metadata": {"uid": node.metadata.uid}, "spec": {"podCIDR": texts[0], "podCIDRs": texts}}
 
 
-def networks_changed(old: Node | None, new: Node | None) -> bool:
+def pod_cidrs_changed(old: Node | None, new: Node | None) -> bool:
     """Return True if a node is new or its pod CIDRs have changed."""
     return new is not None and (old is None or old.spec.pod_cidrs != new.spec.pod_cidrs)

@@ -9,21 +9,21 @@ from typing import Final, NamedTuple
 Network = IPv4Network | IPv6Network
 
 # Upstream's limit for IPv6, which otherwise allows trillions of subnets.
-MOST_BITS_IPV6: Final = 16
+MAX_SUBNET_BITS_IPV6: Final = 16
 
 
-class NoneLeft(Exception):
+class NoCidrsRemaining(Exception):
     """Raised if all subnets are allocated."""
 
     def __init__(self) -> None:
         super().__init__("CIDR allocation failed; there are no remaining CIDRs left to allocate in the accepted range")
 
 
-class OutOfRange(ValueError):
+class CidrOutOfRange(ValueError):
     """Raised for a network that does not overlap with the CIDR."""
 
 
-class Taken(NamedTuple):
+class AllocatedCidr(NamedTuple):
     """Allocated subnet, and the number of subnets tried before it."""
 
     network: Network
@@ -38,7 +38,7 @@ class CidrSet:
     """
 
     def __init__(self, network: Network, node_bits: int) -> None:
-        if network.version == 6 and node_bits - network.prefixlen > MOST_BITS_IPV6:
+        if network.version == 6 and node_bits - network.prefixlen > MAX_SUBNET_BITS_IPV6:
             raise ValueError("New CIDR set failed; the node CIDR size is too big")
         self.network = network
         self.size = 1 << (node_bits - network.prefixlen)
@@ -53,17 +53,17 @@ class CidrSet:
         """Number of subnets in use."""
         return len(self._holders)
 
-    def take(self) -> Taken:
+    def take(self) -> AllocatedCidr:
         """Allocate the next free subnet after the last one, so that released ones are reused as late as possible."""
         if self.used >= self.size:
-            raise NoneLeft
+            raise NoCidrsRemaining
         for tries in range(self.size):
             index = (self._next + tries) % self.size
             if index not in self._holders:
                 self._next = (index + 1) % self.size
                 self._holders[index] = 1
-                return Taken(self._part(index), tries)
-        raise NoneLeft
+                return AllocatedCidr(self._part(index), tries)
+        raise NoCidrsRemaining
 
     def hold(self, network: Network) -> int:
         """Hold all subnets that overlap with a network; returns how many were free before."""
@@ -86,7 +86,7 @@ class CidrSet:
     def check(self, network: Network) -> None:
         """Raise `OutOfRange` for a network that can't be held."""
         if network.version != self.network.version or not network.overlaps(self.network):
-            raise OutOfRange(f"cidr {network} is out the range of cluster cidr {self.network}")
+            raise CidrOutOfRange(f"cidr {network} is out the range of cluster cidr {self.network}")
 
     def _parts_of(self, network: Network) -> Iterator[int]:
         self.check(network)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kubeloop.controllers.node_ipam.cidr_set import CidrSet
-from kubeloop.runtime.metrics import Registry, exponential_bounds
+from kubeloop.runtime.metrics import MetricRegistry, exponential_bounds
 
 _PREFIX = "node_ipam_controller"
 _LABEL = "clusterCIDR"
 
 
-class Instruments:
+class NodeIpamMetrics:
     """Metrics of CIDR allocations."""
 
-    def __init__(self, registry: Registry, sets: Sequence[CidrSet]) -> None:
+    def __init__(self, registry: MetricRegistry, sets: Sequence[CidrSet]) -> None:
         self._taken = registry.counter(f"{_PREFIX}_cidrset_cidrs_allocations_total", "Networks given.", _LABEL)
         self._freed = registry.counter(
             f"{_PREFIX}_cidrset_cidrs_releases_total", "Networks that are free again.", _LABEL

@@ -6,24 +6,24 @@ from collections.abc import Sequence
 
 from kubeloop.api.addresses import parse_cidr
 from kubeloop.api.generated.core_v1 import Node
-from kubeloop.controllers.node_ipam.cidr_set import CidrSet, Network, OutOfRange
-from kubeloop.controllers.node_ipam.instruments import Instruments
+from kubeloop.controllers.node_ipam.cidr_set import CidrOutOfRange, CidrSet, Network
+from kubeloop.controllers.node_ipam.instruments import NodeIpamMetrics
 
 Networks = tuple[Network, ...]
 
 
-class Unusable(ValueError):
+class InvalidNodeCidrs(ValueError):
     """Raised if a node's pod CIDRs can't be recorded."""
 
 
-class Ledger:
+class NodeCidrAllocations:
     """Pod CIDRs by the UID of their node.
 
     Invariant: a node's UID is in `_shown` with the CIDRs in the cache, or in `_promised` with those being assigned,
     or in neither; and the sets hold exactly these CIDRs.
     """
 
-    def __init__(self, sets: Sequence[CidrSet], instruments: Instruments) -> None:
+    def __init__(self, sets: Sequence[CidrSet], instruments: NodeIpamMetrics) -> None:
         self._sets = sets
         self._instruments = instruments
         self._shown: dict[str, Networks] = {}
@@ -83,16 +83,16 @@ class Ledger:
         for index, text in enumerate(node.spec.pod_cidrs):
             parsed = parse_cidr(text)
             if parsed is None:
-                raise Unusable(f"failed to parse node {name}, CIDR {text}")
+                raise InvalidNodeCidrs(f"failed to parse node {name}, CIDR {text}")
             if index >= len(self._sets):
-                raise Unusable(
+                raise InvalidNodeCidrs(
                     f"node:{name} has an allocated cidr: {text} at index:{index} "
                     "that does not exist in cluster cidrs configuration"
                 )
             try:
                 self._sets[index].check(parsed[1])
-            except OutOfRange as error:
+            except CidrOutOfRange as error:
                 told = f"failed to mark cidr[{parsed[1]}] at idx [{index}] as occupied for node: {name}: {error}"
-                raise Unusable(told) from None
+                raise InvalidNodeCidrs(told) from None
             found.append(parsed[1])
         return tuple(found)

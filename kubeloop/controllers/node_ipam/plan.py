@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kubeloop.api.addresses import parse_cidr
-from kubeloop.controllers import UnusableChoice
+from kubeloop.controllers import InvalidControllers
 from kubeloop.controllers.app.config import ManagerConfig
 from kubeloop.controllers.node_ipam.cidr_set import CidrSet, Network
 
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class NodeCidrConfig:
     """Cluster CIDRs, the mask size of nodes, and the Service CIDRs that no node may have."""
 
     ranges: tuple[Network, ...]
@@ -39,41 +39,43 @@ def _set(network: Network, bits: int) -> CidrSet:
     try:
         return CidrSet(network, bits)
     except ValueError as error:
-        raise UnusableChoice(str(error)) from None
+        raise InvalidControllers(str(error)) from None
 
 
-def plan_of(config: ManagerConfig) -> Plan:
+def read_cidr_config(config: ManagerConfig) -> NodeCidrConfig:
     """Read the flags. Raises `UnusableChoice` with upstream's messages."""
     if config.cidr_allocator_type == "CloudAllocator":
-        raise UnusableChoice("--cidr-allocator-type is set to 'CloudAllocator' but cloud provider is not configured")
+        raise InvalidControllers(
+            "--cidr-allocator-type is set to 'CloudAllocator' but cloud provider is not configured"
+        )
     if config.cidr_allocator_type != "RangeAllocator":
-        raise UnusableChoice(f"invalid CIDR allocator type: {config.cidr_allocator_type}")
+        raise InvalidControllers(f"invalid CIDR allocator type: {config.cidr_allocator_type}")
     ranges = _ranges(config.cluster_cidr)
     bits = tuple(_node_bits(config, one, len(ranges) > 1) for one in ranges)
     if any(one.prefixlen > size or size > one.max_prefixlen for one, size in zip(ranges, bits, strict=True)):
-        raise UnusableChoice(
+        raise InvalidControllers(
             "Controller: Invalid --cluster-cidr, mask size of cluster CIDR must be less than or equal to "
             "--node-cidr-mask-size configured for CIDR family"
         )
-    return Plan(ranges, bits, _services(config.service_cluster_ip_range))
+    return NodeCidrConfig(ranges, bits, _services(config.service_cluster_ip_range))
 
 
 def _ranges(text: str) -> tuple[Network, ...]:
     if not text.strip():
-        raise UnusableChoice("Controller: Must specify --cluster-cidr if --allocate-node-cidrs is set")
+        raise InvalidControllers("Controller: Must specify --cluster-cidr if --allocate-node-cidrs is set")
     found = []
     for one in text.strip().split(","):
         parsed = parse_cidr(one)
         if parsed is None:
-            raise UnusableChoice(f"invalid CIDR address: {one}")
+            raise InvalidControllers(f"invalid CIDR address: {one}")
         found.append(parsed[1])
     if len(found) > 1 and len({one.version for one in found}) == 1:
-        raise UnusableChoice(
+        raise InvalidControllers(
             f"len of ClusterCIDRs=={len(found)} and they are not configured as dual stack "
             "(at least one from each IPFamily"
         )
     if len(found) > _MOST_RANGES:
-        raise UnusableChoice(f"length of clusterCIDRs is:{len(found)} more than max allowed of {_MOST_RANGES}")
+        raise InvalidControllers(f"length of clusterCIDRs is:{len(found)} more than max allowed of {_MOST_RANGES}")
     return tuple(found)
 
 
@@ -87,17 +89,17 @@ def _refuse_contradictions(config: ManagerConfig, network: Network, dual: bool) 
     any_family, v4, v6 = config.node_cidr_mask_size, config.node_cidr_mask_size_ipv4, config.node_cidr_mask_size_ipv6
     if dual:
         if any_family:
-            raise UnusableChoice("usage of --node-cidr-mask-size is not allowed with dual-stack clusters")
+            raise InvalidControllers("usage of --node-cidr-mask-size is not allowed with dual-stack clusters")
         return
     if any_family and (v4 or v6):
-        raise UnusableChoice(
+        raise InvalidControllers(
             "usage of --node-cidr-mask-size-ipv4 and --node-cidr-mask-size-ipv6 is not allowed if "
             "--node-cidr-mask-size is set. For dual-stack clusters please unset it and use IPFamily specific flags"
         )
     if v4 and network.version == 6:
-        raise UnusableChoice("usage of --node-cidr-mask-size-ipv4 is not allowed for a single-stack IPv6 cluster")
+        raise InvalidControllers("usage of --node-cidr-mask-size-ipv4 is not allowed for a single-stack IPv6 cluster")
     if v6 and network.version == 4:
-        raise UnusableChoice("usage of --node-cidr-mask-size-ipv6 is not allowed for a single-stack IPv4 cluster")
+        raise InvalidControllers("usage of --node-cidr-mask-size-ipv6 is not allowed for a single-stack IPv4 cluster")
 
 
 def _services(text: str) -> tuple[Network, ...]:
@@ -110,5 +112,5 @@ def _services(text: str) -> tuple[Network, ...]:
         else:
             found.append(parsed[1])
     if len(found) > 1 and len({one.version for one in found}) == 1:
-        raise UnusableChoice("serviceCIDR and secondaryServiceCIDR are not dualstack (from different IPfamiles)")
+        raise InvalidControllers("serviceCIDR and secondaryServiceCIDR are not dualstack (from different IPfamiles)")
     return tuple(found)

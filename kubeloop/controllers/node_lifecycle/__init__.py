@@ -25,15 +25,20 @@ from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.scalars.times import format_time
 from kubeloop.api.scalars.wire import Time
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.app.context import Context
-from kubeloop.controllers.node_lifecycle.evictors import Evictors
-from kubeloop.controllers.node_lifecycle.health import Patience
-from kubeloop.controllers.node_lifecycle.instruments import Instruments
-from kubeloop.controllers.node_lifecycle.monitor import LEASE_NAMESPACE, Hands, Monitor, Views
+from kubeloop.controllers.app.context import ControllerContext
+from kubeloop.controllers.node_lifecycle.evictors import ZoneTaintQueues
+from kubeloop.controllers.node_lifecycle.health import NodeGracePeriods
+from kubeloop.controllers.node_lifecycle.instruments import NodeLifecycleMetrics
+from kubeloop.controllers.node_lifecycle.monitor import (
+    LEASE_NAMESPACE,
+    NodeMonitor,
+    NodeMonitorCaches,
+    NodeMonitorWriters,
+)
 from kubeloop.controllers.node_lifecycle.node_writer import NodeWriter
-from kubeloop.controllers.node_lifecycle.taints import labels_to_set, with_condition_taints, with_eviction_taint
-from kubeloop.controllers.node_lifecycle.unready_pods import UnreadyPods
-from kubeloop.controllers.node_lifecycle.zones import Rates
+from kubeloop.controllers.node_lifecycle.taints import labels_to_reconcile, with_condition_taints, with_eviction_taint
+from kubeloop.controllers.node_lifecycle.unready_pods import PodReadinessWriter
+from kubeloop.controllers.node_lifecycle.zones import EvictionRates
 from kubeloop.runtime.controller import Controller, Result
 from kubeloop.runtime.informer.store import NODE, node_name_of
 from kubeloop.runtime.queue.workqueue import WorkQueue
@@ -44,7 +49,7 @@ COMPONENT = "node-controller"
 WORKERS = 12  # upstream has eight for nodes and four for pods
 
 
-class Task(NamedTuple):
+class NodeLifecycleKey(NamedTuple):
     """Queue key: all nodes, the next taints of a zone, or a single node or pod."""
 
     kind: Literal["monitor", "zone", "node", "pod"]
@@ -52,29 +57,31 @@ class Task(NamedTuple):
     namespace: str = ""
 
 
-MONITOR = Task("monitor")
+MONITOR = NodeLifecycleKey("monitor")
 
 
-def wire(context: Context) -> Controller[Task]:
+def wire(context: ControllerContext) -> Controller[NodeLifecycleKey]:
     """Build the controller and register its event handlers."""
     config = context.config
-    views = Views(
+    views = NodeMonitorCaches(
         context.informers.of(resource_of_class(Node)),
         context.informers.of(resource_of_class(Lease), namespace=LEASE_NAMESPACE),
         context.informers.of(resource_of_class(Pod)),
     )
     views.pods.add_indexer(NODE, node_name_of)
     recorder = context.recorder.of_component(COMPONENT)
-    instruments = Instruments(context.telemetry.registry)
-    rates = Rates(config.node_eviction_rate, config.secondary_node_eviction_rate, config.large_cluster_size_threshold)
-    evictors = Evictors(rates, config.unhealthy_zone_threshold, context.clock, instruments)
-    patience = Patience(
+    instruments = NodeLifecycleMetrics(context.telemetry.registry)
+    rates = EvictionRates(
+        config.node_eviction_rate, config.secondary_node_eviction_rate, config.large_cluster_size_threshold
+    )
+    evictors = ZoneTaintQueues(rates, config.unhealthy_zone_threshold, context.clock, instruments)
+    patience = NodeGracePeriods(
         timedelta(seconds=config.node_monitor_grace_period), timedelta(seconds=config.node_startup_grace_period)
     )
-    writer, pods = NodeWriter(context.client), UnreadyPods(context.client, recorder, context.clock)
-    hands = Hands(context.client, writer, pods, recorder, context.clock, instruments)
-    monitor = Monitor(views, hands, evictors, patience)
-    queue: WorkQueue[Task] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
+    writer, pods = NodeWriter(context.client), PodReadinessWriter(context.client, recorder, context.clock)
+    hands = NodeMonitorWriters(context.client, writer, pods, recorder, context.clock, instruments)
+    monitor = NodeMonitor(views, hands, evictors, patience)
+    queue: WorkQueue[NodeLifecycleKey] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
     reconciler = Reconciler(views, hands, monitor, evictors)
     reconciler.period = config.node_monitor_period
     reconciler.enqueue = queue.add
@@ -82,29 +89,33 @@ def wire(context: Context) -> Controller[Task]:
         NAME, reconciler.reconcile, context.clock, workers=WORKERS, queue=queue, telemetry=context.telemetry
     )
     controller.reads(views.leases)  # the periodic check finds changes
-    controller.watches(views.nodes, lambda node: (Task("node", node.metadata.name),), concerns_taints_or_labels)
+    controller.watches(
+        views.nodes, lambda node: (NodeLifecycleKey("node", node.metadata.name),), affects_taints_or_labels
+    )
     controller.watches(views.pods, _pod_task, was_bound)
     queue.add(MONITOR)
     return controller
 
 
-def _pod_task(pod: Pod) -> tuple[Task]:
-    return (Task("pod", pod.metadata.name, pod.metadata.namespace),)
+def _pod_task(pod: Pod) -> tuple[NodeLifecycleKey]:
+    return (NodeLifecycleKey("pod", pod.metadata.name, pod.metadata.namespace),)
 
 
 class Reconciler:
     """Dispatches the tasks."""
 
-    def __init__(self, views: Views, hands: Hands, monitor: Monitor, evictors: Evictors) -> None:
+    def __init__(
+        self, views: NodeMonitorCaches, hands: NodeMonitorWriters, monitor: NodeMonitor, evictors: ZoneTaintQueues
+    ) -> None:
         self._views = views
         self._hands = hands
         self._monitor = monitor
         self._evictors = evictors
         self._clock = hands.clock
         self.period = 0.0  # seconds between two checks of all nodes
-        self.enqueue: Callable[[Task], None] = lambda _: None
+        self.enqueue: Callable[[NodeLifecycleKey], None] = lambda _: None
 
-    async def reconcile(self, task: Task) -> Result | None:
+    async def reconcile(self, task: NodeLifecycleKey) -> Result | None:
         """Execute one task."""
         match task.kind:
             case "monitor":
@@ -121,7 +132,7 @@ class Reconciler:
         began = self._clock.monotonic()
         await self._monitor.look()
         for zone in self._evictors.busy():
-            self.enqueue(Task("zone", zone))
+            self.enqueue(NodeLifecycleKey("zone", zone))
         return Result(requeue_after=max(0.0, self.period - (self._clock.monotonic() - began)))
 
     async def _empty_next(self, zone: str) -> Result | None:
@@ -152,7 +163,7 @@ class Reconciler:
         node = self._views.nodes.get("", name)
         if node is not None:
             taints = with_condition_taints(node, self._moment())
-            await self._hands.writer.write(node, taints, labels_to_set(node))
+            await self._hands.writer.write(node, taints, labels_to_reconcile(node))
 
     async def _mark_late_pod(self, namespace: str, name: str) -> None:
         """Mark a pod as not ready if it was bound to a node that was already silent."""
@@ -164,7 +175,7 @@ class Reconciler:
         return Time(format_time(self._clock.now()))
 
 
-def concerns_taints_or_labels(old: Node | None, new: Node | None) -> bool:
+def affects_taints_or_labels(old: Node | None, new: Node | None) -> bool:
     """Return True if a change of a node may require other taints or labels; heartbeats don't."""
     if new is None or old is None:
         return new is not None

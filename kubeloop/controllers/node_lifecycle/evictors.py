@@ -6,31 +6,38 @@ from collections.abc import Iterator, Mapping
 
 from kubeloop.api.generated.core_v1 import Node
 from kubeloop.clock import Clock
-from kubeloop.controllers.node_lifecycle.instruments import Instruments
-from kubeloop.controllers.node_lifecycle.tainter import ZoneTainter
+from kubeloop.controllers.node_lifecycle.instruments import NodeLifecycleMetrics
+from kubeloop.controllers.node_lifecycle.tainter import RateLimitedTaintQueue
 from kubeloop.controllers.node_lifecycle.taints import eviction_key, has_eviction_taint
-from kubeloop.controllers.node_lifecycle.zones import Rates, State, Tally, Turn, turn_of, zone_of
+from kubeloop.controllers.node_lifecycle.zones import (
+    DisruptionTransition,
+    EvictionRates,
+    ZoneState,
+    ZoneTally,
+    disruption_transition,
+    zone_of,
+)
 
 
-class Evictors:
+class ZoneTaintQueues:
     """Queues and states of all zones.
 
     Invariant: every zone with a state has a queue. Queues of zones without nodes are kept: they are empty, and a zone
     that returns continues with its former rate.
     """
 
-    def __init__(self, rates: Rates, threshold: float, clock: Clock, instruments: Instruments) -> None:
+    def __init__(self, rates: EvictionRates, threshold: float, clock: Clock, instruments: NodeLifecycleMetrics) -> None:
         self._rates = rates
         self._threshold = threshold
         self._clock = clock
         self._instruments = instruments
-        self._queues: dict[str, ZoneTainter] = {}
-        self.states: dict[str, State] = {}
+        self._queues: dict[str, RateLimitedTaintQueue] = {}
+        self.states: dict[str, ZoneState] = {}
 
-    def of(self, zone: str) -> ZoneTainter:
+    def of(self, zone: str) -> RateLimitedTaintQueue:
         """Return the queue of a zone, created if missing."""
         if zone not in self._queues:
-            self._queues[zone] = ZoneTainter(self._rates.normal, self._clock.monotonic())
+            self._queues[zone] = RateLimitedTaintQueue(self._rates.normal, self._clock.monotonic())
             self._instruments.new_zone(zone)
         return self._queues[zone]
 
@@ -57,19 +64,19 @@ class Evictors:
     @property
     def all_lost(self) -> bool:
         """True if no zone has a ready node."""
-        return bool(self.states) and all(state is State.FULL for state in self.states.values())
+        return bool(self.states) and all(state is ZoneState.FULL for state in self.states.values())
 
-    def settle(self, tallies: Mapping[str, Tally]) -> Turn:
+    def settle(self, tallies: Mapping[str, ZoneTally]) -> DisruptionTransition:
         """Update the states of all zones, and set their rates."""
         self._instruments.count(tallies, self.states.keys() - tallies.keys())
-        before = {zone: self.states.get(zone, State.INITIAL) for zone in tallies}
+        before = {zone: self.states.get(zone, ZoneState.INITIAL) for zone in tallies}
         after = {zone: tally.state(self._threshold) for zone, tally in tallies.items()}
-        turn = turn_of(before, after)
+        turn = disruption_transition(before, after)
         now = self._clock.monotonic()
         for zone, state in after.items():
-            if turn is Turn.ALL_LOST:
+            if turn is DisruptionTransition.ALL_LOST:
                 self.of(zone).set_rate(0.0, now)
-            elif turn is Turn.SOME_BACK or before[zone] is not state:
+            elif turn is DisruptionTransition.SOME_BACK or before[zone] is not state:
                 self.of(zone).set_rate(self._rates.of(state, tallies[zone].size), now)
         self.states = after
         return turn

@@ -23,14 +23,14 @@ _REPORTED_BY_KUBELET: Final = (READY, "MemoryPressure", "DiskPressure", "PIDPres
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class NodeGracePeriods:
     """Grace periods of nodes: after their last report, and before their first one."""
 
     grace: timedelta
     startup_grace: timedelta
 
 
-class Moment(NamedTuple):
+class ClockReading(NamedTuple):
     """Wall time, for the API, and monotonic seconds, for comparisons."""
 
     time: datetime
@@ -38,7 +38,7 @@ class Moment(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class NodeHealth:
     """Observed state of a node, and the time of its last sign of life."""
 
     node: Node
@@ -51,13 +51,13 @@ class Health:
         """Status of the Ready condition; Unknown for a node that has never reported."""
         return self.ready.status if self.ready is not None else "Unknown"
 
-    def is_overdue(self, patience: Patience, now: Moment) -> bool:
+    def is_overdue(self, patience: NodeGracePeriods, now: ClockReading) -> bool:
         """Return True if the node's grace period has passed."""
         grace = patience.startup_grace if self.ready is None else patience.grace
         return now.seconds > self.alive_at + grace.total_seconds()
 
 
-def observed(before: Health | None, node: Node, renewed: str, now: Moment) -> Health:
+def observe_health(before: NodeHealth | None, node: Node, renewed: str, now: ClockReading) -> NodeHealth:
     """Update a node's health; returns the same object if nothing has changed."""
     if before is None or before.node.metadata.uid != node.metadata.uid:
         return _first_seen(node, renewed, now)
@@ -67,15 +67,15 @@ def observed(before: Health | None, node: Node, renewed: str, now: Moment) -> He
     ready = find_condition(node.status.conditions, READY)
     # A renewal with an earlier time counts too: the node's clock was set back.
     alive = renewed != before.renewed or _heartbeat_of(ready) != _heartbeat_of(before.ready)
-    return Health(node, ready, renewed, now.seconds if alive else before.alive_at)
+    return NodeHealth(node, ready, renewed, now.seconds if alive else before.alive_at)
 
 
-def _first_seen(node: Node, renewed: str, now: Moment) -> Health:
+def _first_seen(node: Node, renewed: str, now: ClockReading) -> NodeHealth:
     ready = find_condition(node.status.conditions, READY)
     if ready is not None or renewed or node.metadata.creation_timestamp is None:
-        return Health(node, ready, renewed, now.seconds)
+        return NodeHealth(node, ready, renewed, now.seconds)
     age = (now.time - parse_time(node.metadata.creation_timestamp)).total_seconds()
-    return Health(node, ready, renewed, now.seconds - max(age, 0.0))
+    return NodeHealth(node, ready, renewed, now.seconds - max(age, 0.0))
 
 
 def _heartbeat_of(ready: NodeCondition | None) -> Any:

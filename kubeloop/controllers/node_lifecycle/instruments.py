@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kubeloop.controllers.node_lifecycle.zones import Tally
-from kubeloop.runtime.metrics import Registry, exponential_bounds
+from kubeloop.controllers.node_lifecycle.zones import ZoneTally
+from kubeloop.runtime.metrics import MetricRegistry, exponential_bounds
 
 
-class Instruments:
+class NodeLifecycleMetrics:
     """Metrics of nodes and zones."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: MetricRegistry) -> None:
         self._health = registry.gauge("node_collector_zone_health", "Ready nodes of a zone, in percent.", "zone")
         self._size = registry.gauge("node_collector_zone_size", "Nodes of a zone.", "zone")
         self._unready = registry.gauge(
@@ -39,9 +39,9 @@ class Instruments:
         """Count a tainted node."""
         self._evictions.of(zone).value += 1
 
-    def count(self, tallies: Mapping[str, Tally], gone: Iterable[str]) -> None:
+    def count(self, tallies: Mapping[str, ZoneTally], gone: Iterable[str]) -> None:
         """Set the gauges of all zones, including those without nodes."""
-        for zone, tally in (*tallies.items(), *((zone, Tally()) for zone in gone)):
+        for zone, tally in (*tallies.items(), *((zone, ZoneTally()) for zone in gone)):
             self._health.of(zone).value = tally.health
             self._size.of(zone).value = tally.size
             self._unready.of(zone).value = tally.unready

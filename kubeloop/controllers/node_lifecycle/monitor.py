@@ -17,17 +17,17 @@ from kubeloop.api.scalars.wire import Time
 from kubeloop.client import Client
 from kubeloop.client.errors import ClientError
 from kubeloop.clock import Clock
-from kubeloop.controllers.node_lifecycle.evictors import Evictors
+from kubeloop.controllers.node_lifecycle.evictors import ZoneTaintQueues
 from kubeloop.controllers.node_lifecycle.health import (
     READY,
-    Health,
-    Moment,
-    Patience,
-    observed,
+    ClockReading,
+    NodeGracePeriods,
+    NodeHealth,
+    observe_health,
     silent_conditions,
     status_patch,
 )
-from kubeloop.controllers.node_lifecycle.instruments import Instruments
+from kubeloop.controllers.node_lifecycle.instruments import NodeLifecycleMetrics
 from kubeloop.controllers.node_lifecycle.node_writer import NodeWriter
 from kubeloop.controllers.node_lifecycle.taints import (
     NOT_READY,
@@ -38,24 +38,24 @@ from kubeloop.controllers.node_lifecycle.taints import (
     with_eviction_taint,
     without_eviction_taints,
 )
-from kubeloop.controllers.node_lifecycle.unready_pods import UnreadyPods
-from kubeloop.controllers.node_lifecycle.zones import Tally, Turn, counts, zone_of
+from kubeloop.controllers.node_lifecycle.unready_pods import PodReadinessWriter
+from kubeloop.controllers.node_lifecycle.zones import DisruptionTransition, ZoneTally, counts_for_disruption, zone_of
 from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.informer.store import NODE
 
 LEASE_NAMESPACE = "kube-node-lease"
-AT_ONCE = 8  # nodes that are written concurrently
+CONCURRENCY = 8  # nodes that are written concurrently
 
 log = logging.getLogger(__name__)
 
 
-class LeasesBehind(Exception):
+class StaleLeaseCacheError(Exception):
     """Raised if the cache of leases is older than the server, so that nodes only appear to be silent."""
 
 
 @dataclass(frozen=True, slots=True)
-class Views:
+class NodeMonitorCaches:
     """Informers that the monitor reads; pods are indexed by node."""
 
     nodes: Informer
@@ -64,41 +64,43 @@ class Views:
 
 
 @dataclass(frozen=True, slots=True)
-class Hands:
+class NodeMonitorWriters:
     """Writers and other tools that the monitor uses."""
 
     client: Client
     writer: NodeWriter
-    pods: UnreadyPods
+    pods: PodReadinessWriter
     recorder: EventRecorder
     clock: Clock
-    instruments: Instruments
+    instruments: NodeLifecycleMetrics
 
 
 @dataclass(slots=True)
-class Findings:
+class ZoneTallies:
     """Results of one check so far."""
 
-    now: Moment
-    tallies: dict[str, Tally] = field(default_factory=dict)
+    now: ClockReading
+    tallies: dict[str, ZoneTally] = field(default_factory=dict)
 
-    def count(self, health: Health) -> None:
+    def count(self, health: NodeHealth) -> None:
         """Count a node in the tally of its zone."""
-        if counts(health.node):
-            self.tallies.setdefault(zone_of(health.node), Tally()).count(health.status == "True")
+        if counts_for_disruption(health.node):
+            self.tallies.setdefault(zone_of(health.node), ZoneTally()).count(health.status == "True")
 
 
-class Monitor:
+class NodeMonitor:
     """Checks the health of all nodes."""
 
-    def __init__(self, views: Views, hands: Hands, evictors: Evictors, patience: Patience) -> None:
+    def __init__(
+        self, views: NodeMonitorCaches, hands: NodeMonitorWriters, evictors: ZoneTaintQueues, patience: NodeGracePeriods
+    ) -> None:
         self._views = views
         self._hands = hands
         self._evictors = evictors
         self._patience = patience
         self._clock = hands.clock
         self._instruments = hands.instruments
-        self._health: dict[str, Health] = {}
+        self._health: dict[str, NodeHealth] = {}
         self._known: dict[str, str] = {}  # UIDs of reported nodes, by name
         self._unmarked: set[str] = set()  # silent nodes with pods that still count as ready
         self._awaited_version = 0  # resourceVersion that the cache of leases must reach before nodes are evaluated
@@ -124,9 +126,9 @@ class Monitor:
         await self._take_note_of_coming_and_going(nodes)
         if self._leases_are_behind():
             return
-        findings = Findings(Moment(self._clock.now(), self._clock.monotonic()))
+        findings = ZoneTallies(ClockReading(self._clock.now(), self._clock.monotonic()))
         busy = [node for node in nodes if not self._is_settled(node, findings)]
-        limit = asyncio.Semaphore(AT_ONCE)
+        limit = asyncio.Semaphore(CONCURRENCY)
 
         async def attend(node: Node) -> None:
             async with limit:
@@ -172,7 +174,7 @@ class Monitor:
 
     # Health
 
-    def _is_settled(self, node: Node, findings: Findings) -> bool:
+    def _is_settled(self, node: Node, findings: ZoneTallies) -> bool:
         """Observe one node; returns True if nothing has to be written, as for most nodes most of the time."""
         name = node.metadata.name
         health = self._observe(node, findings.now)
@@ -186,18 +188,18 @@ class Monitor:
             findings.count(health)
         return settled
 
-    def _observe(self, node: Node, now: Moment) -> Health:
+    def _observe(self, node: Node, now: ClockReading) -> NodeHealth:
         lease: Lease | None = self._views.leases.get(LEASE_NAMESPACE, node.metadata.name)
         renewed = (lease.spec.renew_time or "") if lease is not None and lease.spec is not None else ""
-        health = observed(self._health.get(node.metadata.name), node, renewed, now)
+        health = observe_health(self._health.get(node.metadata.name), node, renewed, now)
         self._health[node.metadata.name] = health
         return health
 
-    async def _attend(self, node: Node, findings: Findings) -> None:
+    async def _attend(self, node: Node, findings: ZoneTallies) -> None:
         began, name = self._clock.monotonic(), node.metadata.name
         try:
             before, health = await self._update_health(node, findings.now)
-        except (ApiError, ClientError, LeasesBehind) as error:
+        except (ApiError, ClientError, StaleLeaseCacheError) as error:
             log.info("the health of node %s is not known, no pods leave it: %s", name, error)
             return
         findings.count(health)
@@ -209,7 +211,7 @@ class Monitor:
             await self._settle_pods(before, health)
         self._instruments.node_seconds.observe(self._clock.monotonic() - began)
 
-    async def _update_health(self, node: Node, now: Moment) -> tuple[str, Health]:
+    async def _update_health(self, node: Node, now: ClockReading) -> tuple[str, NodeHealth]:
         """Return the reported readiness of a node, and its health after its conditions were written."""
         health = self._observe(node, now)
         before = health.status if health.ready is not None else ""
@@ -221,7 +223,7 @@ class Monitor:
         await self._check_lease(node.metadata.name)
         return before, await self._declare_silent(health, status_patch(node, conditions))
 
-    async def _declare_silent(self, health: Health, patch: dict[str, object]) -> Health:
+    async def _declare_silent(self, health: NodeHealth, patch: dict[str, object]) -> NodeHealth:
         name = health.node.metadata.name
         written: Node = await self._hands.client.patch(
             Node, name, patch, type=STRATEGIC_PATCH, subresource="status"
@@ -241,11 +243,11 @@ class Monitor:
         if cached is None or cached.metadata.resource_version != version:
             if version.isdigit():
                 self._awaited_version = max(self._awaited_version, int(version))
-            raise LeasesBehind(f"its lease is of version {version} already")
+            raise StaleLeaseCacheError(f"its lease is of version {version} already")
 
     # Consequences
 
-    async def _settle_taints(self, health: Health) -> None:
+    async def _settle_taints(self, health: NodeHealth) -> None:
         node, status = health.node, health.status
         if not (key := eviction_key(status)):
             await self._make_reachable((node,))
@@ -255,7 +257,7 @@ class Monitor:
         else:
             self._evictors.put(node, status)
 
-    async def _settle_pods(self, before: str, health: Health) -> None:
+    async def _settle_pods(self, before: str, health: NodeHealth) -> None:
         name, was_ready = health.node.metadata.name, before == "True"
         if health.status == "True":
             self._unmarked.discard(name)
@@ -270,13 +272,13 @@ class Monitor:
             else:
                 self._unmarked.add(name)
 
-    async def _judge_zones(self, findings: Findings, nodes: Sequence[Node]) -> None:
+    async def _judge_zones(self, findings: ZoneTallies, nodes: Sequence[Node]) -> None:
         turn = self._evictors.settle(findings.tallies)
-        if turn is Turn.ALL_LOST:
+        if turn is DisruptionTransition.ALL_LOST:
             log.info("no node is ready: pods stay where they are")
         if self._evictors.all_lost:
             await self._make_reachable(nodes)
-        elif turn is Turn.SOME_BACK:
+        elif turn is DisruptionTransition.SOME_BACK:
             log.info("some node is ready again: all have their whole grace period from now on")
             now = self._clock.monotonic()
             for name, health in self._health.items():

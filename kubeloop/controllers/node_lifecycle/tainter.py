@@ -8,7 +8,7 @@ BURST: Final = 1.0
 _ROUNDING: Final = 1e-9
 
 
-class Bucket:
+class TaintTokenBucket:
     """Token bucket with a capacity of one; a rate of zero never yields a token."""
 
     def __init__(self, rate: float, now: float, *, empty: bool = False) -> None:
@@ -32,14 +32,14 @@ class Bucket:
         self._tokens = min(BURST, self._tokens + BURST)
 
 
-class ZoneTainter:
+class RateLimitedTaintQueue:
     """Nodes of a zone in the order in which they failed.
 
     A node that was processed is not taken again before it has been removed: it keeps its taint.
     """
 
     def __init__(self, rate: float, now: float) -> None:
-        self._bucket = Bucket(rate, now)
+        self._bucket = TaintTokenBucket(rate, now)
         self._waiting: dict[str, None] = {}
         self._had_turn: set[str] = set()  # separate from those that wait
 
@@ -90,4 +90,4 @@ class ZoneTainter:
     def set_rate(self, rate: float, now: float) -> None:
         """Change the rate; a waiting zone does not get a token by that."""
         if rate != self._bucket.rate:
-            self._bucket = Bucket(rate, now, empty=self._bucket.take(now) != 0.0)
+            self._bucket = TaintTokenBucket(rate, now, empty=self._bucket.take(now) != 0.0)

@@ -72,7 +72,7 @@ def with_eviction_taint(node: Node, now: Time) -> Taints:
     key = eviction_key(ready.status) if ready is not None else ""
     if not key:
         return node.spec.taints
-    kept = without(node.spec.taints, _OPPOSITE[key])
+    kept = without_eviction_keys(node.spec.taints, _OPPOSITE[key])
     if has_eviction_taint(node, key):
         return kept
     return (*kept, Taint(key=key, effect=NO_EXECUTE, time_added=now))
@@ -80,7 +80,7 @@ def with_eviction_taint(node: Node, now: Time) -> Taints:
 
 def without_eviction_taints(node: Node) -> Taints:
     """Return the taints without both NoExecute taints."""
-    return without(node.spec.taints, NOT_READY, UNREACHABLE)
+    return without_eviction_keys(node.spec.taints, NOT_READY, UNREACHABLE)
 
 
 def has_eviction_taint(node: Node, *keys: str) -> bool:
@@ -93,13 +93,13 @@ def has_opposite_taint(node: Node, key: str) -> bool:
     return has_eviction_taint(node, _OPPOSITE[key])
 
 
-def without(taints: Taints, *keys: str) -> Taints:
+def without_eviction_keys(taints: Taints, *keys: str) -> Taints:
     """Remove the NoExecute taints with these keys; returns the same tuple if there are none."""
     kept = tuple(one for one in taints if one.effect != NO_EXECUTE or one.key not in keys)
     return kept if len(kept) != len(taints) else taints
 
 
-def labels_to_set(node: Node) -> dict[str, str]:
+def labels_to_reconcile(node: Node) -> dict[str, str]:
     """Return the deprecated labels that differ from the current ones."""
     labels = node.metadata.labels or {}
     return {old: labels[new] for new, old in _OLD_LABELS.items() if new in labels and labels.get(old) != labels[new]}

@@ -20,7 +20,7 @@ from kubeloop.runtime.events.recorder import EventRecorder
 log = logging.getLogger(__name__)
 
 
-class UnreadyPods:
+class PodReadinessWriter:
     """Sets the Ready condition of pods to False."""
 
     def __init__(self, client: Client, recorder: EventRecorder, clock: Clock) -> None:

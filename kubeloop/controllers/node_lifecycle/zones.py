@@ -14,7 +14,7 @@ _FAILED_BY_CHANCE: Final = 2
 EXCLUDED: Final = "node.kubernetes.io/exclude-disruption"  # label of nodes that don't count
 
 
-class State(StrEnum):
+class ZoneState(StrEnum):
     """State of a zone."""
 
     INITIAL = "Initial"
@@ -31,13 +31,13 @@ def zone_of(node: Node) -> str:
     return f"{region}:\x00:{zone}" if region or zone else ""
 
 
-def counts(node: Node) -> bool:
+def counts_for_disruption(node: Node) -> bool:
     """Return True if the node counts for the state of its zone."""
     return EXCLUDED not in (node.metadata.labels or {})
 
 
 @dataclass(slots=True)
-class Tally:
+class ZoneTally:
     """Number of nodes in a zone, and of unready ones."""
 
     size: int = 0
@@ -48,13 +48,13 @@ class Tally:
         self.size += 1
         self.unready += not ready
 
-    def state(self, threshold: float) -> State:
+    def state(self, threshold: float) -> ZoneState:
         """Return the state of the zone."""
         if self.unready == self.size and self.size:
-            return State.FULL
+            return ZoneState.FULL
         if self.unready > _FAILED_BY_CHANCE and self.unready / self.size >= threshold:
-            return State.PARTIAL
-        return State.NORMAL
+            return ZoneState.PARTIAL
+        return ZoneState.NORMAL
 
     @property
     def health(self) -> float:
@@ -63,21 +63,21 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Rates:
+class EvictionRates:
     """Nodes per second that may be tainted, in normal zones and in large disrupted ones."""
 
     normal: float
     reduced: float
     large: int
 
-    def of(self, state: State, size: int) -> float:
+    def of(self, state: ZoneState, size: int) -> float:
         """Return the rate: zero for a small zone in partial disruption, normal for one in full disruption."""
-        if state is State.PARTIAL:
+        if state is ZoneState.PARTIAL:
             return self.reduced if size > self.large else 0.0
         return self.normal
 
 
-class Turn(StrEnum):
+class DisruptionTransition(StrEnum):
     """Transition of the cluster's zones."""
 
     AS_BEFORE = "some zone was and is well, or none was or is"
@@ -85,10 +85,10 @@ class Turn(StrEnum):
     SOME_BACK = "some node is ready again"
 
 
-def turn_of(before: Mapping[str, State], after: Mapping[str, State]) -> Turn:
+def disruption_transition(before: Mapping[str, ZoneState], after: Mapping[str, ZoneState]) -> DisruptionTransition:
     """Compare the states of the same zones before and after a check."""
-    was_lost = all(one is State.FULL for one in before.values())
-    is_lost = all(one is State.FULL for one in after.values())
+    was_lost = all(one is ZoneState.FULL for one in before.values())
+    is_lost = all(one is ZoneState.FULL for one in after.values())
     if is_lost == was_lost:
-        return Turn.AS_BEFORE
-    return Turn.ALL_LOST if is_lost else Turn.SOME_BACK
+        return DisruptionTransition.AS_BEFORE
+    return DisruptionTransition.ALL_LOST if is_lost else DisruptionTransition.SOME_BACK

@@ -27,21 +27,21 @@ from kubeloop.api.pods.volumes import (
     claim_keys_of,
     class_of_claim,
     class_of_volume,
-    has_class,
+    has_storage_class,
 )
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.persistentvolume_binder.claims import ClaimReconciler, is_default
-from kubeloop.controllers.persistentvolume_binder.instruments import Measured, count_volumes
-from kubeloop.controllers.persistentvolume_binder.latest import Latest
+from kubeloop.controllers.persistentvolume_binder.instruments import MeasuredProvisioner, register_volume_metrics
+from kubeloop.controllers.persistentvolume_binder.latest import AssumeCache
 from kubeloop.controllers.persistentvolume_binder.plugins import Plugins
-from kubeloop.controllers.persistentvolume_binder.provisioner import Provisioner, built_in
-from kubeloop.controllers.persistentvolume_binder.provisioning import Provisioning
-from kubeloop.controllers.persistentvolume_binder.reclaiming import Reclaiming
-from kubeloop.controllers.persistentvolume_binder.recycling import NAMESPACE, PREFIX, Recycling
-from kubeloop.controllers.persistentvolume_binder.shelf import Shelf
+from kubeloop.controllers.persistentvolume_binder.provisioner import Provisioner, built_in_provisioners
+from kubeloop.controllers.persistentvolume_binder.provisioning import DynamicProvisioner
+from kubeloop.controllers.persistentvolume_binder.reclaiming import VolumeReclaimer
+from kubeloop.controllers.persistentvolume_binder.recycling import NAMESPACE, PREFIX, VolumeRecycler
+from kubeloop.controllers.persistentvolume_binder.shelf import VolumeIndex
 from kubeloop.controllers.persistentvolume_binder.volumes import VolumeReconciler
-from kubeloop.controllers.persistentvolume_binder.writing import Writer
+from kubeloop.controllers.persistentvolume_binder.writing import BindingWriter
 from kubeloop.controllers.shared.patch_or_update import PatchOrUpdate
 from kubeloop.runtime.controller import Controller, Result
 from kubeloop.runtime.informer.informer import Informer
@@ -53,13 +53,13 @@ QUEUE: Final = "claims"  # upstream's queue name, as dashboards know it; here it
 COMPONENT: Final = "persistentvolume-controller"  # source component of upstream's events
 WORKERS: Final = 8
 # Seconds over which changes that enqueue a waiting claim are batched.
-GATHER_SECONDS: Final = 0.2
+BATCH_PERIOD: Final = 0.2
 # Index of claims: unbound ones by class, or by the requested volume.
 WAITING: Final = "waiting"
 _ANY_CLASS: Final = "*"  # no class was requested
 
 
-class Key(NamedTuple):
+class BinderKey(NamedTuple):
     """Queue key: a claim, or without a namespace a volume."""
 
     namespace: str
@@ -69,20 +69,20 @@ class Key(NamedTuple):
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
-def wire(context: Context, *provisioners: Provisioner) -> Controller[Key]:
+def wire(context: ControllerContext, *provisioners: Provisioner) -> Controller[BinderKey]:
     """Build the controller with additional provisioners, and register its event handlers."""
     claims, volumes, classes, pods, nodes = (
         context.informers.of(resource_of_class(kind))
         for kind in (PersistentVolumeClaim, PersistentVolume, StorageClass, Pod, Node)
     )
-    claims.add_indexer(WAITING, waiting_for)
+    claims.add_indexer(WAITING, waiting_index_values)
     pods.add_indexer(PODS_BY_CLAIM, claim_keys_of)
     registry = context.telemetry.registry
-    count_volumes(registry, volumes, claims)
-    makers = (*built_in(context.config.enable_hostpath_provisioner), *provisioners)
-    plugins = Plugins(Measured(one, registry, context.clock) for one in makers)
+    register_volume_metrics(registry, volumes, claims)
+    makers = (*built_in_provisioners(context.config.enable_hostpath_provisioner), *provisioners)
+    plugins = Plugins(MeasuredProvisioner(one, registry, context.clock) for one in makers)
     reconciler = _reconciler(context, (claims, volumes, classes, pods, nodes), plugins)
-    queue: WorkQueue[Key] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
+    queue: WorkQueue[BinderKey] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
     controller = Controller(
         NAME, reconciler.reconcile, context.clock, workers=WORKERS, queue=queue, telemetry=context.telemetry
     )
@@ -91,25 +91,25 @@ def wire(context: Context, *provisioners: Provisioner) -> Controller[Key]:
     resync = context.resync_period()
     controller.watches(claims, reconciler.keys_of_claim, resync=resync)
     controller.watches(volumes, keys_of_volume, resync=resync)
-    controller.watches(volumes, lambda one: claims_for_volume(claims, one), _may_be_taken, delay=GATHER_SECONDS)
-    controller.watches(classes, lambda one: claims_for_class(claims, one), _is_there, delay=GATHER_SECONDS)
-    controller.watches(pods, wiped_volume, _is_wiper)
-    controller.listens_to(nodes, Latest(nodes))
+    controller.watches(volumes, lambda one: claims_for_volume(claims, one), _became_available, delay=BATCH_PERIOD)
+    controller.watches(classes, lambda one: claims_for_class(claims, one), _is_there, delay=BATCH_PERIOD)
+    controller.watches(pods, recycled_volume_keys, _is_wiper)
+    controller.listens_to(nodes, AssumeCache(nodes))
     return controller
 
 
 def _reconciler(
-    context: Context, informers: tuple[Informer, Informer, Informer, Informer, Informer], plugins: Plugins
+    context: ControllerContext, informers: tuple[Informer, Informer, Informer, Informer, Informer], plugins: Plugins
 ) -> Reconciler:
     claims, volumes, classes, pods, nodes = informers
     client, recorder = context.client, context.recorder.of_component(COMPONENT)
-    latest_claims = Latest(claims)
-    latest_volumes = Latest(volumes, lambda key: shelf.update(key.name))
-    shelf = Shelf(lambda name: latest_volumes.get("", name))
-    writer = Writer(PatchOrUpdate(client), latest_volumes, latest_claims, recorder)
-    provisioning = Provisioning(client, writer, plugins, (classes, nodes, latest_volumes), recorder)
-    recycling = Recycling(client, writer, (pods, latest_claims), context.config, recorder)
-    reclaiming = Reclaiming(client, writer, latest_claims, (plugins, recycling), recorder)
+    latest_claims = AssumeCache(claims)
+    latest_volumes = AssumeCache(volumes, lambda key: shelf.update(key.name))
+    shelf = VolumeIndex(lambda name: latest_volumes.get("", name))
+    writer = BindingWriter(PatchOrUpdate(client), latest_volumes, latest_claims, recorder)
+    provisioning = DynamicProvisioner(client, writer, plugins, (classes, nodes, latest_volumes), recorder)
+    recycling = VolumeRecycler(client, writer, (pods, latest_claims), context.config, recorder)
+    reclaiming = VolumeReclaimer(client, writer, latest_claims, (plugins, recycling), recorder)
     of_claims = ClaimReconciler(
         client,
         writer,
@@ -128,9 +128,9 @@ class Reconciler:
 
     def __init__(
         self,
-        claims: tuple[Latest, ClaimReconciler],
-        volumes: tuple[Latest, VolumeReconciler],
-        shelf: Shelf,
+        claims: tuple[AssumeCache, ClaimReconciler],
+        volumes: tuple[AssumeCache, VolumeReconciler],
+        shelf: VolumeIndex,
         period: float,
     ) -> None:
         self.claims, self._of_claims = claims
@@ -138,7 +138,7 @@ class Reconciler:
         self._shelf = shelf
         self._period = period
 
-    async def reconcile(self, key: Key) -> Result | None:
+    async def reconcile(self, key: BinderKey) -> Result | None:
         """Sync one claim or one volume, and requeue it while it waits."""
         if key.namespace:
             claim = self.claims.get(*key)
@@ -148,32 +148,32 @@ class Reconciler:
             waits = volume is not None and await self._of_volumes.reconcile(volume)
         return Result(requeue_after=self._period) if waits else None
 
-    def keys_of_claim(self, claim: PersistentVolumeClaim) -> Iterable[Key]:
+    def keys_of_claim(self, claim: PersistentVolumeClaim) -> Iterable[BinderKey]:
         """Return the keys of the claim, of its volume, and of volumes that refer to it."""
         meta = claim.metadata
         names = dict.fromkeys(self._shelf.reserved_for(ObjectKey(meta.namespace, meta.name)))
         if claim.spec.volume_name:
             names[claim.spec.volume_name] = None
-        return [Key(meta.namespace, meta.name), *(Key("", name) for name in names)]
+        return [BinderKey(meta.namespace, meta.name), *(BinderKey("", name) for name in names)]
 
 
-def keys_of_volume(volume: PersistentVolume) -> Iterable[Key]:
+def keys_of_volume(volume: PersistentVolume) -> Iterable[BinderKey]:
     """Return the keys of the volume and of the claim that it refers to."""
     reference = volume.spec.claim_ref
-    own = Key("", volume.metadata.name)
-    return (own,) if reference is None else (own, Key(reference.namespace, reference.name))
+    own = BinderKey("", volume.metadata.name)
+    return (own,) if reference is None else (own, BinderKey(reference.namespace, reference.name))
 
 
-def waiting_for(claim: PersistentVolumeClaim) -> tuple[str, ...]:
+def waiting_index_values(claim: PersistentVolumeClaim) -> tuple[str, ...]:
     """Index unbound claims by their class, or by the volume that they request."""
     if BIND_COMPLETED in claim.metadata.annotations and claim.status.phase != "Lost":
         return ()
     if claim.spec.volume_name:
         return (f"volume {claim.spec.volume_name}",)
-    return (f"class {class_of_claim(claim) if has_class(claim) else _ANY_CLASS}",)
+    return (f"class {class_of_claim(claim) if has_storage_class(claim) else _ANY_CLASS}",)
 
 
-def claims_for_volume(claims: Informer, volume: PersistentVolume) -> Iterable[Key]:
+def claims_for_volume(claims: Informer, volume: PersistentVolume) -> Iterable[BinderKey]:
     """Return the claims that may be bound to a volume."""
     of_class = class_of_volume(volume)
     values = [f"volume {volume.metadata.name}", f"class {of_class}"]
@@ -182,7 +182,7 @@ def claims_for_volume(claims: Informer, volume: PersistentVolume) -> Iterable[Ke
     return _waiting(claims, values)
 
 
-def claims_for_class(claims: Informer, storage_class: StorageClass) -> Iterable[Key]:
+def claims_for_class(claims: Informer, storage_class: StorageClass) -> Iterable[BinderKey]:
     """Return the claims that request a class, or that get it as the default."""
     values = [f"class {storage_class.metadata.name}"]
     if is_default(storage_class):
@@ -190,14 +190,14 @@ def claims_for_class(claims: Informer, storage_class: StorageClass) -> Iterable[
     return _waiting(claims, values)
 
 
-def _waiting(claims: Informer, values: Iterable[str]) -> Iterable[Key]:
+def _waiting(claims: Informer, values: Iterable[str]) -> Iterable[BinderKey]:
     found = (one.metadata for value in values for one in claims.by_index(WAITING, value))
-    return [Key(meta.namespace, meta.name) for meta in found]
+    return [BinderKey(meta.namespace, meta.name) for meta in found]
 
 
-def wiped_volume(pod: Pod) -> Iterable[Key]:
+def recycled_volume_keys(pod: Pod) -> Iterable[BinderKey]:
     """Return the key of the volume that a recycler pod wipes."""
-    return (Key("", pod.metadata.name.removeprefix(PREFIX)),)
+    return (BinderKey("", pod.metadata.name.removeprefix(PREFIX)),)
 
 
 def _is_wiper(old: Any, new: Any) -> bool:
@@ -209,7 +209,7 @@ def _is_there(_: Any, new: Any) -> bool:
     return new is not None
 
 
-def _may_be_taken(old: Any, new: Any) -> bool:
+def _became_available(old: Any, new: Any) -> bool:
     """Return True if a volume has become available."""
     return _is_free(new) and not (_is_free(old) and old.metadata.labels == new.metadata.labels)
 

@@ -8,15 +8,15 @@ from typing import Any, Final
 from kubeloop.api import codec
 from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim, PersistentVolumeClaimStatus
 from kubeloop.api.pods.volumes import (
+    BETA_STORAGE_PROVISIONER,
     BIND_COMPLETED,
     BOUND_BY_CONTROLLER,
     CSI_DRIVERS,
     MIGRATED_TO,
-    OLD_STORAGE_PROVISIONER,
     PROVISIONED_BY,
     STORAGE,
     STORAGE_PROVISIONER,
-    is_meant_for,
+    is_volume_bound_to_claim,
     reference_to_claim,
 )
 from kubeloop.api.scalars.quantity import parse_quantity
@@ -31,30 +31,30 @@ IN_TREE: Final = "kubernetes.io/"
 OVER: Final = ("Released", "Failed")
 
 
-class NoCapacity(ValueError):
+class MissingCapacityError(ValueError):
     """Raised for a volume without a capacity, which cannot be bound."""
 
 
-def bound_volume(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Patch | None:
+def bind_volume_patch(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Patch | None:
     """Set the volume's claimRef, and mark it as bound by the controller unless a user reserved it."""
     changes: Patch = {}
     reference, meta = volume.spec.claim_ref, claim.metadata
     known = None if reference is None else (reference.namespace, reference.name, reference.uid)
     if known != (meta.namespace, meta.name, meta.uid):
         changes["spec"] = {"claimRef": {"fieldPath": None, **codec.to_plain(reference_to_claim(claim))}}
-    if not is_meant_for(volume, claim) and BOUND_BY_CONTROLLER not in volume.metadata.annotations:
+    if not is_volume_bound_to_claim(volume, claim) and BOUND_BY_CONTROLLER not in volume.metadata.annotations:
         changes["metadata"] = {"annotations": {BOUND_BY_CONTROLLER: "yes"}}
     return changes or None
 
 
-def unbound_volume(volume: PersistentVolume) -> Patch:
+def unbind_volume_patch(volume: PersistentVolume) -> Patch:
     """Clear the binding of a volume; a reservation by a user stays."""
     if BOUND_BY_CONTROLLER in volume.metadata.annotations:
         return {"metadata": {"annotations": {BOUND_BY_CONTROLLER: None}}, "spec": {"claimRef": None}}
     return {"spec": {"claimRef": {"uid": None}}}
 
 
-def bound_claim(claim: PersistentVolumeClaim, volume: PersistentVolume) -> Patch | None:
+def bind_claim_patch(claim: PersistentVolumeClaim, volume: PersistentVolume) -> Patch | None:
     """Set the claim's volume and annotations."""
     annotations: dict[str, str] = {}
     changes: Patch = {}
@@ -68,7 +68,7 @@ def bound_claim(claim: PersistentVolumeClaim, volume: PersistentVolume) -> Patch
     return changes or None
 
 
-def claim_status(claim: PersistentVolumeClaim, phase: str, volume: PersistentVolume | None) -> Patch | None:
+def claim_status_patch(claim: PersistentVolumeClaim, phase: str, volume: PersistentVolume | None) -> Patch | None:
     """Set the claim's phase, and the fields copied from its volume; without one these are cleared."""
     now = claim.status
     changes: Patch = {} if now.phase == phase else {"phase": phase}
@@ -104,7 +104,7 @@ def _with_volume(now: PersistentVolumeClaimStatus, phase: str, volume: Persisten
 def _capacity(now: Mapping[str, str], volume: PersistentVolume) -> Patch:
     has = volume.spec.capacity.get(STORAGE)
     if has is None:
-        raise NoCapacity(f'PersistentVolume "{volume.metadata.name}" is without a storage capacity')
+        raise MissingCapacityError(f'PersistentVolume "{volume.metadata.name}" is without a storage capacity')
     before = volume.metadata.annotations.get(PRE_RESIZE_CAPACITY)
     if before is not None:
         return {"capacity": {STORAGE: _quantity_or(before, has)}}
@@ -122,18 +122,22 @@ def _quantity_or(text: str, otherwise: str) -> str:
     return text
 
 
-def asked_of(claim: PersistentVolumeClaim, provisioner: str) -> Patch | None:
+def provisioner_patch(claim: PersistentVolumeClaim, provisioner: str) -> Patch | None:
     """Annotate the claim with its provisioner."""
     if claim.metadata.annotations.get(STORAGE_PROVISIONER) == provisioner:
         return None
-    annotations: dict[str, str | None] = {OLD_STORAGE_PROVISIONER: provisioner, STORAGE_PROVISIONER: provisioner}
-    return {"metadata": {"annotations": annotations | migration({**claim.metadata.annotations, **annotations}, True)}}
+    annotations: dict[str, str | None] = {BETA_STORAGE_PROVISIONER: provisioner, STORAGE_PROVISIONER: provisioner}
+    return {
+        "metadata": {
+            "annotations": annotations | migration_annotations({**claim.metadata.annotations, **annotations}, True)
+        }
+    }
 
 
-def migration(annotations: Mapping[str, str | None], of_claim: bool) -> dict[str, str | None]:
+def migration_annotations(annotations: Mapping[str, str | None], of_claim: bool) -> dict[str, str | None]:
     """Return the changed annotations about the migration of an in-tree plugin to CSI."""
     if of_claim:
-        provisioner = annotations.get(STORAGE_PROVISIONER, annotations.get(OLD_STORAGE_PROVISIONER))
+        provisioner = annotations.get(STORAGE_PROVISIONER, annotations.get(BETA_STORAGE_PROVISIONER))
     else:
         provisioner = annotations.get(PROVISIONED_BY)
     if provisioner is None:

@@ -12,24 +12,24 @@ from kubeloop.api.pods.volumes import (
     BOUND_BY_CONTROLLER,
     PODS_BY_CLAIM,
     SELECTED_NODE,
+    capacity_of_volume,
     class_of_claim,
     class_of_volume,
     has_access_modes,
-    has_class,
-    is_done_with_volumes,
-    is_meant_for,
+    has_released_volumes,
+    has_same_attributes_class,
+    has_same_volume_mode,
+    has_storage_class,
+    is_volume_bound_to_claim,
     requested_size,
-    same_attributes_class,
-    same_volume_mode,
-    size_of_volume,
 )
 from kubeloop.api.scalars.times import parse_time
 from kubeloop.client import Client
-from kubeloop.controllers.persistentvolume_binder.changes import OVER, migration
-from kubeloop.controllers.persistentvolume_binder.latest import Latest, current_claim
-from kubeloop.controllers.persistentvolume_binder.provisioning import Provisioning
-from kubeloop.controllers.persistentvolume_binder.shelf import Shelf
-from kubeloop.controllers.persistentvolume_binder.writing import Writer
+from kubeloop.controllers.persistentvolume_binder.changes import OVER, migration_annotations
+from kubeloop.controllers.persistentvolume_binder.latest import AssumeCache, current_claim
+from kubeloop.controllers.persistentvolume_binder.provisioning import DynamicProvisioner
+from kubeloop.controllers.persistentvolume_binder.shelf import VolumeIndex
+from kubeloop.controllers.persistentvolume_binder.writing import BindingWriter
 from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.runtime.informer.informer import Informer
 
@@ -46,9 +46,9 @@ class ClaimReconciler:
     def __init__(
         self,
         client: Client,
-        writer: Writer,
-        caches: tuple[Shelf, Latest, Informer, Informer],  # volumes twice, classes, pods
-        provisioning: Provisioning | None,
+        writer: BindingWriter,
+        caches: tuple[VolumeIndex, AssumeCache, Informer, Informer],  # volumes twice, classes, pods
+        provisioning: DynamicProvisioner | None,
         recorder: EventRecorder,
     ) -> None:
         self._client = client
@@ -59,7 +59,7 @@ class ClaimReconciler:
 
     async def reconcile(self, claim: PersistentVolumeClaim) -> bool:
         """Sync one claim; returns True if it waits."""
-        moved = migration(claim.metadata.annotations, True)
+        moved = migration_annotations(claim.metadata.annotations, True)
         claim = await self._writer.change_claim(claim, {"metadata": {"annotations": moved}} if moved else None)
         if BIND_COMPLETED in claim.metadata.annotations:
             return await self._keep(claim)
@@ -67,7 +67,7 @@ class ClaimReconciler:
 
     async def _search(self, claim: PersistentVolumeClaim) -> bool:
         """Find any suitable volume, or provision one."""
-        waits = waits_for_pod(claim, self._classes.get("", class_of_claim(claim)))
+        waits = is_delay_binding_mode(claim, self._classes.get("", class_of_claim(claim)))
         volume = self._shelf.find(claim, only_reserved=waits)
         if volume is not None:
             return await self._bind(volume, claim)
@@ -90,11 +90,11 @@ class ClaimReconciler:
         if volume is None:
             return await self._stay_pending(claim)
         if volume.spec.claim_ref is None:
-            if (mismatch := mismatch_of(volume, claim)) is None:
+            if (mismatch := check_volume_satisfy_claim(volume, claim)) is None:
                 return await self._bind(volume, claim)
             message = f'Cannot bind to requested volume "{volume.metadata.name}": {mismatch}'
             self._recorder.event(claim, "Warning", "VolumeMismatch", message)
-        elif is_meant_for(volume, claim):
+        elif is_volume_bound_to_claim(volume, claim):
             return await self._bind(volume, claim)
         else:
             message = f'volume "{volume.metadata.name}" already bound to a different claim.'
@@ -115,7 +115,7 @@ class ClaimReconciler:
         if volume is None:
             message = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
             await self._writer.lose_claim(claim, "ClaimLost", message)
-        elif not is_others(volume, claim):
+        elif not is_bound_to_other_claim(volume, claim):
             return await self._bind(volume, claim)
         else:
             message = "Two claims are bound to the same volume, this one is bound incorrectly"
@@ -125,7 +125,7 @@ class ClaimReconciler:
     async def _own_volume(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
         """Return the volume of a bound claim; the server is asked before a claim is declared lost."""
         volume: PersistentVolume | None = self._volumes.get("", claim.spec.volume_name)
-        if volume is not None and not is_others(volume, claim):
+        if volume is not None and not is_bound_to_other_claim(volume, claim):
             return volume
         if claim.status.phase == "Lost":
             return volume
@@ -151,7 +151,7 @@ class ClaimReconciler:
         return True
 
     async def _assign_default_class(self, claim: PersistentVolumeClaim) -> bool:
-        if has_class(claim):
+        if has_storage_class(claim):
             return False
         default = default_class(self._classes.list())
         if default is None:
@@ -161,7 +161,7 @@ class ClaimReconciler:
 
     def _tell_wait(self, claim: PersistentVolumeClaim) -> None:
         users = self._pods.by_index(PODS_BY_CLAIM, f"{claim.metadata.namespace}/{claim.metadata.name}")
-        pods = [one.metadata.name for one in users if not is_done_with_volumes(one) and not one.spec.node_name]
+        pods = [one.metadata.name for one in users if not has_released_volumes(one) and not one.spec.node_name]
         if pods:
             what = f"{'pods' if len(pods) > 1 else 'pod'} {','.join(pods)}"
             self._recorder.event(claim, "Normal", "WaitForPodScheduled", f"waiting for {what} to be scheduled")
@@ -170,12 +170,12 @@ class ClaimReconciler:
             self._recorder.event(claim, "Normal", "WaitForFirstConsumer", message)
 
 
-def is_others(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+def is_bound_to_other_claim(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     """Return True if the volume belongs to another claim."""
     return volume.spec.claim_ref is not None and volume.spec.claim_ref.uid != claim.metadata.uid
 
 
-def waits_for_pod(claim: PersistentVolumeClaim, storage_class: StorageClass | None) -> bool:
+def is_delay_binding_mode(claim: PersistentVolumeClaim, storage_class: StorageClass | None) -> bool:
     """Return True if the scheduler chooses the volume together with a pod's node."""
     return storage_class is not None and storage_class.volume_binding_mode == "WaitForFirstConsumer"
 
@@ -197,16 +197,16 @@ def _made_at(storage_class: StorageClass) -> float:
     return parse_time(made).timestamp() if made is not None else 0.0
 
 
-def mismatch_of(volume: PersistentVolume, claim: PersistentVolumeClaim) -> str | None:
+def check_volume_satisfy_claim(volume: PersistentVolume, claim: PersistentVolumeClaim) -> str | None:
     """Return the reason that a requested volume is unsuitable, or None."""
     if volume.metadata.deletion_timestamp is not None:
         return f'the volume is marked for deletion "{volume.metadata.name}"'
-    if size_of_volume(volume).value() < requested_size(claim).value():
+    if capacity_of_volume(volume).value() < requested_size(claim).value():
         return "requested PV is too small"
     if class_of_volume(volume) != class_of_claim(claim):
         return "storageClassName does not match"
-    if not same_attributes_class(volume, claim):
+    if not has_same_attributes_class(volume, claim):
         return "volumeAttributesClassName does not match"
-    if not same_volume_mode(volume, claim):
+    if not has_same_volume_mode(volume, claim):
         return "incompatible volumeMode"
     return None if has_access_modes(volume, claim) else "incompatible accessMode"

@@ -9,9 +9,9 @@ from typing import Final
 from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim
 from kubeloop.api.pods.volumes import FILESYSTEM, class_of_claim, plugin_of
 from kubeloop.clock import Clock
-from kubeloop.controllers.persistentvolume_binder.provisioner import Provisioner, Request, StillInUse
+from kubeloop.controllers.persistentvolume_binder.provisioner import Provisioner, ProvisionRequest, VolumeInUse
 from kubeloop.runtime.informer.informer import Informer
-from kubeloop.runtime.metrics import Registry
+from kubeloop.runtime.metrics import MetricRegistry
 
 _PREFIX: Final = "pv_collector"
 _OF_CLAIM: Final = ("namespace", "storage_class", "volume_attributes_class")
@@ -20,7 +20,7 @@ _BOUNDS: Final = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 25, 50, 120, 300, 600)
 Counts = Counter[tuple[str, ...]]
 
 
-def count_volumes(registry: Registry, volumes: Informer, claims: Informer) -> None:
+def register_volume_metrics(registry: MetricRegistry, volumes: Informer, claims: Informer) -> None:
     """Register gauges that are computed on each scrape."""
 
     def of_volumes(is_bound: bool) -> Counts:
@@ -47,10 +47,10 @@ def _labels(claim: PersistentVolumeClaim) -> tuple[str, ...]:
     return claim.metadata.namespace, class_of_claim(claim), claim.spec.volume_attributes_class_name or ""
 
 
-class Measured:
+class MeasuredProvisioner:
     """Provisioner wrapper that measures durations and counts failures."""
 
-    def __init__(self, inner: Provisioner, registry: Registry, clock: Clock) -> None:
+    def __init__(self, inner: Provisioner, registry: MetricRegistry, clock: Clock) -> None:
         self._inner = inner
         self._clock = clock
         self._seconds = registry.histogram(
@@ -76,7 +76,7 @@ class Measured:
         """True if the provisioner supports mount options."""
         return self._inner.takes_mount_options
 
-    async def provision(self, request: Request) -> PersistentVolume:
+    async def provision(self, request: ProvisionRequest) -> PersistentVolume:
         """Provision a volume, and measure it."""
         began = self._clock.monotonic()
         try:
@@ -92,7 +92,7 @@ class Measured:
         began = self._clock.monotonic()
         try:
             await self._inner.delete(volume)
-        except StillInUse:  # not a failure
+        except VolumeInUse:  # not a failure
             raise
         except Exception:
             self._ended("delete", began, "fail-unknown")

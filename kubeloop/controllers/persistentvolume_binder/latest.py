@@ -18,7 +18,7 @@ def _tell_nobody(_: ObjectKey) -> None:
     """Ignore a change."""
 
 
-class Latest:
+class AssumeCache:
     """Event handler of an informer that also accepts the objects returned by writes.
 
     Invariant: `_written` holds only versions that the informer has not reached. Afterwards the informer's state counts,

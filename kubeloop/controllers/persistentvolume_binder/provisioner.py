@@ -34,7 +34,7 @@ _ANY_ACCESS: Final = ("ReadWriteOnce",)
 _DELETABLE: Final = re.compile("/tmp/.+")
 
 
-class CannotProvision(Exception):
+class ProvisioningError(Exception):
     """Raised if no volume could be provisioned this time; the message is for the claim's author."""
 
 
@@ -42,16 +42,16 @@ class ProvisionerUnavailable(Exception):
     """Raised if the provisioner is disabled; the message gives the reason."""
 
 
-class CannotDelete(Exception):
+class VolumeDeletionError(Exception):
     """Raised if the storage of a volume could not be deleted; the message is for users."""
 
 
-class StillInUse(CannotDelete):
+class VolumeInUse(VolumeDeletionError):
     """Raised if the storage can be deleted only later; not a failure."""
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ProvisionRequest:
     """Requirements of a claim. `name` is stable for a claim; `node` is the node selected for its pod."""
 
     name: str
@@ -71,14 +71,14 @@ class Provisioner(Protocol):
     def takes_mount_options(self) -> bool:
         """True if the provisioner supports mount options."""
 
-    async def provision(self, request: Request) -> PersistentVolume:
+    async def provision(self, request: ProvisionRequest) -> PersistentVolume:
         """Return the volume, not yet in the API, the same one for the same name; raises `CannotProvision`."""
 
     async def delete(self, volume: PersistentVolume) -> None:
         """Delete the storage of a volume, if it still exists; raises `CannotDelete` or `StillInUse`."""
 
 
-class HostPaths:
+class HostPathProvisioner:
     """Provisions directories on a node. If a node is already selected, the volume is restricted to it."""
 
     takes_mount_options = False
@@ -89,13 +89,13 @@ class HostPaths:
         self._enabled = enabled
         self._makes_directories = makes_directories
 
-    async def provision(self, request: Request) -> PersistentVolume:
+    async def provision(self, request: ProvisionRequest) -> PersistentVolume:
         """Provision a directory."""
         if not self._enabled:
             raise ProvisionerUnavailable(f'provisioning in volume plugin "{self.name}" is disabled')
         spec = request.claim.spec
         if (spec.volume_mode or FILESYSTEM) != FILESYSTEM:
-            raise CannotProvision(f"{self.name} does not support block volume provisioning")
+            raise ProvisioningError(f"{self.name} does not support block volume provisioning")
         path = self._root / request.name
         if self._makes_directories:
             self._make(path)
@@ -117,13 +117,13 @@ class HostPaths:
         if path == self._root / name and name not in ("", ".", ".."):
             shutil.rmtree(path, ignore_errors=True)
         elif not _DELETABLE.search(str(path)):
-            raise CannotDelete(f"host_path deleter only supports /tmp/.+ but received provided {path}")
+            raise VolumeDeletionError(f"host_path deleter only supports /tmp/.+ but received provided {path}")
 
     def _make(self, path: Path) -> None:
         try:
             path.mkdir(0o750, parents=True, exist_ok=True)
         except OSError as error:
-            raise CannotProvision(str(error)) from error
+            raise ProvisioningError(str(error)) from error
 
 
 def _only_on(node: Node) -> VolumeNodeAffinity:
@@ -132,9 +132,9 @@ def _only_on(node: Node) -> VolumeNodeAffinity:
     return VolumeNodeAffinity(required=NodeSelector(node_selector_terms=(NodeSelectorTerm(match_expressions=(here,)),)))
 
 
-def built_in(host_paths_enabled: bool) -> tuple[Provisioner, ...]:
+def built_in_provisioners(host_paths_enabled: bool) -> tuple[Provisioner, ...]:
     """Return the provisioners that every binder has."""
     return (
-        HostPaths(HOST_PATH, HOST_PATH_ROOT, enabled=host_paths_enabled, makes_directories=True),
-        HostPaths(OWN_HOST_PATH, OWN_HOST_PATH_ROOT),
+        HostPathProvisioner(HOST_PATH, HOST_PATH_ROOT, enabled=host_paths_enabled, makes_directories=True),
+        HostPathProvisioner(OWN_HOST_PATH, OWN_HOST_PATH_ROOT),
     )

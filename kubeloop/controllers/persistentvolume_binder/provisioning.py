@@ -18,32 +18,32 @@ from kubeloop.api.pods.volumes import (
     reference_to_claim,
 )
 from kubeloop.client import Client
-from kubeloop.controllers.persistentvolume_binder.changes import IN_TREE_FINALIZER, asked_of
-from kubeloop.controllers.persistentvolume_binder.latest import Latest, current_claim
+from kubeloop.controllers.persistentvolume_binder.changes import IN_TREE_FINALIZER, provisioner_patch
+from kubeloop.controllers.persistentvolume_binder.latest import AssumeCache, current_claim
 from kubeloop.controllers.persistentvolume_binder.plugins import NoPlugin, Plugins
 from kubeloop.controllers.persistentvolume_binder.provisioner import (
-    CannotDelete,
-    CannotProvision,
     Provisioner,
     ProvisionerUnavailable,
-    Request,
+    ProvisioningError,
+    ProvisionRequest,
+    VolumeDeletionError,
 )
-from kubeloop.controllers.persistentvolume_binder.writing import Writer
+from kubeloop.controllers.persistentvolume_binder.writing import BindingWriter
 from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.runtime.informer.informer import Informer
 
 FAILED: Final = "ProvisioningFailed"
 
 
-class Provisioning:
+class DynamicProvisioner:
     """Provisions volumes for claims."""
 
     def __init__(
         self,
         client: Client,
-        writer: Writer,
+        writer: BindingWriter,
         plugins: Plugins,
-        caches: tuple[Informer, Informer, Latest],  # classes, nodes, volumes
+        caches: tuple[Informer, Informer, AssumeCache],  # classes, nodes, volumes
         recorder: EventRecorder,
     ) -> None:
         self._client = client
@@ -71,7 +71,7 @@ class Provisioning:
 
     async def _ask(self, claim: PersistentVolumeClaim, provisioner: str) -> None:
         driver = CSI_DRIVERS.get(provisioner, provisioner)
-        claim = await self._writer.change_claim(claim, asked_of(claim, driver))
+        claim = await self._writer.change_claim(claim, provisioner_patch(claim, driver))
         message = (
             f"Waiting for a volume to be created either by the external provisioner '{driver}' or manually by the "
             "system administrator. If volume creation is delayed, please verify that the provisioner is running and "
@@ -84,7 +84,7 @@ class Provisioning:
             why = "is not a CSI plugin. Only CSI plugin can provision a claim with a datasource"
             self._fail(claim, f'plugin "{maker.name}" {why}')
             return
-        claim = await self._writer.change_claim(claim, asked_of(claim, storage_class.provisioner))
+        claim = await self._writer.change_claim(claim, provisioner_patch(claim, storage_class.provisioner))
         name = f"pvc-{claim.metadata.uid}"
         if await self._is_made(name) or not await self._is_needed(claim):
             return
@@ -98,9 +98,9 @@ class Provisioning:
         if selected is not None and node is None:
             self._fail(claim, f'Failed to get target node: node "{selected}" not found')
             return
-        volume = await self._made(Request(name, claim, storage_class, node), maker)
+        volume = await self._made(ProvisionRequest(name, claim, storage_class, node), maker)
         if volume is not None:
-            await self._keep(completed(volume, claim, maker.name), claim, maker)
+            await self._keep(complete_volume(volume, claim, maker.name), claim, maker)
 
     async def _is_made(self, name: str) -> bool:
         if self._volumes.get("", name) is not None:
@@ -116,12 +116,12 @@ class Provisioning:
         current = await current_claim(self._client, claim)
         return current is not None and not current.spec.volume_name
 
-    async def _made(self, request: Request, maker: Provisioner) -> PersistentVolume | None:
+    async def _made(self, request: ProvisionRequest, maker: Provisioner) -> PersistentVolume | None:
         try:
             return await maker.provision(request)
         except ProvisionerUnavailable as error:
             self._fail(request.claim, f"Failed to create provisioner: {error}")
-        except CannotProvision as error:
+        except ProvisioningError as error:
             await self._reschedule(request.claim)
             of_class = request.storage_class.metadata.name
             self._fail(request.claim, f'Failed to provision volume with StorageClass "{of_class}": {error}')
@@ -153,7 +153,7 @@ class Provisioning:
         self._fail(claim, f"Error creating provisioned PV object for claim {key}: {error}. Deleting the volume.")
         try:
             await maker.delete(volume)
-        except CannotDelete as why:
+        except VolumeDeletionError as why:
             message = f"Error cleaning provisioned volume for claim {key}: {why}. Please delete manually."
             self._recorder.event(claim, "Warning", "ProvisioningCleanupFailed", message)
 
@@ -161,7 +161,7 @@ class Provisioning:
         self._recorder.event(claim, "Warning", FAILED, message)
 
 
-def completed(volume: PersistentVolume, claim: PersistentVolumeClaim, provisioner: str) -> PersistentVolume:
+def complete_volume(volume: PersistentVolume, claim: PersistentVolumeClaim, provisioner: str) -> PersistentVolume:
     """Complete a provisioned volume: bound to its claim, with a finalizer if it is deleted with the claim."""
     meta, spec = volume.metadata, volume.spec
     annotations = {**meta.annotations, BOUND_BY_CONTROLLER: "yes", PROVISIONED_BY: provisioner}

@@ -10,25 +10,25 @@ from kubeloop.api.generated.meta_v1 import Preconditions
 from kubeloop.api.pods.volumes import MIGRATED_TO, PROVISIONED_BY
 from kubeloop.client import Client
 from kubeloop.controllers.persistentvolume_binder.changes import IN_TREE_FINALIZER
-from kubeloop.controllers.persistentvolume_binder.latest import Latest
+from kubeloop.controllers.persistentvolume_binder.latest import AssumeCache
 from kubeloop.controllers.persistentvolume_binder.plugins import NoPlugin, Plugins
-from kubeloop.controllers.persistentvolume_binder.provisioner import CannotDelete, Provisioner, StillInUse
-from kubeloop.controllers.persistentvolume_binder.recycling import Recycling
-from kubeloop.controllers.persistentvolume_binder.writing import Writer
+from kubeloop.controllers.persistentvolume_binder.provisioner import Provisioner, VolumeDeletionError, VolumeInUse
+from kubeloop.controllers.persistentvolume_binder.recycling import VolumeRecycler
+from kubeloop.controllers.persistentvolume_binder.writing import BindingWriter
 from kubeloop.runtime.events.recorder import EventRecorder
 
 FAILED_DELETE: Final = "VolumeFailedDelete"
 
 
-class Reclaiming:
+class VolumeReclaimer:
     """Reclaims volumes; methods return True if there is more to do later."""
 
     def __init__(
         self,
         client: Client,
-        writer: Writer,
-        claims: Latest,
-        parts: tuple[Plugins, Recycling],
+        writer: BindingWriter,
+        claims: AssumeCache,
+        parts: tuple[Plugins, VolumeRecycler],
         recorder: EventRecorder,
     ) -> None:
         self._client = client
@@ -68,17 +68,17 @@ class Reclaiming:
         if deleter is None:
             return False
         fresh = await self._released(volume)
-        if fresh is None or is_done(fresh):
+        if fresh is None or is_storage_deleted(fresh):
             return False
         return await self._delete_with(deleter, fresh)
 
     async def _delete_with(self, deleter: Provisioner, volume: PersistentVolume) -> bool:
         try:
             await deleter.delete(volume)
-        except StillInUse as error:
+        except VolumeInUse as error:
             self._recorder.event(volume, "Normal", "VolumeDelete", str(error))
             return True
-        except CannotDelete as error:
+        except VolumeDeletionError as error:
             await self._writer.fail_volume(volume, FAILED_DELETE, str(error))
             return True
         kept = [one for one in volume.metadata.finalizers if one != IN_TREE_FINALIZER]
@@ -102,10 +102,10 @@ class Reclaiming:
         if fresh.metadata.uid != volume.metadata.uid or reference is None:
             return None
         claim = self._claims.get(reference.namespace, reference.name)
-        return fresh if is_released(fresh, claim) else None
+        return fresh if is_volume_released(fresh, claim) else None
 
 
-def is_done(volume: PersistentVolume) -> bool:
+def is_storage_deleted(volume: PersistentVolume) -> bool:
     """Return True if the storage of a provisioned volume is deleted and the volume only waits for other finalizers."""
     meta = volume.metadata
     return (
@@ -115,7 +115,7 @@ def is_done(volume: PersistentVolume) -> bool:
     )
 
 
-def is_released(volume: PersistentVolume, claim: PersistentVolumeClaim | None) -> bool:
+def is_volume_released(volume: PersistentVolume, claim: PersistentVolumeClaim | None) -> bool:
     """Return True if the volume's claim is gone or has another volume."""
     reference = volume.spec.claim_ref
     if reference is None or not reference.uid:

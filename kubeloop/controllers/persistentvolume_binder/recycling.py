@@ -17,11 +17,11 @@ from kubeloop.api.generated.core_v1 import (
     VolumeMount,
 )
 from kubeloop.api.generated.meta_v1 import ObjectMeta, Preconditions
-from kubeloop.api.pods.volumes import PODS_BY_CLAIM, is_done_with_volumes, size_of_volume
+from kubeloop.api.pods.volumes import PODS_BY_CLAIM, capacity_of_volume, has_released_volumes
 from kubeloop.client import Client
 from kubeloop.controllers.app.config import ManagerConfig
-from kubeloop.controllers.persistentvolume_binder.latest import Latest
-from kubeloop.controllers.persistentvolume_binder.writing import Writer
+from kubeloop.controllers.persistentvolume_binder.latest import AssumeCache
+from kubeloop.controllers.persistentvolume_binder.writing import BindingWriter
 from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.runtime.informer.informer import Informer
 
@@ -33,21 +33,21 @@ _WIPE: Final = 'test -e /scrub && find /scrub -mindepth 1 -delete && test -z "$(
 _GIBI: Final = 1024**3
 
 
-class Patience(NamedTuple):
+class RecyclerTimeout(NamedTuple):
     """Time limit for wiping, in seconds: a minimum, and an increment for each Gi."""
 
     least: int
     for_gibi: int
 
 
-class Recycling:
+class VolumeRecycler:
     """Recycles released volumes."""
 
     def __init__(
         self,
         client: Client,
-        writer: Writer,
-        caches: tuple[Informer, Latest],  # pods, claims
+        writer: BindingWriter,
+        caches: tuple[Informer, AssumeCache],  # pods, claims
         config: ManagerConfig,
         recorder: EventRecorder,
     ) -> None:
@@ -63,7 +63,7 @@ class Recycling:
         if users := self._users(volume):
             self._recorder.event(volume, "Normal", FAILED, f"Volume is used by pods: {','.join(users)}")
             return True
-        wiper = wiper_of(volume, self._config)
+        wiper = recycler_pod(volume, self._config)
         if wiper is None:
             await self._writer.fail_volume(volume, FAILED, "No recycler plugin found for the volume!")
             return True
@@ -125,18 +125,20 @@ class Recycling:
         if reference is None or self._claims.get(reference.namespace, reference.name) is not None:
             return []
         pods = self._pods.by_index(PODS_BY_CLAIM, f"{reference.namespace}/{reference.name}")
-        return sorted(f"{one.metadata.namespace}/{one.metadata.name}" for one in pods if not is_done_with_volumes(one))
+        return sorted(f"{one.metadata.namespace}/{one.metadata.name}" for one in pods if not has_released_volumes(one))
 
 
-def wiper_of(volume: PersistentVolume, config: ManagerConfig) -> Pod | None:
+def recycler_pod(volume: PersistentVolume, config: ManagerConfig) -> Pod | None:
     """Build the recycler pod; None for volume types that can't be recycled."""
     spec = volume.spec
     if spec.host_path is not None:
         source = Volume(name="vol", host_path=HostPathVolumeSource(path=spec.host_path.path))
-        patience = Patience(config.pv_recycler_minimum_timeout_hostpath, config.pv_recycler_timeout_increment_hostpath)
+        patience = RecyclerTimeout(
+            config.pv_recycler_minimum_timeout_hostpath, config.pv_recycler_timeout_increment_hostpath
+        )
     elif spec.nfs is not None:
         source = Volume(name="vol", nfs=NFSVolumeSource(server=spec.nfs.server, path=spec.nfs.path))
-        patience = Patience(config.pv_recycler_minimum_timeout_nfs, config.pv_recycler_increment_timeout_nfs)
+        patience = RecyclerTimeout(config.pv_recycler_minimum_timeout_nfs, config.pv_recycler_increment_timeout_nfs)
     else:
         return None
     container = Container(
@@ -150,13 +152,13 @@ def wiper_of(volume: PersistentVolume, config: ManagerConfig) -> Pod | None:
         metadata=ObjectMeta(name=PREFIX + volume.metadata.name, namespace=NAMESPACE),
         spec=PodSpec(
             restart_policy="Never",
-            active_deadline_seconds=seconds_to_wipe(volume, patience),
+            active_deadline_seconds=recycle_timeout(volume, patience),
             volumes=(source,),
             containers=(container,),
         ),
     )
 
 
-def seconds_to_wipe(volume: PersistentVolume, patience: Patience) -> int:
+def recycle_timeout(volume: PersistentVolume, patience: RecyclerTimeout) -> int:
     """Return the time limit for wiping."""
-    return max(patience.least, size_of_volume(volume).value() // _GIBI * patience.for_gibi)
+    return max(patience.least, capacity_of_volume(volume).value() // _GIBI * patience.for_gibi)

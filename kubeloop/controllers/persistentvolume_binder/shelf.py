@@ -8,16 +8,16 @@ from typing import NamedTuple
 
 from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim
 from kubeloop.api.pods.volumes import (
+    capacity_of_volume,
     class_of_claim,
     class_of_volume,
-    is_meant_for,
+    has_same_attributes_class,
+    has_same_volume_mode,
+    is_volume_bound_to_claim,
     requested_size,
-    same_attributes_class,
-    same_volume_mode,
-    size_of_volume,
 )
 from kubeloop.api.scalars.quantity import Quantity
-from kubeloop.api.selectors import SelectorError, from_label_selector
+from kubeloop.api.selectors import SelectorError, label_selector_as_selector
 from kubeloop.runtime.objects.keys import ObjectKey
 
 Modes = frozenset[str]
@@ -38,7 +38,7 @@ class _Place(NamedTuple):
     claim: ObjectKey | None
 
 
-class Shelf:
+class VolumeIndex:
     """Index of all volumes. `current` returns a volume's current state; `update` repositions it."""
 
     def __init__(self, current: Callable[[str], PersistentVolume | None]) -> None:
@@ -69,7 +69,7 @@ class Shelf:
         waiting = [
             (self._places[name].modes, volume)
             for name in sorted(self.reserved_for(ObjectKey(claim.metadata.namespace, claim.metadata.name)))
-            if (volume := self._current(name)) is not None and is_meant_for(volume, claim)
+            if (volume := self._current(name)) is not None and is_volume_bound_to_claim(volume, claim)
         ]
         wanted = set(claim.spec.access_modes)
         sets = {modes for modes, _ in waiting} | set(free)
@@ -98,7 +98,7 @@ class Shelf:
             self._reserved.setdefault(key, {})[name] = None
             self._places[name] = _Place(modes, None, key)
             return
-        of_class, free = class_of_volume(volume), _Free(size_of_volume(volume), name)
+        of_class, free = class_of_volume(volume), _Free(capacity_of_volume(volume), name)
         insort(self._free.setdefault(of_class, {}).setdefault(modes, []), free)
         self._places[name] = _Place(modes, (of_class, free), None)
 
@@ -127,9 +127,9 @@ def _is_enough(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     """Check the requirements that even a reserved volume must meet."""
     return (
         volume.metadata.deletion_timestamp is None
-        and same_volume_mode(volume, claim)
-        and same_attributes_class(volume, claim)
-        and size_of_volume(volume) >= requested_size(claim)
+        and has_same_volume_mode(volume, claim)
+        and has_same_attributes_class(volume, claim)
+        and capacity_of_volume(volume) >= requested_size(claim)
     )
 
 
@@ -142,6 +142,6 @@ def _would_do(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     if claim.spec.selector is None:
         return True
     try:
-        return from_label_selector(claim.spec.selector).matches(volume.metadata.labels)
+        return label_selector_as_selector(claim.spec.selector).matches(volume.metadata.labels)
     except SelectorError:
         return False

@@ -6,12 +6,12 @@ from typing import Any
 
 from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.core_v1 import ObjectReference, PersistentVolume, PersistentVolumeClaim
-from kubeloop.api.pods.volumes import PROVISIONED_BY, same_volume_mode
+from kubeloop.api.pods.volumes import PROVISIONED_BY, has_same_volume_mode
 from kubeloop.client import Client
-from kubeloop.controllers.persistentvolume_binder.changes import OVER, migration, volume_finalizers
-from kubeloop.controllers.persistentvolume_binder.latest import Latest
-from kubeloop.controllers.persistentvolume_binder.reclaiming import Reclaiming
-from kubeloop.controllers.persistentvolume_binder.writing import Writer
+from kubeloop.controllers.persistentvolume_binder.changes import OVER, migration_annotations, volume_finalizers
+from kubeloop.controllers.persistentvolume_binder.latest import AssumeCache
+from kubeloop.controllers.persistentvolume_binder.reclaiming import VolumeReclaimer
+from kubeloop.controllers.persistentvolume_binder.writing import BindingWriter
 from kubeloop.runtime.events.recorder import EventRecorder
 
 
@@ -21,9 +21,9 @@ class VolumeReconciler:
     def __init__(
         self,
         client: Client,
-        writer: Writer,
-        claims: Latest,
-        reclaiming: Reclaiming,
+        writer: BindingWriter,
+        claims: AssumeCache,
+        reclaiming: VolumeReclaimer,
         recorder: EventRecorder,
     ) -> None:
         self._client = client
@@ -51,7 +51,7 @@ class VolumeReconciler:
 
     def _corrections(self, volume: PersistentVolume) -> dict[str, Any] | None:
         changes: dict[str, Any] = {}
-        if moved := migration(volume.metadata.annotations, False):
+        if moved := migration_annotations(volume.metadata.annotations, False):
             changes["annotations"] = moved
         finalizers = volume_finalizers(volume, self._reclaiming.provisioners)
         if finalizers is not None and (volume.metadata.deletion_timestamp is None or _only_drops(volume, finalizers)):
@@ -79,7 +79,7 @@ class VolumeReconciler:
         return await self._reclaiming.reclaim(volume)
 
     def _check_mode(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-        if same_volume_mode(volume, claim):
+        if has_same_volume_mode(volume, claim):
             return False
         why = "due to incompatible volumeMode."
         to_claim = f'Cannot bind PersistentVolume to requested PersistentVolumeClaim "{claim.metadata.name}" {why}'

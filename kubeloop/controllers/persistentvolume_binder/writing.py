@@ -9,12 +9,12 @@ from kubeloop.api.kinds import Resource
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers.persistentvolume_binder.changes import (
     Patch,
-    bound_claim,
-    bound_volume,
-    claim_status,
-    unbound_volume,
+    bind_claim_patch,
+    bind_volume_patch,
+    claim_status_patch,
+    unbind_volume_patch,
 )
-from kubeloop.controllers.persistentvolume_binder.latest import Latest
+from kubeloop.controllers.persistentvolume_binder.latest import AssumeCache
 from kubeloop.controllers.shared.patch_or_update import PatchOrUpdate
 from kubeloop.runtime.events.recorder import EventRecorder
 
@@ -22,10 +22,12 @@ VOLUMES: Resource = resource_of_class(PersistentVolume)
 CLAIMS: Resource = resource_of_class(PersistentVolumeClaim)
 
 
-class Writer:
+class BindingWriter:
     """Changes volumes and claims; results are recorded at once, before a watch event."""
 
-    def __init__(self, client: PatchOrUpdate, volumes: Latest, claims: Latest, recorder: EventRecorder) -> None:
+    def __init__(
+        self, client: PatchOrUpdate, volumes: AssumeCache, claims: AssumeCache, recorder: EventRecorder
+    ) -> None:
         self._client = client
         self._volumes = volumes
         self._claims = claims
@@ -33,14 +35,14 @@ class Writer:
 
     async def bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> None:
         """Bind the volume first: its claimRef reserves it, so that no other claim can take it."""
-        volume = await self.change_volume(volume, bound_volume(volume, claim))
+        volume = await self.change_volume(volume, bind_volume_patch(volume, claim))
         volume = await self.set_volume_phase(volume, "Bound")
-        claim = await self.change_claim(claim, bound_claim(claim, volume))
+        claim = await self.change_claim(claim, bind_claim_patch(claim, volume))
         await self.set_claim_phase(claim, "Bound", volume)
 
     async def unbind(self, volume: PersistentVolume) -> None:
         """Clear the binding of a volume and make it available."""
-        volume = await self.change_volume(volume, unbound_volume(volume))
+        volume = await self.change_volume(volume, unbind_volume_patch(volume))
         await self.set_volume_phase(volume, "Available")
 
     async def set_volume_phase(self, volume: PersistentVolume, phase: str, message: str = "") -> PersistentVolume:
@@ -62,7 +64,7 @@ class Writer:
         self, claim: PersistentVolumeClaim, phase: str, volume: PersistentVolume | None = None
     ) -> PersistentVolumeClaim:
         """Set the phase of a claim and the fields copied from its volume."""
-        return await self.change_claim(claim, claim_status(claim, phase, volume), "status")
+        return await self.change_claim(claim, claim_status_patch(claim, phase, volume), "status")
 
     async def lose_claim(self, claim: PersistentVolumeClaim, reason: str, message: str) -> None:
         """Set the phase Lost; the event is recorded once, when the phase changes."""

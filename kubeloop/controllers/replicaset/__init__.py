@@ -17,9 +17,9 @@ sync; pods that only match the selector of a related set do not count for the sp
 from __future__ import annotations
 
 from kubeloop.api.generated.apps_v1 import ReplicaSet, ReplicaSetCondition
-from kubeloop.api.selectors import LabelSelector, from_label_selector
+from kubeloop.api.selectors import LabelSelector, label_selector_as_selector
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.replicaset.reconciler import ReplicaKind, wire_kind
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.objects.keys import ObjectKey
@@ -27,7 +27,7 @@ from kubeloop.runtime.objects.keys import ObjectKey
 NAME = "replicaset-controller"
 
 
-def wire(context: Context) -> Controller[ObjectKey]:
+def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
     kind = ReplicaKind(
         name=NAME,
@@ -43,4 +43,4 @@ def wire(context: Context) -> Controller[ObjectKey]:
 
 def selector_of(owner: ReplicaSet) -> LabelSelector:
     """Return the selector of a replica set."""
-    return from_label_selector(owner.spec.selector)
+    return label_selector_as_selector(owner.spec.selector)

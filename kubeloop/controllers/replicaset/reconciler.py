@@ -16,21 +16,29 @@ from kubeloop.api.meta.owner_references import controller_of
 from kubeloop.api.pods.pod import is_active
 from kubeloop.api.selectors import LabelSelector, SelectorError
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.app.context import Context
-from kubeloop.controllers.replicaset.looks import LOOKS, Pods, by_look, matching, number_of, of_state, place_of
-from kubeloop.controllers.replicaset.scaling import age_ratios, crowding_of, pods_to_delete, surplus
-from kubeloop.controllers.replicaset.status import count, seconds_until_next_available, status_patch
-from kubeloop.controllers.replicaset.wakeups import PodWakeups
+from kubeloop.controllers.app.context import ControllerContext
+from kubeloop.controllers.replicaset.looks import (
+    POD_CLASSES,
+    Pods,
+    count_pods,
+    group_by_class,
+    group_key_of,
+    pods_in_state,
+    select_pods,
+)
+from kubeloop.controllers.replicaset.scaling import age_ratios, pods_per_node, pods_to_delete, surplus
+from kubeloop.controllers.replicaset.status import count_replicas, seconds_until_next_available, status_patch
+from kubeloop.controllers.replicaset.wakeups import ReplicaPodHandler
 from kubeloop.controllers.shared.ownership import namespaces
 from kubeloop.controllers.shared.pods.pod_control import PodControl, pod_from_template
 from kubeloop.controllers.shared.status_writer import StatusWriter
 from kubeloop.runtime.controller import Controller, Result, TerminalError
-from kubeloop.runtime.informer.equivalence_groups import Alike
-from kubeloop.runtime.informer.event_handlers import Callbacks
+from kubeloop.runtime.informer.equivalence_groups import EquivalenceGroups
+from kubeloop.runtime.informer.event_handlers import ResourceEventHandlerFuncs
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.informer.store import CONTROLLER, ORPHANS, controller_uid_of, orphan_namespace_of
 from kubeloop.runtime.metrics import Histogram, exponential_bounds
-from kubeloop.runtime.objects.controller_ref_manager import Claimant, claim, live_check
+from kubeloop.runtime.objects.controller_ref_manager import ClaimOwner, claim, live_check
 from kubeloop.runtime.objects.keys import ObjectKey
 from kubeloop.runtime.queue.enqueue import own_key
 from kubeloop.runtime.queue.expectations import TIMEOUT, Expectations
@@ -53,11 +61,11 @@ class ReplicaKind:
     counts_terminating: bool
 
 
-def wire_kind(context: Context, kind: ReplicaKind, *, workers: int) -> Controller[ObjectKey]:
+def wire_kind(context: ControllerContext, kind: ReplicaKind, *, workers: int) -> Controller[ObjectKey]:
     """Build the controller for one of the kinds."""
     owners, pods = context.informers.of(kind.resource), context.informers.of(PODS)
     owners.add_indexer(CONTROLLER, controller_uid_of)
-    pods.add_grouping(LOOKS, place_of)
+    pods.add_grouping(POD_CLASSES, group_key_of)
     pods.add_indexer(ORPHANS, orphan_namespace_of)
     expectations: Expectations[str] = Expectations(context.clock)
     reconciler = Reconciler(context, kind, owners, pods, expectations)
@@ -66,13 +74,13 @@ def wire_kind(context: Context, kind: ReplicaKind, *, workers: int) -> Controlle
     controller = Controller(
         kind.name, reconciler.reconcile, context.clock, workers=workers, queue=queue, telemetry=context.telemetry
     )
-    owners.add_handler(Callbacks(on_delete=lambda owner: expectations.forget(owner.metadata.uid)))
+    owners.add_handler(ResourceEventHandlerFuncs(on_delete=lambda owner: expectations.forget(owner.metadata.uid)))
     controller.watches(owners, own_key, resync=context.resync_period())
-    controller.listens_to(pods, PodWakeups(queue, owners, expectations, kind.selector_of))
+    controller.listens_to(pods, ReplicaPodHandler(queue, owners, expectations, kind.selector_of))
     return controller
 
 
-class UnableToDelete(Exception):
+class PodDeletionError(Exception):
     """Raised if a surplus pod could not be deleted."""
 
 
@@ -80,7 +88,12 @@ class Reconciler:
     """Reconciles sets of one kind by key."""
 
     def __init__(
-        self, context: Context, kind: ReplicaKind, owners: Informer, pods: Informer, expectations: Expectations[str]
+        self,
+        context: ControllerContext,
+        kind: ReplicaKind,
+        owners: Informer,
+        pods: Informer,
+        expectations: Expectations[str],
     ) -> None:
         self._client = context.client
         self._clock = context.clock
@@ -103,13 +116,15 @@ class Reconciler:
             return None
         selector = self._selector_of(owner)
         may_act = self._expectations.satisfied(owner.metadata.uid)  # before reading the pods that it refers to
-        pods = {look: tuple(alike.values()) for look, alike in self._pods.alike(LOOKS, owner.metadata.uid).items()}
-        active = await self._claimed(owner, selector, of_state(pods, "active"))
+        pods = {
+            look: tuple(alike.values()) for look, alike in self._pods.alike(POD_CLASSES, owner.metadata.uid).items()
+        }
+        active = await self._claimed(owner, selector, pods_in_state(pods, "active"))
         failure: Exception | None = None
         if may_act and owner.metadata.deletion_timestamp is None:
             failure = await self._scale(owner, active)
         now = self._clock.now()
-        terminating = number_of(matching(of_state(pods, "terminating"), selector))
+        terminating = count_pods(select_pods(pods_in_state(pods, "terminating"), selector))
         await self._report(owner, active, terminating, failure, now)
         if failure is not None:
             raise failure
@@ -126,25 +141,25 @@ class Reconciler:
 
     async def _claimed(self, owner: Any, selector: LabelSelector, active: Pods) -> Pods:
         """Return the active pods that belong to the owner; only adoption and release cost requests."""
-        own = dict(matching(active, selector))
+        own = dict(select_pods(active, selector))
         contested = [pod for look, alike in active.items() if look not in own for pod in alike]
         orphans = self._pods.by_index(ORPHANS, owner.metadata.namespace)
         contested += [pod for pod in orphans if selector.matches(pod.metadata.labels) and is_active(pod)]
         if contested:
-            for look, alike in by_look(*await self._claim(owner, selector, contested)).items():
+            for look, alike in group_by_class(*await self._claim(owner, selector, contested)).items():
                 own[look] = (*own.get(look, ()), *alike)
         return own
 
     async def _claim(self, owner: Any, selector: LabelSelector, pods: Sequence[Pod]) -> list[Pod]:
         resource, meta = self._kind.resource, owner.metadata
         check = live_check(owner, resource.kind, lambda: self._client.get(resource, meta.name, meta.namespace))
-        return await claim(self._client, Claimant(owner, resource, selector), PODS, pods, check)
+        return await claim(self._client, ClaimOwner(owner, resource, selector), PODS, pods, check)
 
     # Scaling
 
     async def _scale(self, owner: Any, active: Pods) -> Exception | None:
         """Create or delete pods; a failure is returned, because the status must be reported first."""
-        difference = surplus(number_of(active), owner.spec.replicas)
+        difference = surplus(count_pods(active), owner.spec.replicas)
         if difference < 0:
             return await self._create(owner, -difference)
         if difference > 0:
@@ -191,32 +206,32 @@ class Reconciler:
         async with asyncio.TaskGroup() as group:
             for pod in chosen:
                 group.create_task(delete(pod))
-        return UnableToDelete(f"unable to delete pods: {failures[0]}") if failures else None
+        return PodDeletionError(f"unable to delete pods: {failures[0]}") if failures else None
 
     def _chosen(self, owner: Any, active: Pods, count: int) -> list[Pod]:
         """Choose the pods to delete; with zero replicas all go, so no ranking is needed."""
         if owner.spec.replicas == 0:
             return list(islice(chain.from_iterable(active.values()), count))
         now = self._clock.now()
-        chosen = pods_to_delete(active, crowding_of(self._related_pods(owner)), count, now)
+        chosen = pods_to_delete(active, pods_per_node(self._related_pods(owner)), count, now)
         for ratio in age_ratios(chosen, active, now):
             self._age_ratios.observe(ratio)
         return chosen
 
-    def _related_pods(self, owner: Any) -> list[Alike]:
+    def _related_pods(self, owner: Any) -> list[EquivalenceGroups]:
         """Return the pods of all sets with the same owner, such as a deployment's older and newer ones."""
         manager = controller_of(owner.metadata.owner_references)
         if manager is None:
             return []
         related = self._owners.by_index(CONTROLLER, manager.uid)
-        return [self._pods.alike(LOOKS, one.metadata.uid) for one in related]
+        return [self._pods.alike(POD_CLASSES, one.metadata.uid) for one in related]
 
     # Reporting
 
     async def _report(
         self, owner: Any, active: Pods, terminating: int, failure: Exception | None, now: datetime
     ) -> None:
-        counts = count(owner, active, terminating if self._kind.counts_terminating else None, now)
+        counts = count_replicas(owner, active, terminating if self._kind.counts_terminating else None, now)
         said = None if failure is None else str(failure)
         patch = status_patch(owner, counts, said, self._kind.condition, now)
         if patch is not None:

@@ -11,18 +11,18 @@ from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.pods.pod import is_ready
 from kubeloop.api.scalars.times import parse_time
 from kubeloop.controllers.replicaset.looks import Pods
-from kubeloop.controllers.shared.pods.deletion_order import Standing, first_to_go
-from kubeloop.runtime.informer.equivalence_groups import Alike
+from kubeloop.controllers.shared.pods.deletion_order import RankProperties, lowest_ranked
+from kubeloop.runtime.informer.equivalence_groups import EquivalenceGroups
 
-BURST: Final = 500  # creates or deletes per sync; the next ones wait until the cache shows these
+BURST_REPLICAS: Final = 500  # creates or deletes per sync; the next ones wait until the cache shows these
 
 
 def surplus(active: int, wanted: int) -> int:
     """Return the number of surplus pods, negative if some are missing, limited to the burst size."""
-    return max(-BURST, min(BURST, active - wanted))
+    return max(-BURST_REPLICAS, min(BURST_REPLICAS, active - wanted))
 
 
-def crowding_of(related: Iterable[Alike]) -> Counter[str]:
+def pods_per_node(related: Iterable[EquivalenceGroups]) -> Counter[str]:
     """Count the active pods on each node over all sets of the same owner, so that they spread."""
     on_node: Counter[str] = Counter()
     for pods in related:
@@ -34,10 +34,10 @@ def crowding_of(related: Iterable[Alike]) -> Counter[str]:
 
 def pods_to_delete(active: Pods, crowding: Mapping[str, int], count: int, now: datetime) -> list[Pod]:
     """Choose `count` active pods by deletion rank."""
-    by_standing: dict[Standing, list[Pod]] = {}
+    by_standing: dict[RankProperties, list[Pod]] = {}
     for look, alike in active.items():
         by_standing.setdefault(look.standing, []).extend(alike)
-    return first_to_go(by_standing, crowding, count, now)
+    return lowest_ranked(by_standing, crowding, count, now)
 
 
 def age_ratios(chosen: Iterable[Pod], active: Pods, now: datetime) -> Iterator[float]:

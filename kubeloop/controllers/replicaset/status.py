@@ -12,14 +12,14 @@ from kubeloop.api import codec
 from kubeloop.api.meta.conditions import find_condition
 from kubeloop.api.scalars.times import format_time, parse_time
 from kubeloop.api.scalars.wire import Time
-from kubeloop.api.selectors import from_labels
-from kubeloop.controllers.replicaset.looks import Look, Pods, matching, number_of
+from kubeloop.api.selectors import selector_from_set
+from kubeloop.controllers.replicaset.looks import PodClass, Pods, count_pods, select_pods
 
 FAILURE: Final = "ReplicaFailure"
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class ReplicaCounts:
     """Counts of a set's pods."""
 
     replicas: int
@@ -29,17 +29,17 @@ class Counts:
     terminating: int | None  # None if the kind has no such field
 
 
-def count(owner: Any, active: Pods, terminating: int | None, now: datetime) -> Counts:
+def count_replicas(owner: Any, active: Pods, terminating: int | None, now: datetime) -> ReplicaCounts:
     """Count the active pods."""
     wait = owner.spec.min_ready_seconds
-    labeled = number_of(matching(active, from_labels(owner.spec.template.metadata.labels)))
+    labeled = count_pods(select_pods(active, selector_from_set(owner.spec.template.metadata.labels)))
     ready = available = 0
     for look, alike in active.items():
         if look.standing.ready:
             ready += len(alike)
             if wait <= 0 or _seconds_left(look, wait, now) <= 0:
                 available += len(alike)
-    return Counts(number_of(active), labeled, ready, available, terminating)
+    return ReplicaCounts(count_pods(active), labeled, ready, available, terminating)
 
 
 def seconds_until_next_available(active: Pods, wait: int, now: datetime) -> float | None:
@@ -50,7 +50,7 @@ def seconds_until_next_available(active: Pods, wait: int, now: datetime) -> floa
     return min((one for one in left if 0 < one < math.inf), default=None)
 
 
-def _seconds_left(look: Look, wait: int, now: datetime) -> float:
+def _seconds_left(look: PodClass, wait: int, now: datetime) -> float:
     """Return the seconds that a ready pod must stay ready; infinite if it has no transition time."""
     if not look.standing.ready_since:
         return math.inf
@@ -65,7 +65,7 @@ def failure_reason(replicas: int, wanted: int) -> str:
 
 
 def status_patch(
-    owner: Any, counts: Counts, failure: str | None, condition: Callable[..., Any], now: datetime
+    owner: Any, counts: ReplicaCounts, failure: str | None, condition: Callable[..., Any], now: datetime
 ) -> dict[str, Any] | None:
     """Build a strategic merge patch of the status; None if it is up to date.
 
@@ -100,8 +100,8 @@ def status_patch(
     return {"metadata": {"uid": meta.uid}, "status": status}
 
 
-def _counts_of(status: Any) -> Counts:
-    return Counts(
+def _counts_of(status: Any) -> ReplicaCounts:
+    return ReplicaCounts(
         status.replicas,
         status.fully_labeled_replicas,
         status.ready_replicas,

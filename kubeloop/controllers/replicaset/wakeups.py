@@ -9,7 +9,7 @@ from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.kinds import Resource
 from kubeloop.api.meta.owner_references import controller_of
 from kubeloop.api.selectors import LabelSelector, SelectorError
-from kubeloop.controllers.shared.pods.batching import patience
+from kubeloop.controllers.shared.pods.batching import batch_period
 from kubeloop.runtime.causes.cause import Event, Origin
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
@@ -17,7 +17,7 @@ from kubeloop.runtime.queue.expectations import Expectations
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 
-class PodWakeups:
+class ReplicaPodHandler:
     """Pod event handler; expectations are kept by the owner's UID, so that a recreated set starts afresh."""
 
     def __init__(
@@ -88,7 +88,7 @@ class PodWakeups:
     def _wake_owner(self, pod: Pod, event: Event, at_once: bool = False) -> None:
         owner = self._owner_of(pod)
         if owner is not None:
-            wait = 0.0 if at_once else patience(max(owner.status.replicas, owner.spec.replicas or 0))
+            wait = 0.0 if at_once else batch_period(max(owner.status.replicas, owner.spec.replicas or 0))
             if wait:
                 self._queue.add_after(key_of(owner), wait, (_origin(pod, event),))
             else:

@@ -18,15 +18,15 @@ from typing import Literal, NamedTuple
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.generated.resource_v1 import ResourceClaim, ResourceClaimTemplate
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.app.context import Context
-from kubeloop.controllers.resourceclaim.caches import PODS_BY_CLAIM, PODS_BY_TEMPLATE, Caches, Informed
-from kubeloop.controllers.resourceclaim.claim_use import ClaimUse
-from kubeloop.controllers.resourceclaim.instruments import Instruments
+from kubeloop.controllers.app.context import ControllerContext
+from kubeloop.controllers.resourceclaim.caches import PODS_BY_CLAIM, PODS_BY_TEMPLATE, ClaimCaches, ClaimInformers
+from kubeloop.controllers.resourceclaim.claim_use import ClaimConsumers
+from kubeloop.controllers.resourceclaim.instruments import ResourceClaimMetrics
 from kubeloop.controllers.resourceclaim.pod_claims import PodClaims
-from kubeloop.controllers.resourceclaim.policy import claim_names, extended_claim_name, is_done
+from kubeloop.controllers.resourceclaim.policy import claim_names, extended_claim_name, is_pod_done
 from kubeloop.runtime.causes.cause import Event, Origin
 from kubeloop.runtime.controller import Controller
-from kubeloop.runtime.informer.event_handlers import Callbacks
+from kubeloop.runtime.informer.event_handlers import ResourceEventHandlerFuncs
 from kubeloop.runtime.objects.keys import key_of
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
@@ -35,7 +35,7 @@ QUEUE = "resource_claim"
 COMPONENT = "resource_claim"
 
 
-class Key(NamedTuple):
+class ResourceClaimKey(NamedTuple):
     """Queue key: a pod whose claims may have to be created, or a claim whose consumers may be gone."""
 
     kind: Literal["pod", "claim"]
@@ -46,35 +46,36 @@ class Key(NamedTuple):
         return f"{self.kind}:{self.namespace}/{self.name}"
 
 
-def wire(context: Context) -> Controller[Key]:
+def wire(context: ControllerContext) -> Controller[ResourceClaimKey]:
     """Build the controller and register its event handlers."""
-    informed = Informed(
+    informed = ClaimInformers(
         context.informers.of(resource_of_class(Pod)),
         context.informers.of(resource_of_class(ResourceClaim)),
         context.informers.of(resource_of_class(ResourceClaimTemplate)),
     )
     informed.add_indexers()
     registry = context.telemetry.registry
-    caches, instruments = Caches(informed), Instruments(registry)
+    caches, instruments = ClaimCaches(informed), ResourceClaimMetrics(registry)
     informed.claims.add_handler(instruments)
     pods = PodClaims(context.client, caches, context.recorder.of_component(COMPONENT), instruments)
-    reconciler = Reconciler(caches, pods, ClaimUse(context.client, caches))
-    queue: WorkQueue[Key] = WorkQueue(context.clock, name=QUEUE, registry=registry)
+    reconciler = Reconciler(caches, pods, ClaimConsumers(context.client, caches))
+    queue: WorkQueue[ResourceClaimKey] = WorkQueue(context.clock, name=QUEUE, registry=registry)
     workers = context.config.concurrent_resourceclaim_syncs
     controller = Controller(
         NAME, reconciler.reconcile, context.clock, workers=workers, queue=queue, telemetry=context.telemetry
     )
-    waker = Waker(caches, pods, queue)
+    waker = ClaimEventMapper(caches, pods, queue)
     controller.listens_to(
         informed.pods,
-        Callbacks(waker.pod_changed, lambda _, new: waker.pod_changed(new), waker.pod_gone),
+        ResourceEventHandlerFuncs(waker.pod_changed, lambda _, new: waker.pod_changed(new), waker.pod_gone),
     )
     controller.listens_to(
         informed.claims,
-        Callbacks(waker.claim_changed, lambda _, new: waker.claim_changed(new), waker.claim_gone),
+        ResourceEventHandlerFuncs(waker.claim_changed, lambda _, new: waker.claim_changed(new), waker.claim_gone),
     )
     controller.listens_to(
-        informed.templates, Callbacks(waker.template_changed, lambda _, new: waker.template_changed(new))
+        informed.templates,
+        ResourceEventHandlerFuncs(waker.template_changed, lambda _, new: waker.template_changed(new)),
     )
     return controller
 
@@ -82,12 +83,12 @@ def wire(context: Context) -> Controller[Key]:
 class Reconciler:
     """Dispatches keys of pods and claims."""
 
-    def __init__(self, caches: Caches, pods: PodClaims, claims: ClaimUse) -> None:
+    def __init__(self, caches: ClaimCaches, pods: PodClaims, claims: ClaimConsumers) -> None:
         self._informed = caches.informed
         self._pods = pods
         self._claims = claims
 
-    async def reconcile(self, key: Key) -> None:
+    async def reconcile(self, key: ResourceClaimKey) -> None:
         """Sync one pod or one claim."""
         if key.kind == "pod":
             pod: Pod | None = self._informed.pods.get(key.namespace, key.name)
@@ -99,10 +100,10 @@ class Reconciler:
             await self._claims.reconcile(claim)
 
 
-class Waker:
+class ClaimEventMapper:
     """Maps events to keys; most pod events are irrelevant."""
 
-    def __init__(self, caches: Caches, pods: PodClaims, queue: WorkQueue[Key]) -> None:
+    def __init__(self, caches: ClaimCaches, pods: PodClaims, queue: WorkQueue[ResourceClaimKey]) -> None:
         self._caches = caches
         self._informed = caches.informed
         self._pods = pods
@@ -110,7 +111,7 @@ class Waker:
 
     def pod_changed(self, pod: Pod) -> None:
         """Enqueue a changed pod or its claims."""
-        self._wake_for_pod(pod, "MODIFIED", done=is_done(pod))
+        self._wake_for_pod(pod, "MODIFIED", done=is_pod_done(pod))
 
     def pod_gone(self, pod: Pod) -> None:
         """Record a deleted pod and enqueue its claims."""
@@ -126,16 +127,16 @@ class Waker:
         origins = (Origin("Pod", meta.namespace, meta.name, meta.resource_version, event),)
         if done:
             for name in (*claim_names(pod), *((extended,) if extended else ())):
-                self._queue.add(Key("claim", meta.namespace, name), origins)
+                self._queue.add(ResourceClaimKey("claim", meta.namespace, name), origins)
         if event != "DELETED" and self._pods.need_work(pod):
-            self._queue.add(Key("pod", meta.namespace, meta.name), origins)
+            self._queue.add(ResourceClaimKey("pod", meta.namespace, meta.name), origins)
 
     def claim_changed(self, claim: ResourceClaim) -> None:
         """Enqueue a changed claim and the pods that use it."""
         self._caches.note_seen(claim)
         meta = claim.metadata
         origins = (Origin("ResourceClaim", meta.namespace, meta.name, meta.resource_version, "MODIFIED"),)
-        self._queue.add(Key("claim", *key_of(claim)), origins)
+        self._queue.add(ResourceClaimKey("claim", *key_of(claim)), origins)
         self._wake_users(claim)
 
     def claim_gone(self, claim: ResourceClaim) -> None:

@@ -13,7 +13,7 @@ from kubeloop.runtime.objects.keys import ObjectKey, key_of
 PODS_BY_CLAIM = "resourceclaim: claim"
 PODS_BY_TEMPLATE = "resourceclaim: template"
 CLAIMS_BY_POD = "resourceclaim: owning pod"
-MOST_DELETED = 500  # number of deleted pods to remember
+MAX_DELETED_PODS = 500  # number of deleted pods to remember
 
 
 def claims_used(pod: Pod) -> tuple[str, ...]:
@@ -33,7 +33,7 @@ def owner_uid(claim: ResourceClaim) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Informed:
+class ClaimInformers:
     """Informers of the controller."""
 
     pods: Informer
@@ -47,13 +47,13 @@ class Informed:
         self.claims.add_indexer(CLAIMS_BY_POD, owner_uid)
 
 
-class Caches:
+class ClaimCaches:
     """Informers combined with own writes and recent deletions.
 
     Invariant of `_fresh`: it holds created claims that the informer has not shown yet.
     """
 
-    def __init__(self, informed: Informed) -> None:
+    def __init__(self, informed: ClaimInformers) -> None:
         self.informed = informed
         self._fresh: dict[ObjectKey, ResourceClaim] = {}
         self._deleted: dict[str, None] = {}  # UIDs of pods, in the order of their deletion
@@ -81,7 +81,7 @@ class Caches:
     def note_gone(self, pod: Pod) -> None:
         """Record a deleted pod."""
         self._deleted[pod.metadata.uid] = None
-        if len(self._deleted) > MOST_DELETED:
+        if len(self._deleted) > MAX_DELETED_PODS:
             del self._deleted[next(iter(self._deleted))]
 
     def is_gone(self, uid: str) -> bool:

@@ -11,16 +11,16 @@ from kubeloop.api.generated.meta_v1 import Preconditions
 from kubeloop.api.generated.resource_v1 import ResourceClaim, ResourceClaimConsumerReference
 from kubeloop.api.requests import MERGE_PATCH
 from kubeloop.client import Client
-from kubeloop.controllers.resourceclaim.caches import Caches
-from kubeloop.controllers.resourceclaim.policy import FINALIZER, is_done, owning_pod
+from kubeloop.controllers.resourceclaim.caches import ClaimCaches
+from kubeloop.controllers.resourceclaim.policy import FINALIZER, is_pod_done, owning_pod
 
 Consumers = tuple[ResourceClaimConsumerReference, ...]
 
 
-class ClaimUse:
+class ClaimConsumers:
     """Reconciles the consumers of claims."""
 
-    def __init__(self, client: Client, caches: Caches) -> None:
+    def __init__(self, client: Client, caches: ClaimCaches) -> None:
         self._client = client
         self._caches = caches
 
@@ -49,7 +49,7 @@ class ClaimUse:
             return False
         pod: Pod | None = self._caches.informed.pods.get(claim.metadata.namespace, consumer.name)
         if pod is not None:
-            return pod.metadata.uid == consumer.uid and not is_done(pod)
+            return pod.metadata.uid == consumer.uid and not is_pod_done(pod)
         try:  # it may be too new for the cache, and about to be scheduled
             fresh = await self._client.get(Pod, consumer.name, claim.metadata.namespace)
         except NotFound:
@@ -85,7 +85,7 @@ class ClaimUse:
         if owner is None or claim.metadata.deletion_timestamp is not None:
             return
         pod: Pod | None = self._caches.informed.pods.get(claim.metadata.namespace, owner.name)
-        if pod is not None and (pod.metadata.uid != owner.uid or is_done(pod)):
+        if pod is not None and (pod.metadata.uid != owner.uid or is_pod_done(pod)):
             meta = claim.metadata
             same = Preconditions(uid=meta.uid)
             try:

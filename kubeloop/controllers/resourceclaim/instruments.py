@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from kubeloop.api.generated.resource_v1 import ResourceClaim
-from kubeloop.controllers.resourceclaim.policy import ANNOTATION, EXTENDED, asks_for_admin_access
-from kubeloop.runtime.metrics import Registry
+from kubeloop.controllers.resourceclaim.policy import ANNOTATION, EXTENDED, has_admin_access
+from kubeloop.runtime.metrics import MetricRegistry
 
 _PREFIX = "dynamic_resource_allocation"
 
 
-class Instruments:
+class ResourceClaimMetrics:
     """Metrics of claims; also an event handler of the claims' informer, so that nothing has to be listed."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: MetricRegistry) -> None:
         self._claims = registry.gauge(
             f"{_PREFIX}_resource_claims", "Claims that there are.", "allocated", "admin_access", "source"
         )
@@ -27,7 +27,7 @@ class Instruments:
 
     def made(self, claim: ResourceClaim, status: str) -> None:
         """Count a created claim, or a failure."""
-        self._made.of(status, _word(asks_for_admin_access(claim)), "", "Pod").value += 1
+        self._made.of(status, _word(has_admin_access(claim)), "", "Pod").value += 1
 
     def on_add(self, claim: ResourceClaim) -> None:
         """Count a new claim."""
@@ -45,7 +45,7 @@ class Instruments:
 
 def _labels(claim: ResourceClaim) -> tuple[str, str, str]:
     allocated = _word(claim.status.allocation is not None)
-    return allocated, _word(asks_for_admin_access(claim)), _source(claim)
+    return allocated, _word(has_admin_access(claim)), _source(claim)
 
 
 def _source(claim: ResourceClaim) -> str:

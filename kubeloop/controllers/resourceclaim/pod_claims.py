@@ -9,11 +9,11 @@ from kubeloop.api.generated.resource_v1 import ResourceClaim, ResourceClaimTempl
 from kubeloop.api.pods.pod import is_active
 from kubeloop.api.requests import MERGE_PATCH, STRATEGIC_PATCH
 from kubeloop.client import Client
-from kubeloop.controllers.resourceclaim.caches import Caches
-from kubeloop.controllers.resourceclaim.instruments import Instruments
+from kubeloop.controllers.resourceclaim.caches import ClaimCaches
+from kubeloop.controllers.resourceclaim.instruments import ResourceClaimMetrics
 from kubeloop.controllers.resourceclaim.policy import (
-    NotMadeYet,
-    UnknownSource,
+    ClaimNotCreated,
+    UnknownClaimSource,
     belongs_to,
     claim_from_template,
     claim_of,
@@ -23,14 +23,16 @@ from kubeloop.controllers.resourceclaim.policy import (
 from kubeloop.runtime.events.recorder import EventRecorder
 
 
-class CannotMake(Exception):
+class ClaimCreationError(Exception):
     """Raised if a claim could not be created; recorded in the pod's events."""
 
 
 class PodClaims:
     """Reconciles the claims of pods."""
 
-    def __init__(self, client: Client, caches: Caches, recorder: EventRecorder, instruments: Instruments) -> None:
+    def __init__(
+        self, client: Client, caches: ClaimCaches, recorder: EventRecorder, instruments: ResourceClaimMetrics
+    ) -> None:
         self._client = client
         self._caches = caches
         self._recorder = recorder
@@ -45,7 +47,7 @@ class PodClaims:
     def _needs_work(self, pod: Pod, wanted: PodResourceClaim) -> bool:
         try:
             named = claim_of(pod, wanted)
-        except (NotMadeYet, UnknownSource):
+        except (ClaimNotCreated, UnknownClaimSource):
             return True
         if named.name is None:
             return False
@@ -64,7 +66,7 @@ class PodClaims:
         for wanted in pod.spec.resource_claims:
             try:
                 claim = await self._ensure(pod, wanted)
-            except (CannotMake, UnknownSource) as error:
+            except (ClaimCreationError, UnknownClaimSource) as error:
                 told = f"PodResourceClaim {wanted.name}: {error}"
                 self._recorder.event(pod, "Warning", "FailedResourceClaimCreation", told)
                 raise
@@ -81,7 +83,7 @@ class PodClaims:
         """Return the claim that the pod's status does not list yet; None if there is none."""
         try:
             named = claim_of(pod, wanted)
-        except NotMadeYet:
+        except ClaimNotCreated:
             pass
         else:
             if named.name is None or await self._is_there(pod, named.name, named.is_generated):
@@ -106,13 +108,13 @@ class PodClaims:
         template: ResourceClaimTemplate | None = self._caches.informed.templates.get(pod.metadata.namespace, name)
         if template is None:
             missing = f'resourceclaimtemplate.resource.k8s.io "{name}" not found'
-            raise CannotMake(f'resource claim template "{name}": {missing}')
+            raise ClaimCreationError(f'resource claim template "{name}": {missing}')
         claim = claim_from_template(pod, wanted.name, template)
         try:
             made: ResourceClaim = await self._client.create(claim)
         except ApiError as error:
             self._instruments.made(claim, "failure")
-            raise CannotMake(f"create ResourceClaim : {error}") from error
+            raise ClaimCreationError(f"create ResourceClaim : {error}") from error
         self._instruments.made(claim, "success")
         self._caches.note_made(made)
         return made
@@ -134,7 +136,7 @@ class PodClaims:
         for wanted in pod.spec.resource_claims:
             try:
                 named = claim_of(pod, wanted)
-            except NotMadeYet:
+            except ClaimNotCreated:
                 return  # its status is written, whose event enqueues this pod again
             if named.name is None:
                 continue

@@ -13,38 +13,38 @@ from kubeloop.api.pods.pod import is_terminal
 ANNOTATION: Final = "resource.kubernetes.io/pod-claim-name"
 EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
-MOST_CONSUMERS: Final = 256
+RESERVED_FOR_MAX_SIZE: Final = 256
 _LONGEST_BASE: Final = 57  # leaves room for five random characters in a name of 63
 
 
-class NotMadeYet(Exception):
+class ClaimNotCreated(Exception):
     """Raised if a claim from a template does not exist or is not in the pod's status yet."""
 
 
-class UnknownSource(Exception):
+class UnknownClaimSource(Exception):
     """Raised for a pod of a newer API whose claim source is unknown."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"pod claim {name}: none of the supported fields are set")
 
 
-class Named(NamedTuple):
+class ResolvedClaim(NamedTuple):
     """Name of a claim that a pod uses; None if it turned out not to be needed."""
 
     name: str | None
     is_generated: bool  # True if it must belong to the pod
 
 
-def claim_of(pod: Pod, wanted: PodResourceClaim) -> Named:
+def claim_of(pod: Pod, wanted: PodResourceClaim) -> ResolvedClaim:
     """Resolve a pod's entry to the name of its claim; raises NotMadeYet or UnknownSource."""
     if wanted.resource_claim_name is not None:
-        return Named(wanted.resource_claim_name, False)
+        return ResolvedClaim(wanted.resource_claim_name, False)
     if wanted.resource_claim_template_name is None:
-        raise UnknownSource(wanted.name)
+        raise UnknownClaimSource(wanted.name)
     for status in pod.status.resource_claim_statuses:
         if status.name == wanted.name:
-            return Named(status.resource_claim_name, True)
-    raise NotMadeYet("ResourceClaim not created yet")
+            return ResolvedClaim(status.resource_claim_name, True)
+    raise ClaimNotCreated("ResourceClaim not created yet")
 
 
 def claim_names(pod: Pod) -> tuple[str, ...]:
@@ -53,7 +53,7 @@ def claim_names(pod: Pod) -> tuple[str, ...]:
     for wanted in pod.spec.resource_claims:
         try:
             name = claim_of(pod, wanted).name
-        except (NotMadeYet, UnknownSource):
+        except (ClaimNotCreated, UnknownClaimSource):
             continue
         if name:
             found.append(name)
@@ -72,7 +72,7 @@ def template_names(pod: Pod) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if name is not None))
 
 
-def is_done(pod: Pod) -> bool:
+def is_pod_done(pod: Pod) -> bool:
     """Return True if the pod does not run and never will."""
     return is_terminal(pod) or (pod.metadata.deletion_timestamp is not None and not pod.spec.node_name)
 
@@ -92,7 +92,7 @@ def belongs_to(claim: ResourceClaim, pod: Pod) -> bool:
 def lacks_reservation(claim: ResourceClaim, pod: Pod) -> bool:
     """Return True if an allocated claim is not reserved for the pod but could be."""
     reserved = claim.status.reserved_for
-    if claim.status.allocation is None or len(reserved) >= MOST_CONSUMERS:
+    if claim.status.allocation is None or len(reserved) >= RESERVED_FOR_MAX_SIZE:
         return False
     return not any(one.uid == pod.metadata.uid for one in reserved)
 
@@ -127,6 +127,6 @@ def name_base(pod: str, claim: str) -> str:
     return base + claim[: len(claim) * _LONGEST_BASE // len(whole)]
 
 
-def asks_for_admin_access(claim: ResourceClaim) -> bool:
+def has_admin_access(claim: ResourceClaim) -> bool:
     """Return True if the claim requests admin access."""
     return any(one.exactly is not None and one.exactly.admin_access for one in claim.spec.devices.requests or ())

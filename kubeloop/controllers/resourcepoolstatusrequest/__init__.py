@@ -24,9 +24,9 @@ from kubeloop.api.generated.resource_v1alpha3 import ResourcePoolStatusRequest
 from kubeloop.api.requests import MERGE_PATCH
 from kubeloop.api.scalars.times import parse_time
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.app.gates import is_on
-from kubeloop.controllers.resourcepoolstatusrequest.answer import is_incomplete, pools_of, status_of, taken_by
+from kubeloop.controllers.resourcepoolstatusrequest.answer import is_incomplete, pool_allocations, pools_of, status_of
 from kubeloop.runtime.controller import Controller, Result, TerminalError
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.queue.workqueue import WorkQueue
@@ -36,14 +36,14 @@ QUEUE: Final = "resourcepoolstatusrequest"
 WORKERS: Final = 1  # as upstream
 TAINT_RULES: Final = "DRADeviceTaintRules"  # feature gate
 BY_DRIVER: Final = "driver"
-ANSWERED: Final = timedelta(hours=1)
-WAITING: Final = timedelta(hours=24)
-INSTANT: Final = timedelta(seconds=1)  # times have whole seconds, and a request keeps all of its last one
+ANSWERED_TTL: Final = timedelta(hours=1)
+PENDING_TTL: Final = timedelta(hours=24)
+CLOCK_RESOLUTION: Final = timedelta(seconds=1)  # times have whole seconds, and a request keeps all of its last one
 _SECONDS: Final = tuple(0.001 * 2**power for power in range(15))  # histogram buckets
 _PREFIX: Final = "resourcepoolstatusrequest_controller_"
 
 
-def wire(context: Context) -> Controller[str]:
+def wire(context: ControllerContext) -> Controller[str]:
     """Build the controller and register its event handlers."""
     requests = context.informers.of(resource_of_class(ResourcePoolStatusRequest))
     requests.add_indexer(BY_DRIVER, lambda one: (one.spec.driver,) if one.status is None else ())
@@ -76,7 +76,7 @@ class Reconciler:
     """Answers and deletes requests by name."""
 
     def __init__(
-        self, context: Context, requests: Informer, slices: Informer, claims: Informer, rules: Informer | None
+        self, context: ControllerContext, requests: Informer, slices: Informer, claims: Informer, rules: Informer | None
     ) -> None:
         self._client, self._clock = context.client, context.clock
         self._requests = requests
@@ -97,8 +97,10 @@ class Reconciler:
         request: ResourcePoolStatusRequest | None = self._requests.get("", name)
         if request is None or request.metadata.deletion_timestamp is not None:
             return None
-        end = end_of(request)
-        left = WAITING.total_seconds() if end is None else (end + INSTANT - self._clock.now()).total_seconds()
+        end = expiration_of(request)
+        left = (
+            PENDING_TTL.total_seconds() if end is None else (end + CLOCK_RESOLUTION - self._clock.now()).total_seconds()
+        )
         if left <= 0:
             await self._delete(request)
             return None
@@ -113,7 +115,7 @@ class Reconciler:
 
     async def _answer(self, request: ResourcePoolStatusRequest) -> None:
         began, driver = self._clock.monotonic(), request.spec.driver
-        taken = taken_by(self._claims.by_index(BY_DRIVER, driver), driver)
+        taken = pool_allocations(self._claims.by_index(BY_DRIVER, driver), driver)
         rules = () if self._rules is None else tuple(self._rules.list())
         pools = pools_of(request.spec, self._slices.by_index(BY_DRIVER, driver), taken, rules)
         if is_incomplete(pools):
@@ -146,11 +148,11 @@ def drivers_of(claim: ResourceClaim) -> tuple[str, ...]:
     return tuple(dict.fromkeys(result.driver for result in results))
 
 
-def end_of(request: ResourcePoolStatusRequest) -> datetime | None:
+def expiration_of(request: ResourcePoolStatusRequest) -> datetime | None:
     """Return the time at which a request expires; None if it has no times."""
     made = request.metadata.creation_timestamp
     if request.status is None:
-        return None if made is None else parse_time(made) + WAITING
+        return None if made is None else parse_time(made) + PENDING_TTL
     decided = (one for one in request.status.conditions if one.type in ("Complete", "Failed"))
     moment = next((one.last_transition_time for one in decided), made)
-    return None if moment is None else parse_time(moment) + ANSWERED
+    return None if moment is None else parse_time(moment) + ANSWERED_TTL

@@ -12,27 +12,27 @@ from kubeloop.api.generated.resource_v1 import Device, DeviceTaintRule, Resource
 from kubeloop.api.generated.resource_v1alpha3 import ResourcePoolStatusRequestSpec
 from kubeloop.api.scalars.quantity import Quantity, parse_quantity
 from kubeloop.api.scalars.times import format_time
-from kubeloop.controllers.resourcepoolstatusrequest.views import Pool, parts_of, views_of
+from kubeloop.controllers.resourcepoolstatusrequest.views import SummarizedPool, pool_devices, summarize_pool
 
 COMPLETE: Final = "Complete"
 INCOMPLETE: Final = "PoolIncomplete:"
-USUAL_LIMIT: Final = 100  # pools, for a request without a limit
+DEFAULT_LIMIT: Final = 100  # pools, for a request without a limit
 _LONGEST_PROBLEM: Final = 256  # bytes that a status can hold
 _KEEPS_AWAY: Final = ("NoSchedule", "NoExecute")
 _ZERO: Final = Quantity(0)
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class PoolAllocations:
     """Devices and capacity that claims have of a driver's pools; admin access does not count."""
 
     devices: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))  # names by pool
     capacity: dict[str, dict[str, Quantity]] = field(default_factory=lambda: defaultdict(dict))  # by pool and name
 
 
-def taken_by(claims: Iterable[ResourceClaim], driver: str) -> Taken:
+def pool_allocations(claims: Iterable[ResourceClaim], driver: str) -> PoolAllocations:
     """Sum the devices and capacity that claims have allocated."""
-    taken = Taken()
+    taken = PoolAllocations()
     for claim in claims:
         allocation = claim.status.allocation
         for result in allocation.devices.results if allocation is not None else ():
@@ -48,7 +48,7 @@ def taken_by(claims: Iterable[ResourceClaim], driver: str) -> Taken:
 def pools_of(
     spec: ResourcePoolStatusRequestSpec,
     slices: Iterable[ResourceSlice],
-    taken: Taken,
+    taken: PoolAllocations,
     rules: Sequence[DeviceTaintRule],
 ) -> list[dict[str, Any]]:
     """Return the requested pools by name."""
@@ -56,10 +56,10 @@ def pools_of(
     for one in slices:
         if one.spec.driver == spec.driver and spec.pool_name in (None, "", one.spec.pool.name):
             by_pool[one.spec.pool.name].append(one)
-    return [_pool(spec, newest(by_pool[name]), taken, rules) for name in sorted(by_pool)]
+    return [_pool(spec, newest_slices(by_pool[name]), taken, rules) for name in sorted(by_pool)]
 
 
-def newest(slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
+def newest_slices(slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
     """Return the slices of the last generation, since a driver replaces a pool's slices one by one."""
     ordered = sorted(slices, key=lambda one: one.metadata.name)
     last = max(one.spec.pool.generation for one in ordered)
@@ -67,7 +67,10 @@ def newest(slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
 
 
 def _pool(
-    spec: ResourcePoolStatusRequestSpec, slices: Sequence[ResourceSlice], taken: Taken, rules: Sequence[DeviceTaintRule]
+    spec: ResourcePoolStatusRequestSpec,
+    slices: Sequence[ResourceSlice],
+    taken: PoolAllocations,
+    rules: Sequence[DeviceTaintRule],
 ) -> dict[str, Any]:
     known = slices[0].spec.pool
     told: dict[str, Any] = {"driver": spec.driver, "poolName": known.name, "generation": known.generation}
@@ -90,9 +93,11 @@ def _pool(
         "unavailableDevices": unavailable,
     }
     counters = tuple(counters for one in slices for counters in one.spec.shared_counters)
-    parts = parts_of(slices, spec.default_partition_type_attribute)
+    parts = pool_devices(slices, spec.default_partition_type_attribute)
     consumed = taken.capacity.get(known.name, {})
-    views, problem = views_of(Pool(spec.driver, known.name, parts, counters, frozenset(in_use), consumed))
+    views, problem = summarize_pool(
+        SummarizedPool(spec.driver, known.name, parts, counters, frozenset(in_use), consumed)
+    )
     return {**told, **views, **({"validationError": _shortened(problem)} if problem else {})}
 
 
@@ -125,7 +130,7 @@ def is_incomplete(pools: Iterable[dict[str, Any]]) -> bool:
 
 def status_of(pools: Sequence[dict[str, Any]], limit: int | None, now: datetime) -> dict[str, Any]:
     """Build the status with the pools, up to the limit."""
-    listed = list(pools[: USUAL_LIMIT if limit is None else limit])
+    listed = list(pools[: DEFAULT_LIMIT if limit is None else limit])
     wrong = Counter("validationError" in pool for pool in listed)[True]
     message = f"Calculated status for {len(listed)} pools" + (f" ({wrong} incomplete)" if wrong else "")
     condition = {

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from kubeloop.api.generated.resource_v1 import CounterSet, Device, DeviceCounterConsumption, ResourceSlice
 from kubeloop.api.scalars.quantity import Quantity, parse_quantity
 
-MOST_ITEMS: Final = 32  # limit of the lists in a status
+MAX_ITEMS: Final = 32  # limit of the lists in a status
 _ZERO: Final = Quantity(0)
 
 Counters = dict[str, dict[str, Quantity]]  # by set and name
@@ -20,7 +20,7 @@ class PoolError(Exception):
     """Raised for invalid slices of a pool; the message is upstream's."""
 
 
-class Part(NamedTuple):
+class PoolDevice(NamedTuple):
     """A device, and the attribute by which it is grouped; empty for none."""
 
     device: Device
@@ -28,12 +28,12 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class SummarizedPool:
     """Devices of a pool, and their use by claims."""
 
     driver: str
     name: str
-    parts: tuple[Part, ...]
+    parts: tuple[PoolDevice, ...]
     counters: tuple[CounterSet, ...] = ()  # shared by partitions
     in_use: frozenset[str] = frozenset()  # allocated devices
     consumed: Mapping[str, Quantity] = field(default_factory=dict)  # capacity by name
@@ -42,17 +42,17 @@ class Pool:
         return f"{self.driver}/{self.name}"
 
 
-def parts_of(slices: Iterable[ResourceSlice], default: str | None) -> tuple[Part, ...]:
+def pool_devices(slices: Iterable[ResourceSlice], default: str | None) -> tuple[PoolDevice, ...]:
     """Return all devices; the default attribute applies only if no slice of the pool sets one."""
     listed = tuple(slices)
     own = any(one.spec.partition_type_attribute for one in listed if one.spec.devices)
     usual = "" if own else default or ""
     return tuple(
-        Part(device, one.spec.partition_type_attribute or usual) for one in listed for device in one.spec.devices
+        PoolDevice(device, one.spec.partition_type_attribute or usual) for one in listed for device in one.spec.devices
     )
 
 
-def views_of(pool: Pool) -> tuple[dict[str, Any], str]:
+def summarize_pool(pool: SummarizedPool) -> tuple[dict[str, Any], str]:
     """Build the partition and share summaries, and return the first problem, if any."""
     shares, problem = _tried(_shares_of, pool)
     partitions, first = _tried(_partitions_of, pool)
@@ -65,7 +65,7 @@ def views_of(pool: Pool) -> tuple[dict[str, Any], str]:
     return told, wrong
 
 
-def _tried(make: Any, pool: Pool) -> tuple[Any, str]:
+def _tried(make: Any, pool: SummarizedPool) -> tuple[Any, str]:
     try:
         return make(pool), ""
     except PoolError as error:
@@ -84,7 +84,7 @@ class _Kind:
     free: list[Device] = field(default_factory=list)
 
 
-def _partitions_of(pool: Pool) -> list[dict[str, Any]] | None:
+def _partitions_of(pool: SummarizedPool) -> list[dict[str, Any]] | None:
     """Count for each partition type all devices, and those that would still fit alone."""
     if not any(part.attribute for part in pool.parts):
         return None
@@ -98,13 +98,13 @@ def _partitions_of(pool: Pool) -> list[dict[str, Any]] | None:
         {"attribute": attribute, "type": name, "total": kind.total, "allocatable": _fitting(kind.free, available)}
         for (attribute, name), kind in sorted(kinds.items(), key=lambda one: one[0])
     ]
-    if len(told) > MOST_ITEMS:
-        over = f"has {len(told)} partition types, exceeding the maximum of {MOST_ITEMS}"
+    if len(told) > MAX_ITEMS:
+        over = f"has {len(told)} partition types, exceeding the maximum of {MAX_ITEMS}"
         raise PoolError(f"PartitionSummaryOverCap: pool {pool} {over}")
     return told
 
 
-def _kinds_of(pool: Pool) -> dict[tuple[str, str], _Kind]:
+def _kinds_of(pool: SummarizedPool) -> dict[tuple[str, str], _Kind]:
     kinds: dict[tuple[str, str], _Kind] = {}
     for device, attribute in pool.parts:
         if not device.consumes_counters or not attribute:
@@ -137,7 +137,7 @@ def _cost_of(consumed: Iterable[DeviceCounterConsumption]) -> str:
     return ",".join(sorted(lines))
 
 
-def _available(pool: Pool) -> Counters:
+def _available(pool: SummarizedPool) -> Counters:
     """Return the remaining counters; a device is charged once, even if it is shared."""
     left: Counters = defaultdict(dict)
     for one in pool.counters:
@@ -177,7 +177,7 @@ def _charge(device: Device, left: Counters) -> None:
 # Shares.
 
 
-def _shares_of(pool: Pool) -> dict[str, Any] | None:
+def _shares_of(pool: SummarizedPool) -> dict[str, Any] | None:
     """Sum the capacity of devices that allow multiple allocations; None if there are none."""
     shared = [device for device, _ in pool.parts if device.allow_multiple_allocations]
     if not shared:
@@ -186,8 +186,8 @@ def _shares_of(pool: Pool) -> dict[str, Any] | None:
     for device in shared:
         for name, capacity in device.capacity.items():
             total[name] = total.get(name, _ZERO) + parse_quantity(capacity.value)
-    if len(total) > MOST_ITEMS:
-        over = f"has {len(total)} shareable capacity keys, exceeding the maximum of {MOST_ITEMS}"
+    if len(total) > MAX_ITEMS:
+        over = f"has {len(total)} shareable capacity keys, exceeding the maximum of {MAX_ITEMS}"
         raise PoolError(f"ShareableSummaryOverCap: pool {pool} {over}")
     used = sum(device.name in pool.in_use for device in shared)
     told: dict[str, Any] = {"fullyAvailableDevices": len(shared) - used, "partiallyAvailableDevices": used}

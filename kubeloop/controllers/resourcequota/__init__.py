@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from kubeloop.api.generated.core_v1 import ResourceQuota
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.resourcequota.reconciler import KINDS, Reconciler
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.objects.keys import ObjectKey
@@ -30,7 +30,7 @@ NAME = "resourcequota-controller"
 QUEUE = "resourcequota_primary"  # upstream's queue name, as dashboards know it
 
 
-def wire(context: Context) -> Controller[ObjectKey]:
+def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
     quotas = context.informers.of(resource_of_class(ResourceQuota))
     clock, config = context.clock, context.config

@@ -8,15 +8,15 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from kubeloop.api.generated.core_v1 import ResourceQuota
-from kubeloop.api.quota.amounts import ZERO, Amounts, amounts_of, only, plus
-from kubeloop.api.quota.meter import Meter, scopes_of
+from kubeloop.api.quota.amounts import ZERO, Amounts, add, amounts_of, mask
+from kubeloop.api.quota.meter import QuotaEvaluator, scopes_of
 
 
 class Countable(Protocol):
     """Kind whose objects can be counted."""
 
     @property
-    def meter(self) -> Meter:
+    def meter(self) -> QuotaEvaluator:
         """Meter of the kind."""
 
     @property
@@ -28,14 +28,14 @@ class Countable(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class CalculatedUsage:
     """Usage, and the names that could not be counted because their objects are not known yet."""
 
     used: Amounts
     unknown: frozenset[str]
 
 
-def count(quota: ResourceQuota, kinds: Iterable[Countable], now: datetime) -> Count:
+def calculate_usage(quota: ResourceQuota, kinds: Iterable[Countable], now: datetime) -> CalculatedUsage:
     """Count the usage; names that no kind measures are in neither part of the result."""
     used: Amounts = {}
     unknown: set[str] = set()
@@ -46,26 +46,26 @@ def count(quota: ResourceQuota, kinds: Iterable[Countable], now: datetime) -> Co
         if not kind.is_known:
             unknown.update(names)
             continue
-        used = plus(used, dict.fromkeys(names, ZERO))
+        used = add(used, dict.fromkeys(names, ZERO))
         for obj in kind.objects(quota.metadata.namespace):
-            used = _with(used, only(share(kind.meter, quota, obj, now), names))
-    return Count({name: amount for name, amount in used.items() if name not in unknown}, frozenset(unknown))
+            used = _with(used, mask(object_usage(kind.meter, quota, obj, now), names))
+    return CalculatedUsage({name: amount for name, amount in used.items() if name not in unknown}, frozenset(unknown))
 
 
-def share(meter: Meter, quota: ResourceQuota, obj: Any, now: datetime) -> Amounts:
+def object_usage(meter: QuotaEvaluator, quota: ResourceQuota, obj: Any, now: datetime) -> Amounts:
     """Return an object's usage of a quota; empty if it is outside of its scopes."""
     if not all(meter.in_scope(scope, obj) for scope in scopes_of(quota)):
         return {}
     return meter.usage(obj, now)
 
 
-def status_change(quota: ResourceQuota, counted: Amounts) -> dict[str, dict[str, str | None]]:
+def status_patch(quota: ResourceQuota, counted: Amounts) -> dict[str, dict[str, str | None]]:
     """Return the changes of a quota's status; empty if there are none.
 
     Names that could not be counted keep their last value.
     """
     hard, used = amounts_of(quota.spec.hard), amounts_of(quota.status.used)
-    wanted = only({**used, **counted}, hard)
+    wanted = mask({**used, **counted}, hard)
     # A quota without limits gets a status too, which shows that it was processed.
     return {
         field: change
@@ -77,7 +77,7 @@ def status_change(quota: ResourceQuota, counted: Amounts) -> dict[str, dict[str,
     }
 
 
-def lacks_usage(quota: ResourceQuota, meters: Iterable[Meter]) -> bool:
+def lacks_usage(quota: ResourceQuota, meters: Iterable[QuotaEvaluator]) -> bool:
     """Return True if the quota awaits its first count, which blocks the creation of what it limits."""
     if amounts_of(quota.spec.hard) != amounts_of(quota.status.hard):
         return True

@@ -10,30 +10,34 @@ from typing import Any
 from kubeloop.api.generated.core_v1 import PersistentVolumeClaim, Pod, Service
 from kubeloop.api.generated.resource_v1 import DeviceClass, ResourceClaim
 from kubeloop.api.kinds import Resource
-from kubeloop.api.quota import is_metered, meter_of
-from kubeloop.api.quota.devices import DEVICE_CLAIMS, DeviceClaimMeter
-from kubeloop.api.quota.meter import Meter
+from kubeloop.api.quota import evaluator_of, has_evaluator
+from kubeloop.api.quota.devices import DEVICE_CLAIMS, ResourceClaimEvaluator
+from kubeloop.api.quota.meter import QuotaEvaluator
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.runtime.informer.event_handlers import Callbacks, Handler, Registration
-from kubeloop.runtime.informer.informer import Informer, Informers
+from kubeloop.runtime.informer.event_handlers import (
+    HandlerRegistration,
+    ResourceEventHandler,
+    ResourceEventHandlerFuncs,
+)
+from kubeloop.runtime.informer.informer import Informer, SharedInformerFactory
 
 # Kinds that are measured by more than their number, so that metadata does not suffice.
-WHOLE = frozenset(resource_of_class(one) for one in (Pod, Service, PersistentVolumeClaim, ResourceClaim))
+FULL_OBJECT_KINDS = frozenset(resource_of_class(one) for one in (Pod, Service, PersistentVolumeClaim, ResourceClaim))
 # Resources whose objects define kinds.
 _DEFINITIONS = frozenset({"customresourcedefinitions.apiextensions.k8s.io", "apiservices.apiregistration.k8s.io"})
 _NEEDED = frozenset({"create", "delete", "list", "watch"})
 # Seconds for which a kind that is not listed yet delays others, as upstream.
-PATIENCE = 30.0
+SYNC_TIMEOUT = 30.0
 
 # Called with a kind, the old object, and the new one, or None if it is gone.
-Changed = Callable[["Monitor", Any, Any], None]
+Changed = Callable[["QuotaMonitor", Any, Any], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Monitor:
+class QuotaMonitor:
     """A counted kind."""
 
-    meter: Meter
+    meter: QuotaEvaluator
     informer: Informer
     needs: tuple[Informer, ...] = ()  # other informers that measure its objects
 
@@ -47,24 +51,24 @@ class Monitor:
         return self.informer.list(namespace)
 
 
-class Monitors:
+class QuotaMonitors:
     """All counted kinds; calls `redefined` when kinds may have been added or removed."""
 
-    def __init__(self, informers: Informers, changed: Changed, redefined: Callable[[], None]) -> None:
+    def __init__(self, informers: SharedInformerFactory, changed: Changed, redefined: Callable[[], None]) -> None:
         self._informers = informers
         self._changed = changed
         self._redefined = redefined
-        self._counted: dict[Resource, Monitor] = {}
-        self._handlers: dict[Resource, tuple[Informer, Registration]] = {}
+        self._counted: dict[Resource, QuotaMonitor] = {}
+        self._handlers: dict[Resource, tuple[Informer, HandlerRegistration]] = {}
 
-    def __iter__(self) -> Iterator[Monitor]:
+    def __iter__(self) -> Iterator[QuotaMonitor]:
         return iter(self._counted.values())
 
-    def meters(self) -> list[Meter]:
+    def meters(self) -> list[QuotaEvaluator]:
         """Return the meters of all kinds."""
         return [one.meter for one in self]
 
-    def sync(self, resources: Iterable[Resource]) -> list[Monitor]:
+    def sync(self, resources: Iterable[Resource]) -> list[QuotaMonitor]:
         """Watch exactly the countable kinds and definitions among these; returns the new counted ones."""
         wanted = [one for one in resources if is_countable(one) or one.qualified in _DEFINITIONS]
         for resource in [one for one in self._handlers if one not in wanted]:
@@ -80,7 +84,7 @@ class Monitors:
         waits = [asyncio.ensure_future(one.wait_synced()) for one in informers if not one.synced]
         try:
             if waits:
-                await asyncio.wait(waits, timeout=PATIENCE)
+                await asyncio.wait(waits, timeout=SYNC_TIMEOUT)
         finally:
             for wait in waits:
                 wait.cancel()
@@ -91,30 +95,30 @@ class Monitors:
             informer, handler = self._informers.metadata_of(resource), self._definitions()
         else:
             monitor = self._counted[resource] = self._monitor_of(resource)
-            informer, handler = monitor.informer, self._objects(monitor, resource in WHOLE)
+            informer, handler = monitor.informer, self._objects(monitor, resource in FULL_OBJECT_KINDS)
         self._handlers[resource] = (informer, informer.add_handler(handler))
 
-    def _monitor_of(self, resource: Resource) -> Monitor:
-        if resource not in WHOLE:
-            return Monitor(meter_of(resource.qualified), self._informers.metadata_of(resource))
+    def _monitor_of(self, resource: Resource) -> QuotaMonitor:
+        if resource not in FULL_OBJECT_KINDS:
+            return QuotaMonitor(evaluator_of(resource.qualified), self._informers.metadata_of(resource))
         informer = self._informers.of(resource)
         if resource.qualified != DEVICE_CLAIMS:
-            return Monitor(meter_of(resource.qualified), informer)
+            return QuotaMonitor(evaluator_of(resource.qualified), informer)
         pods, classes = (self._informers.of(resource_of_class(one)) for one in (Pod, DeviceClass))
-        return Monitor(DeviceClaimMeter(_CachedDevices(classes, pods, informer)), informer, (pods, classes))
+        return QuotaMonitor(ResourceClaimEvaluator(_CachedDevices(classes, pods, informer)), informer, (pods, classes))
 
-    def _objects(self, monitor: Monitor, whole: bool) -> Handler:
+    def _objects(self, monitor: QuotaMonitor, whole: bool) -> ResourceEventHandler:
         def updated(old: Any, new: Any) -> None:
             if whole and old is not new:
                 self._changed(monitor, old, new)
 
-        return Callbacks(on_update=updated, on_delete=lambda last: self._changed(monitor, last, None))
+        return ResourceEventHandlerFuncs(on_update=updated, on_delete=lambda last: self._changed(monitor, last, None))
 
-    def _definitions(self) -> Handler:
+    def _definitions(self) -> ResourceEventHandler:
         def told(*_: Any) -> None:
             self._redefined()
 
-        return Callbacks(told, told, told)
+        return ResourceEventHandlerFuncs(told, told, told)
 
     def _unwatch(self, resource: Resource) -> None:
         informer, registration = self._handlers.pop(resource)
@@ -125,7 +129,7 @@ class Monitors:
 
 def is_countable(resource: Resource) -> bool:
     """Return True if objects of the resource can be counted."""
-    return resource.namespaced and is_metered(resource.qualified) and _NEEDED.issubset(resource.verbs)
+    return resource.namespaced and has_evaluator(resource.qualified) and _NEEDED.issubset(resource.verbs)
 
 
 class _CachedDevices:

@@ -6,11 +6,11 @@ import logging
 from typing import Any, Final
 
 from kubeloop.api.generated.core_v1 import ResourceQuota
-from kubeloop.api.quota.amounts import only
-from kubeloop.controllers.app.context import Context
-from kubeloop.controllers.garbage_collector.kinds import Kinds
-from kubeloop.controllers.resourcequota.counting import count, lacks_usage, share, status_change
-from kubeloop.controllers.resourcequota.monitors import Monitor, Monitors
+from kubeloop.api.quota.amounts import mask
+from kubeloop.controllers.app.context import ControllerContext
+from kubeloop.controllers.garbage_collector.kinds import RestMapper
+from kubeloop.controllers.resourcequota.counting import calculate_usage, lacks_usage, object_usage, status_patch
+from kubeloop.controllers.resourcequota.monitors import QuotaMonitor, QuotaMonitors
 from kubeloop.controllers.shared.status_writer import StatusWriter
 from kubeloop.runtime.causes.cause import Event, Origin
 from kubeloop.runtime.controller import Result
@@ -33,13 +33,13 @@ log = logging.getLogger(__name__)
 class Reconciler:
     """Reconciles quotas by key; also the event handler of quotas."""
 
-    def __init__(self, context: Context, quotas: Informer, queue: WorkQueue[ObjectKey]) -> None:
+    def __init__(self, context: ControllerContext, quotas: Informer, queue: WorkQueue[ObjectKey]) -> None:
         self._quotas = quotas
         self._queue = queue
-        self._kinds = Kinds(context.client)
+        self._kinds = RestMapper(context.client)
         self._writer = StatusWriter(context.client, quotas.resource)
         self._clock = context.clock
-        self._monitors = Monitors(context.informers, self._replenish, self._redefine)
+        self._monitors = QuotaMonitors(context.informers, self._replenish, self._redefine)
         self._knows_kinds = False
         self._redefined = False
 
@@ -50,8 +50,8 @@ class Reconciler:
         quota = self._quotas.get(*key)
         if quota is None or not self._knows_kinds:  # afterwards all quotas are counted
             return None
-        counted = count(quota, self._monitors, self._clock.now())
-        change = status_change(quota, counted.used)
+        counted = calculate_usage(quota, self._monitors, self._clock.now())
+        change = status_patch(quota, counted.used)
         if change:
             meta = quota.metadata
             this_one = {"uid": meta.uid, "resourceVersion": meta.resource_version}  # charges must not get lost
@@ -81,15 +81,15 @@ class Reconciler:
         priority = NORMAL if lacks_usage(quota, self._monitors.meters()) else LOW
         self._queue.add(key_of(quota), (_origin(quota, "ResourceQuota", event),), priority)
 
-    def _replenish(self, kind: Monitor, old: Any, new: Any) -> None:
+    def _replenish(self, kind: QuotaMonitor, old: Any, new: Any) -> None:
         """Enqueue the quotas whose usage changes with an object."""
         now = self._clock.now()
         for quota in self._quotas.list(old.metadata.namespace):
             names = kind.meter.measured(quota.spec.hard)
             if not names:
                 continue
-            before = only(share(kind.meter, quota, old, now), names)
-            after = {} if new is None else only(share(kind.meter, quota, new, now), names)
+            before = mask(object_usage(kind.meter, quota, old, now), names)
+            after = {} if new is None else mask(object_usage(kind.meter, quota, new, now), names)
             if before != after:
                 origin = _origin(old, kind.informer.resource.kind, "DELETED" if new is None else "MODIFIED")
                 self._queue.add(key_of(quota), (origin,), LOW)
@@ -114,7 +114,7 @@ class Reconciler:
         self._count_by(new)
         return Result(requeue_after=AFTER_CHANGE if redefined else PERIOD)
 
-    def _count_by(self, new: list[Monitor]) -> None:
+    def _count_by(self, new: list[QuotaMonitor]) -> None:
         """Enqueue all quotas at first, and later those that name a new kind."""
         for quota in self._quotas.list():
             if not self._knows_kinds or any(one.meter.measured(quota.spec.hard) for one in new):

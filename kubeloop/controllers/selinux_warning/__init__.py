@@ -22,11 +22,11 @@ from kubeloop.api.pods.volumes import (
     claim_keys_of,
     claim_uses,
     driver_of,
-    is_made_for,
+    is_claim_for_pod,
 )
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.app.context import Context
-from kubeloop.controllers.selinux_warning.uses import Conflict, Uses, is_mounted, labels_of, use_of
+from kubeloop.controllers.app.context import ControllerContext
+from kubeloop.controllers.selinux_warning.uses import SELinuxConflict, VolumeCache, is_mounted, labels_of, use_of
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.runtime.informer.informer import Informer
@@ -44,7 +44,7 @@ _LABELS: Final = (
 )  # fmt: skip
 
 
-class Caches(NamedTuple):
+class SELinuxCaches(NamedTuple):
     """Informers that the controller reads from."""
 
     pods: Informer
@@ -53,13 +53,13 @@ class Caches(NamedTuple):
     drivers: Informer
 
 
-def wire(context: Context) -> Controller[ObjectKey]:
+def wire(context: ControllerContext) -> Controller[ObjectKey]:
     """Build the controller and register its event handlers."""
     kinds = (Pod, PersistentVolumeClaim, PersistentVolume, CSIDriver)
-    caches = Caches(*(context.informers.of(resource_of_class(kind)) for kind in kinds))
+    caches = SELinuxCaches(*(context.informers.of(resource_of_class(kind)) for kind in kinds))
     caches.pods.add_indexer(PODS_BY_CLAIM, claim_keys_of)
     caches.volumes.add_indexer(VOLUMES_BY_DRIVER, driver_of)
-    uses = Uses()
+    uses = VolumeCache()
     context.telemetry.registry.gauge(METRIC, "Pods that cannot share a volume on one node.", *_LABELS).collect(
         lambda: dict.fromkeys(map(labels_of_conflict, uses.conflicts()), 1)
     )
@@ -68,7 +68,7 @@ def wire(context: Context) -> Controller[ObjectKey]:
     controller = Controller(
         NAME, reconciler.reconcile, context.clock, workers=WORKERS, queue=queue, telemetry=context.telemetry
     )
-    controller.watches(caches.pods, own_key, _begins_or_ends)
+    controller.watches(caches.pods, own_key, _affects_volume_use)
     controller.watches(caches.claims, lambda claim: users_of(caches, claim.metadata.namespace, claim.metadata.name))
     controller.watches(caches.volumes, lambda volume: users_of_volume(caches, volume))
     controller.watches(caches.drivers, lambda driver: users_of_driver(caches, driver.metadata.name))
@@ -78,7 +78,7 @@ def wire(context: Context) -> Controller[ObjectKey]:
 class Reconciler:
     """Reconciles pods by key."""
 
-    def __init__(self, caches: Caches, uses: Uses, recorder: EventRecorder) -> None:
+    def __init__(self, caches: SELinuxCaches, uses: VolumeCache, recorder: EventRecorder) -> None:
         self._caches = caches
         self._recorder = recorder
         self._uses = uses
@@ -110,7 +110,7 @@ class Reconciler:
             claim: PersistentVolumeClaim | None = self._caches.claims.get(pod.metadata.namespace, use.name)
             if claim is None or not claim.spec.volume_name or not is_mounted(pod, use.volume.name):
                 continue
-            if use.volume.ephemeral is not None and not is_made_for(claim, pod):
+            if use.volume.ephemeral is not None and not is_claim_for_pod(claim, pod):
                 continue
             volume: PersistentVolume | None = self._caches.volumes.get("", claim.spec.volume_name)
             reference = volume.spec.claim_ref if volume is not None else None
@@ -126,29 +126,29 @@ class Reconciler:
         return driver is not None and bool(driver.spec.se_linux_mount)
 
 
-def users_of(caches: Caches, namespace: str, claim: str) -> list[ObjectKey]:
+def users_of(caches: SELinuxCaches, namespace: str, claim: str) -> list[ObjectKey]:
     """Return the keys of pods that use a claim."""
     return [key_of(pod) for pod in caches.pods.by_index(PODS_BY_CLAIM, f"{namespace}/{claim}")]
 
 
-def users_of_volume(caches: Caches, volume: PersistentVolume) -> list[ObjectKey]:
+def users_of_volume(caches: SELinuxCaches, volume: PersistentVolume) -> list[ObjectKey]:
     """Return the keys of pods that use a volume."""
     reference = volume.spec.claim_ref
     return [] if reference is None else users_of(caches, reference.namespace, reference.name)
 
 
-def users_of_driver(caches: Caches, driver: str) -> list[ObjectKey]:
+def users_of_driver(caches: SELinuxCaches, driver: str) -> list[ObjectKey]:
     """Return the keys of pods that use a volume of a CSI driver."""
     return [
         key for volume in caches.volumes.by_index(VOLUMES_BY_DRIVER, driver) for key in users_of_volume(caches, volume)
     ]
 
 
-def labels_of_conflict(one: Conflict) -> tuple[str, ...]:
+def labels_of_conflict(one: SELinuxConflict) -> tuple[str, ...]:
     """Return the metric labels of a conflict."""
     return one.what, *one.pod, one.value, *one.other, one.other_value
 
 
-def _begins_or_ends(old: Any, new: Any) -> bool:
+def _affects_volume_use(old: Any, new: Any) -> bool:
     """Return True if a pod appears, disappears or changes its phase; nothing else relevant is mutable."""
     return old is None or new is None or old.status.phase != new.status.phase

@@ -14,14 +14,14 @@ RECURSIVE: Final = "Recursive"
 _NO_LABEL: Final = ":::"
 
 
-class Use(NamedTuple):
+class VolumeUse(NamedTuple):
     """Label and policy with which one pod uses a volume."""
 
     label: str
     policy: str
 
 
-class Conflict(NamedTuple):
+class SELinuxConflict(NamedTuple):
     """A conflict as reported on one of two pods."""
 
     what: str
@@ -47,14 +47,14 @@ class Conflict(NamedTuple):
         return f'{self.what}"{self.value}" {with_whom}. {end}'
 
 
-class Uses:
+class VolumeCache:
     """Uses of all volumes, by pod."""
 
     def __init__(self) -> None:
-        self._volumes: dict[str, dict[ObjectKey, Use]] = {}
+        self._volumes: dict[str, dict[ObjectKey, VolumeUse]] = {}
         self._pods: dict[ObjectKey, set[str]] = {}
 
-    def put(self, volume: str, pod: ObjectKey, use: Use) -> list[Conflict]:
+    def put(self, volume: str, pod: ObjectKey, use: VolumeUse) -> list[SELinuxConflict]:
         """Record a use; returns the conflicts that it causes, none if it was known."""
         users = self._volumes.setdefault(volume, {})
         if users.get(pod) == use:
@@ -63,7 +63,7 @@ class Uses:
         self._pods.setdefault(pod, set()).add(volume)
         return [told for other, theirs in users.items() for told in _between(pod, use, other, theirs)]
 
-    def conflicts(self) -> Iterator[Conflict]:
+    def conflicts(self) -> Iterator[SELinuxConflict]:
         """Return all current conflicts, each as seen by both pods."""
         for users in self._volumes.values():
             for (pod, use), (other, theirs) in combinations(users.items(), 2):
@@ -78,14 +78,14 @@ class Uses:
                 del self._volumes[volume]
 
 
-def _between(pod: ObjectKey, use: Use, other: ObjectKey, theirs: Use) -> Iterable[Conflict]:
+def _between(pod: ObjectKey, use: VolumeUse, other: ObjectKey, theirs: VolumeUse) -> Iterable[SELinuxConflict]:
     """Return the conflicts between two uses, once for each pod."""
     if use.policy != theirs.policy:
-        yield Conflict("SELinuxChangePolicy", pod, use.policy, other, theirs.policy)
-        yield Conflict("SELinuxChangePolicy", other, theirs.policy, pod, use.policy)
+        yield SELinuxConflict("SELinuxChangePolicy", pod, use.policy, other, theirs.policy)
+        yield SELinuxConflict("SELinuxChangePolicy", other, theirs.policy, pod, use.policy)
     if labels_conflict(use.label, theirs.label):
-        yield Conflict("SELinuxLabel", pod, use.label, other, theirs.label)
-        yield Conflict("SELinuxLabel", other, theirs.label, pod, use.label)
+        yield SELinuxConflict("SELinuxLabel", pod, use.label, other, theirs.label)
+        yield SELinuxConflict("SELinuxLabel", other, theirs.label, pod, use.label)
 
 
 def labels_conflict(one: str, other: str) -> bool:
@@ -135,10 +135,10 @@ def _options(pod: Pod, container: Container | EphemeralContainer) -> SELinuxOpti
     return None if of_pod is None else of_pod.se_linux_options
 
 
-def use_of(pod: Pod, labels: set[str], takes_label: bool) -> Use:
+def use_of(pod: Pod, labels: set[str], takes_label: bool) -> VolumeUse:
     """Return the label and policy of a use: one label as a mount option, or recursive relabelling."""
     context = pod.spec.security_context
     wanted = context.se_linux_change_policy if context is not None else None
     label = next(iter(labels), "") if takes_label and wanted != RECURSIVE else ""
     policy = wanted or MOUNT_OPTION
-    return Use(label, policy if takes_label and label else RECURSIVE)
+    return VolumeUse(label, policy if takes_label and label else RECURSIVE)

@@ -6,15 +6,15 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from kubeloop.api.errors import ApiError
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.runtime.metrics import exponential_bounds
 
 _BOUNDS: Final = exponential_bounds(0.001, 2, 15)
 
-Sync = Callable[[str], Awaitable[None]]
+SyncFunc = Callable[[str], Awaitable[None]]
 
 
-def measured(sync: Sync, context: Context, subsystem: str) -> Sync:
+def with_sync_metrics(sync: SyncFunc, context: ControllerContext, subsystem: str) -> SyncFunc:
     """Wrap a sync function so that it counts each call by its result code."""
     registry, clock = context.telemetry.registry, context.clock
     total = registry.counter(f"{subsystem}_sync_total", "Looks by how they ended.", "code")

@@ -13,7 +13,7 @@ from kubeloop.api.generated.meta_v1 import OwnerReference
 from kubeloop.client import Client
 
 
-class ClaimOwners:
+class ClaimOwnerWriter:
     """Writer of owner references; after the first Forbidden it no longer patches, as upstream's role requires."""
 
     def __init__(self, client: Client) -> None:

@@ -83,13 +83,13 @@ def _pod_owns(set: StatefulSet, pod: Pod) -> bool:
     return policy_of(set)[1] == DELETE and _is_condemned(set, pod)
 
 
-def has_right_owners(claim: PersistentVolumeClaim, set: StatefulSet, pod: Pod) -> bool:
+def is_claim_owner_up_to_date(claim: PersistentVolumeClaim, set: StatefulSet, pod: Pod) -> bool:
     """Return True if a claim's owners follow the policy, or if its state must not be changed."""
     references = claim.metadata.owner_references
-    if is_owned_by_earlier(claim, set.metadata, _SETS) or is_owned_by_earlier(claim, pod.metadata, _PODS):
+    if has_stale_owner_ref(claim, set.metadata, _SETS) or has_stale_owner_ref(claim, pod.metadata, _PODS):
         return True  # left to the garbage collector
     by_set, by_pod = is_owned_by(references, set.metadata.uid), is_owned_by(references, pod.metadata.uid)
-    if has_other_manager(claim, set, pod):
+    if has_unexpected_controller(claim, set, pod):
         return not by_set and not by_pod
     ours = (set.metadata.uid, pod.metadata.uid)
     if any(one.uid in ours and not one.controller for one in references):
@@ -97,14 +97,14 @@ def has_right_owners(claim: PersistentVolumeClaim, set: StatefulSet, pod: Pod) -
     return by_set is _set_owns(set, pod) and by_pod is _pod_owns(set, pod)
 
 
-def right_owners(claim: PersistentVolumeClaim, set: StatefulSet, pod: Pod) -> tuple[OwnerReference, ...]:
+def updated_claim_owners(claim: PersistentVolumeClaim, set: StatefulSet, pod: Pod) -> tuple[OwnerReference, ...]:
     """Return the owners that a claim must have; others' are kept, and another controller excludes ours."""
     others = tuple(
         one
         for one in claim.metadata.owner_references
-        if not _speaks_of(one, set.metadata, _SETS) and not _speaks_of(one, pod.metadata, _PODS)
+        if not _refers_to(one, set.metadata, _SETS) and not _refers_to(one, pod.metadata, _PODS)
     )
-    if has_other_manager(claim, set, pod):
+    if has_unexpected_controller(claim, set, pod):
         return others
     if _set_owns(set, pod):
         return (*others, controller_reference(set, _SETS))
@@ -113,7 +113,7 @@ def right_owners(claim: PersistentVolumeClaim, set: StatefulSet, pod: Pod) -> tu
     return others
 
 
-def has_other_manager(claim: PersistentVolumeClaim, set: StatefulSet, pod: Pod) -> bool:
+def has_unexpected_controller(claim: PersistentVolumeClaim, set: StatefulSet, pod: Pod) -> bool:
     """Return True if the policy deletes and another object controls the claim, including namesakes."""
     if DELETE not in policy_of(set):
         return False
@@ -121,26 +121,26 @@ def has_other_manager(claim: PersistentVolumeClaim, set: StatefulSet, pod: Pod) 
 
 
 def _is_other_manager(reference: OwnerReference, set: ObjectMeta, pod: ObjectMeta) -> bool:
-    if _speaks_of(reference, set, _SETS):
+    if _refers_to(reference, set, _SETS):
         return reference.uid != set.uid
-    if _speaks_of(reference, pod, _PODS):
+    if _refers_to(reference, pod, _PODS):
         return reference.uid != pod.uid
     return bool(reference.controller)
 
 
-def is_stale(claim: PersistentVolumeClaim, set: StatefulSet, pod: Pod) -> bool:
+def is_stale_claim(claim: PersistentVolumeClaim, set: StatefulSet, pod: Pod) -> bool:
     """Return True if a claim is deleted with an earlier pod of the same name, so that a new pod must wait."""
-    return policy_of(set)[1] == DELETE and is_owned_by_earlier(claim, pod.metadata, _PODS)
+    return policy_of(set)[1] == DELETE and has_stale_owner_ref(claim, pod.metadata, _PODS)
 
 
-def is_owned_by_earlier(claim: PersistentVolumeClaim, owner: ObjectMeta, resource: Resource) -> bool:
+def has_stale_owner_ref(claim: PersistentVolumeClaim, owner: ObjectMeta, resource: Resource) -> bool:
     """Return True if the claim's owner has this name but another UID."""
-    named = (one for one in claim.metadata.owner_references if _speaks_of(one, owner, resource))
+    named = (one for one in claim.metadata.owner_references if _refers_to(one, owner, resource))
     first = next(named, None)
     return first is not None and first.uid != owner.uid
 
 
-def _speaks_of(reference: OwnerReference, owner: ObjectMeta, resource: Resource) -> bool:
+def _refers_to(reference: OwnerReference, owner: ObjectMeta, resource: Resource) -> bool:
     return (reference.api_version, reference.kind, reference.name) == (
         resource.group_version,
         resource.kind,

@@ -12,13 +12,13 @@ from kubeloop.api.generated.core_v1 import PodTemplateSpec
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.controllers.shared.ownership.controller_revisions import (
     HASH_LABEL,
-    Revisions,
-    Templates,
-    data_of,
-    hash_of,
-    name_of,
+    RevisionTemplateCache,
+    RevisionWriter,
     new_metadata,
     next_number,
+    revision_data,
+    revision_hash,
+    revision_name,
 )
 from kubeloop.runtime.objects.owner_references import controller_reference
 
@@ -36,12 +36,12 @@ class Rollout:
     collision_count: int
 
 
-class History:
+class StatefulSetHistory:
     """Finds or creates the revisions of sets."""
 
-    def __init__(self, revisions: Revisions) -> None:
+    def __init__(self, revisions: RevisionWriter) -> None:
         self._revisions = revisions
-        self._templates = Templates()
+        self._templates = RevisionTemplateCache()
 
     async def rollout_of(self, set: StatefulSet, ordered: Sequence[ControllerRevision]) -> Rollout | None:
         """Return the set's rollout, given all its revisions in order; its template's revision becomes the newest.
@@ -61,7 +61,7 @@ class History:
         self, set: StatefulSet, ordered: Sequence[ControllerRevision]
     ) -> tuple[ControllerRevision, int] | None:
         collisions = set.status.collision_count or 0
-        data = data_of(set.spec.template)
+        data = revision_data(set.spec.template)
         equal = [one for one in ordered if self._templates.holds(one, data)]
         if equal and equal[-1] is ordered[-1]:
             return equal[-1], collisions
@@ -75,13 +75,13 @@ class History:
         self, set: StatefulSet, data: bytes, number: int, collisions: int
     ) -> tuple[ControllerRevision, int]:
         """Create a revision under the first name that is not taken by another template."""
-        label = hash_of(data, collisions)
+        label = revision_hash(data, collisions)
         while True:
             wanted = ControllerRevision(
                 metadata=new_metadata(
                     set,
                     controller_reference(set, _SETS),
-                    name_of(set.metadata.name, hash_of(data, collisions)),
+                    revision_name(set.metadata.name, revision_hash(data, collisions)),
                     {HASH_LABEL: label},
                 ),
                 data=msgspec.Raw(data),

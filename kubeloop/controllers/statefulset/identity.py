@@ -32,7 +32,7 @@ _LARGEST_ORDINAL: Final = 2**31 - 1
 # Ordinals.
 
 
-def parent_and_ordinal(pod_name: str) -> tuple[str, int]:
+def parse_pod_name(pod_name: str) -> tuple[str, int]:
     """Split a pod's name into the set's name and the ordinal; -1 for a name that is not a member's."""
     found = _POD_NAME.fullmatch(pod_name)
     if found is None:
@@ -44,7 +44,7 @@ def parent_and_ordinal(pod_name: str) -> tuple[str, int]:
 
 def ordinal_of(pod: Pod) -> int:
     """Return the ordinal of a pod, or -1."""
-    return parent_and_ordinal(pod.metadata.name)[1]
+    return parse_pod_name(pod.metadata.name)[1]
 
 
 def ordinals_of(set: StatefulSet) -> range:
@@ -60,7 +60,7 @@ def replicas_of(set: StatefulSet) -> int:
 
 def is_member(set: StatefulSet, pod: Pod) -> bool:
     """Return True if the pod's name is that of a member of the set."""
-    return parent_and_ordinal(pod.metadata.name)[0] == set.metadata.name
+    return parse_pod_name(pod.metadata.name)[0] == set.metadata.name
 
 
 def pod_name(set: StatefulSet, ordinal: int) -> str:
@@ -113,16 +113,16 @@ def _claim_volume(name: str, claim: str) -> Volume:
 # Repair of pods.
 
 
-def has_identity(set: StatefulSet, pod: Pod) -> bool:
+def identity_matches(set: StatefulSet, pod: Pod) -> bool:
     """Return True if the pod has the name and label of a member."""
     meta = pod.metadata
-    parent, ordinal = parent_and_ordinal(meta.name)
+    parent, ordinal = parse_pod_name(meta.name)
     if ordinal == NO_ORDINAL or parent != set.metadata.name or meta.name != pod_name(set, ordinal):
         return False
     return meta.labels.get(POD_NAME_LABEL) == meta.name
 
 
-def has_storage(set: StatefulSet, pod: Pod) -> bool:
+def storage_matches(set: StatefulSet, pod: Pod) -> bool:
     """Return True if the pod mounts all claims of its ordinal."""
     ordinal = ordinal_of(pod)
     if ordinal == NO_ORDINAL:
@@ -140,8 +140,8 @@ def repair_patch(set: StatefulSet, pod: Pod) -> Mapping[str, Any] | None:
     """Build a strategic merge patch that restores identity and storage, as far as mutable; None if both are right."""
     ordinal = ordinal_of(pod)
     patch: dict[str, Any] = {"metadata": {"uid": pod.metadata.uid}}
-    if not has_identity(set, pod):
+    if not identity_matches(set, pod):
         patch["metadata"]["labels"] = identity_labels(set, ordinal)
-    if not has_storage(set, pod):
+    if not storage_matches(set, pod):
         patch["spec"] = {"volumes": volumes_of(set, ordinal, pod.spec.volumes)}
     return patch if len(patch) > 1 or len(patch["metadata"]) > 1 else None

@@ -8,13 +8,13 @@ from kubeloop.api.generated.apps_v1 import StatefulSet
 from kubeloop.controllers.statefulset.identity import replicas_of
 from kubeloop.controllers.statefulset.rolling import max_unavailable
 from kubeloop.runtime.informer.informer import Informer
-from kubeloop.runtime.metrics import Registry
+from kubeloop.runtime.metrics import MetricRegistry
 
 _PREFIX: Final = "statefulset_controller_statefulset"
 _LABELS: Final = ("statefulset_namespace", "statefulset_name", "pod_management_policy")
 
 
-def count_unavailable(registry: Registry, sets: Informer) -> None:
+def register_unavailable_metrics(registry: MetricRegistry, sets: Informer) -> None:
     """Register gauges that are computed from the sets on each scrape."""
     most = registry.gauge(f"{_PREFIX}_max_unavailable", "Pods that an update may make unavailable.", *_LABELS)
     most.collect(lambda: {_labels(one): max_unavailable(one) for one in sets.list()})

@@ -12,16 +12,16 @@ from kubeloop.api.generated.meta_v1 import Preconditions
 from kubeloop.api.requests import STRATEGIC_PATCH
 from kubeloop.client import Client
 from kubeloop.controllers.shared.own_writes import OwnWrites
-from kubeloop.controllers.statefulset.claim_owners import ClaimOwners
+from kubeloop.controllers.statefulset.claim_owners import ClaimOwnerWriter
 from kubeloop.controllers.statefulset.claims import (
     claim_names_of,
     claims_of,
-    has_other_manager,
-    has_right_owners,
-    right_owners,
+    has_unexpected_controller,
+    is_claim_owner_up_to_date,
+    updated_claim_owners,
 )
-from kubeloop.controllers.statefulset.identity import has_storage, repair_patch
-from kubeloop.controllers.statefulset.plan import Act, Step
+from kubeloop.controllers.statefulset.identity import repair_patch, storage_matches
+from kubeloop.controllers.statefulset.plan import PodAction, PodStep
 from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.objects.keys import key_of
@@ -29,33 +29,33 @@ from kubeloop.runtime.objects.keys import key_of
 CONFLICTING: Final = "ConflictingController"
 
 
-class ClaimsNotMade(Exception):
+class VolumeClaimCreationError(Exception):
     """Raised if some claims of a pod could not be created yet."""
 
 
-class MemberControl:
+class StatefulPodControl:
     """Creates, repairs and deletes the pods of sets."""
 
     def __init__(self, client: Client, recorder: EventRecorder, claims: Informer, writes: OwnWrites) -> None:
         self._client = client
         self._recorder = recorder
         self._claims = claims
-        self._owners = ClaimOwners(client)
+        self._owners = ClaimOwnerWriter(client)
         self._writes = writes
 
-    async def carry_out(self, set: StatefulSet, step: Step) -> None:
+    async def carry_out(self, set: StatefulSet, step: PodStep) -> None:
         """Execute one step of a plan."""
         match step.act:
-            case Act.CREATE:
+            case PodAction.CREATE:
                 await self._create(set, step.pod)
-            case Act.DELETE:
+            case PodAction.DELETE:
                 await self._delete(set, step.pod)
-            case Act.ENSURE_CLAIMS:
+            case PodAction.ENSURE_CLAIMS:
                 await self._create_claims(set, step.pod)
                 await self._own_claims(set, step.pod, tell=True)
-            case Act.OWN_CLAIMS:
+            case PodAction.OWN_CLAIMS:
                 await self._own_claims(set, step.pod, tell=False)
-            case Act.REPAIR:
+            case PodAction.REPAIR:
                 await self._repair(set, step.pod)
 
     # Pods
@@ -90,7 +90,7 @@ class MemberControl:
 
     async def _repair(self, set: StatefulSet, pod: Pod) -> None:
         try:
-            if not has_storage(set, pod):
+            if not storage_matches(set, pod):
                 await self._create_claims(set, pod)
             await self._own_claims(set, pod, tell=False)
             patch = repair_patch(set, pod)
@@ -115,7 +115,7 @@ class MemberControl:
             elif there.metadata.deletion_timestamp is not None:
                 failures.append(f"pvc {claim.metadata.name} is being deleted")
         if failures:
-            raise ClaimsNotMade(failures[0] if len(failures) == 1 else f"[{', '.join(failures)}]")
+            raise VolumeClaimCreationError(failures[0] if len(failures) == 1 else f"[{', '.join(failures)}]")
 
     async def _create_claim(self, set: StatefulSet, pod: Pod, claim: PersistentVolumeClaim) -> list[str]:
         name = claim.metadata.name
@@ -145,15 +145,15 @@ class MemberControl:
 
     async def _own_claim(self, set: StatefulSet, pod: Pod, claim: PersistentVolumeClaim) -> None:
         meta = claim.metadata
-        if has_other_manager(claim, set, pod):
+        if has_unexpected_controller(claim, set, pod):
             message = (
                 f"PersistentVolumeClaim {meta.name} has a conflicting OwnerReference that acts as a manging controller"
                 ", the retention policy is ignored for this claim"
             )
             self._recorder.event(set, "Warning", CONFLICTING, message)
-        if has_right_owners(claim, set, pod):
+        if is_claim_owner_up_to_date(claim, set, pod):
             return
-        changed = await self._owners.write(claim, right_owners(claim, set, pod))
+        changed = await self._owners.write(claim, updated_claim_owners(claim, set, pod))
         self._writes.note(key_of(set), "PersistentVolumeClaim", changed)
 
     # Events

@@ -15,15 +15,15 @@ from typing import NamedTuple
 from kubeloop.api.generated.apps_v1 import StatefulSet
 from kubeloop.api.generated.core_v1 import PersistentVolumeClaim, Pod
 from kubeloop.api.pods.pod import is_available, is_terminal
-from kubeloop.controllers.statefulset.claims import claim_names_of, has_right_owners, is_stale
+from kubeloop.controllers.statefulset.claims import claim_names_of, is_claim_owner_up_to_date, is_stale_claim
 from kubeloop.controllers.statefulset.history import Rollout
 from kubeloop.controllers.statefulset.identity import (
     NO_ORDINAL,
-    has_identity,
-    has_storage,
+    identity_matches,
     new_pod,
     ordinal_of,
     ordinals_of,
+    storage_matches,
 )
 from kubeloop.controllers.statefulset.rolling import is_unavailable, pods_to_update
 from kubeloop.controllers.statefulset.status import is_created, is_running_and_ready
@@ -31,7 +31,7 @@ from kubeloop.controllers.statefulset.status import is_created, is_running_and_r
 FindClaim = Callable[[str], PersistentVolumeClaim | None]
 
 
-class Act(Enum):
+class PodAction(Enum):
     """Actions on one pod."""
 
     CREATE = "make it, after the claims that it needs"
@@ -41,31 +41,31 @@ class Act(Enum):
     REPAIR = "give it back its identity, storage and claims"
 
 
-class Step(NamedTuple):
+class PodStep(NamedTuple):
     """An action and its pod."""
 
-    act: Act
+    act: PodAction
     pod: Pod
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class PlanStage:
     """Work on several pods: the steps of each pod in order. A failure ends the plan."""
 
-    work: Sequence[Sequence[Step]]
+    work: Sequence[Sequence[PodStep]]
     is_update: bool = False  # True if its deletions make room for newer pods
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class StatefulSetPlan:
     """Stages in order; the work of a stage runs concurrently or one by one."""
 
-    stages: Sequence[Stage]
+    stages: Sequence[PlanStage]
     at_once: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Members:
+class SetMembers:
     """Pods of a set, split into desired and condemned ones."""
 
     replicas: Sequence[Pod]  # in the order of their ordinals; missing ones as they will be created
@@ -77,13 +77,13 @@ class Members:
         return (*self.replicas, *self.condemned)
 
 
-def members_of(set: StatefulSet, rollout: Rollout, pods: Iterable[Pod]) -> Members:
+def members_of(set: StatefulSet, rollout: Rollout, pods: Iterable[Pod]) -> SetMembers:
     """Assign the pods to their ordinals and fill gaps with pods to be created."""
     by_ordinal = {ordinal: pod for pod in pods if (ordinal := ordinal_of(pod)) != NO_ORDINAL}
     wanted = ordinals_of(set)
     replicas = [by_ordinal.get(one) or _missing_pod(set, rollout, one) for one in wanted]
     condemned = [by_ordinal[one] for one in sorted(by_ordinal, reverse=True) if one not in wanted]
-    return Members(replicas, condemned)
+    return SetMembers(replicas, condemned)
 
 
 def _missing_pod(set: StatefulSet, rollout: Rollout, ordinal: int) -> Pod:
@@ -101,63 +101,65 @@ def _first_updated(set: StatefulSet) -> int:
     return start + set.status.current_replicas if strategy.type == "RollingUpdate" else start
 
 
-def decide(set: StatefulSet, rollout: Rollout, members: Members, find_claim: FindClaim, now: datetime) -> Plan:
+def decide(
+    set: StatefulSet, rollout: Rollout, members: SetMembers, find_claim: FindClaim, now: datetime
+) -> StatefulSetPlan:
     """Decide the next stages; a set that is being deleted gets none."""
     if set.metadata.deletion_timestamp is not None:
-        return Plan((), at_once=False)
-    look = _Look(set, find_claim, now)
+        return StatefulSetPlan((), at_once=False)
+    look = _PodEvaluator(set, find_claim, now)
     if set.spec.pod_management_policy == "Parallel":
-        return Plan(_parallel_stages(look, rollout, members), at_once=True)
-    return Plan(_ordered_stages(look, rollout, members), at_once=False)
+        return StatefulSetPlan(_parallel_stages(look, rollout, members), at_once=True)
+    return StatefulSetPlan(_ordered_stages(look, rollout, members), at_once=False)
 
 
-def _ordered_stages(look: _Look, rollout: Rollout, members: Members) -> Sequence[Stage]:
-    work: list[Sequence[Step]] = []
+def _ordered_stages(look: _PodEvaluator, rollout: Rollout, members: SetMembers) -> Sequence[PlanStage]:
+    work: list[Sequence[PodStep]] = []
     for pod in members.replicas:
         work.append(look.steps_for(pod))
         if look.is_in_the_way(pod):
-            return (Stage(work),)
-    stages = [Stage(work), Stage([look.claim_steps(pod) for pod in members.condemned])]
+            return (PlanStage(work),)
+    stages = [PlanStage(work), PlanStage([look.claim_steps(pod) for pod in members.condemned])]
     if members.condemned:
-        return (*stages, Stage([look.next_to_go(members)]))
+        return (*stages, PlanStage([look.next_to_go(members)]))
     return (*stages, _update_stage(look, rollout, members))
 
 
-def _parallel_stages(look: _Look, rollout: Rollout, members: Members) -> Sequence[Stage]:
+def _parallel_stages(look: _PodEvaluator, rollout: Rollout, members: SetMembers) -> Sequence[PlanStage]:
     going = [pod for pod in members.condemned if pod.metadata.deletion_timestamp is None]
     return (
-        Stage([look.steps_for(pod) for pod in members.replicas]),
-        Stage([look.claim_steps(pod) for pod in members.condemned]),
-        Stage([(Step(Act.DELETE, pod),) for pod in going]),
+        PlanStage([look.steps_for(pod) for pod in members.replicas]),
+        PlanStage([look.claim_steps(pod) for pod in members.condemned]),
+        PlanStage([(PodStep(PodAction.DELETE, pod),) for pod in going]),
         _update_stage(look, rollout, members),
     )
 
 
-def _update_stage(look: _Look, rollout: Rollout, members: Members) -> Stage:
+def _update_stage(look: _PodEvaluator, rollout: Rollout, members: SetMembers) -> PlanStage:
     old = pods_to_update(look.set, members.replicas, rollout.update.metadata.name, look.now)
-    return Stage([(Step(Act.DELETE, pod),) for pod in old], is_update=True)
+    return PlanStage([(PodStep(PodAction.DELETE, pod),) for pod in old], is_update=True)
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _PodEvaluator:
     """Evaluates the needs of single pods at one point in time."""
 
     set: StatefulSet
     find_claim: FindClaim
     now: datetime
 
-    def steps_for(self, pod: Pod) -> Sequence[Step]:
+    def steps_for(self, pod: Pod) -> Sequence[PodStep]:
         """Return the steps for a pod within the desired ordinals."""
         ordered = self.set.spec.pod_management_policy != "Parallel"
         if is_terminal(pod):  # its successor is created once it is gone
-            return (Step(Act.DELETE, pod),) if pod.metadata.deletion_timestamp is None else ()
+            return (PodStep(PodAction.DELETE, pod),) if pod.metadata.deletion_timestamp is None else ()
         if not is_created(pod):
-            stale = any(is_stale(one, self.set, pod) for one in self._claims(pod))
-            return () if stale else (Step(Act.CREATE, pod),)
+            stale = any(is_stale_claim(one, self.set, pod) for one in self._claims(pod))
+            return () if stale else (PodStep(PodAction.CREATE, pod),)
         lacks = pod.status.phase == "Pending" and self.set.spec.volume_claim_templates
-        steps = [Step(Act.ENSURE_CLAIMS, pod)] if lacks else []
+        steps = [PodStep(PodAction.ENSURE_CLAIMS, pod)] if lacks else []
         if not (ordered and self.is_in_the_way(pod)) and self._needs_repair(pod):
-            steps.append(Step(Act.REPAIR, pod))
+            steps.append(PodStep(PodAction.REPAIR, pod))
         return steps
 
     def is_in_the_way(self, pod: Pod) -> bool:
@@ -167,23 +169,23 @@ class _Look:
         return not is_running_and_ready(pod) or not self._is_available(pod)
 
     def _needs_repair(self, pod: Pod) -> bool:
-        return not (has_identity(self.set, pod) and has_storage(self.set, pod)) or bool(self.claim_steps(pod))
+        return not (identity_matches(self.set, pod) and storage_matches(self.set, pod)) or bool(self.claim_steps(pod))
 
-    def claim_steps(self, pod: Pod) -> Sequence[Step]:
+    def claim_steps(self, pod: Pod) -> Sequence[PodStep]:
         """Return the steps for the existing claims of a pod."""
-        right = all(has_right_owners(one, self.set, pod) for one in self._claims(pod))
-        return () if right else (Step(Act.OWN_CLAIMS, pod),)
+        right = all(is_claim_owner_up_to_date(one, self.set, pod) for one in self._claims(pod))
+        return () if right else (PodStep(PodAction.OWN_CLAIMS, pod),)
 
-    def next_to_go(self, members: Members) -> Sequence[Step]:
+    def next_to_go(self, members: SetMembers) -> Sequence[PodStep]:
         """Delete the highest condemned pod, unless it is terminating or an unhealthy one precedes it."""
         pod = members.condemned[0]
         if pod.metadata.deletion_timestamp is not None:
             return ()
         if is_running_and_ready(pod) and self._is_available(pod):
-            return (Step(Act.DELETE, pod),)
+            return (PodStep(PodAction.DELETE, pod),)
         ill = (*members.replicas, *reversed(members.condemned))
         first = next((one for one in ill if is_unavailable(one, self.set.spec.min_ready_seconds, self.now)), None)
-        return (Step(Act.DELETE, pod),) if pod is first else ()
+        return (PodStep(PodAction.DELETE, pod),) if pod is first else ()
 
     def _is_available(self, pod: Pod) -> bool:
         return is_available(pod, self.set.spec.min_ready_seconds, self.now)

@@ -10,21 +10,30 @@ from msgspec.structs import replace
 
 from kubeloop.api.generated.apps_v1 import ControllerRevision, StatefulSet, StatefulSetStatus
 from kubeloop.api.generated.core_v1 import PersistentVolumeClaim, Pod
-from kubeloop.api.selectors import SelectorError, from_label_selector
+from kubeloop.api.selectors import SelectorError, label_selector_as_selector
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.shared.own_writes import OwnWrites
-from kubeloop.controllers.shared.ownership.controller_revisions import Revisions, beyond_limit, in_order
+from kubeloop.controllers.shared.ownership.controller_revisions import (
+    RevisionWriter,
+    revisions_to_truncate,
+    sort_revisions,
+)
 from kubeloop.controllers.shared.ownership.dependents import Dependents
 from kubeloop.controllers.shared.status_writer import StatusWriter
-from kubeloop.controllers.statefulset.history import History, Rollout
+from kubeloop.controllers.statefulset.history import Rollout, StatefulSetHistory
 from kubeloop.controllers.statefulset.identity import is_member, revision_of
-from kubeloop.controllers.statefulset.members import MemberControl
-from kubeloop.controllers.statefulset.plan import Plan, Stage, decide, members_of
-from kubeloop.controllers.statefulset.status import completed, seconds_until_next_available, status_of, status_patch
+from kubeloop.controllers.statefulset.members import StatefulPodControl
+from kubeloop.controllers.statefulset.plan import PlanStage, StatefulSetPlan, decide, members_of
+from kubeloop.controllers.statefulset.status import (
+    complete_update,
+    seconds_until_next_available,
+    status_of,
+    status_patch,
+)
 from kubeloop.runtime.controller import Result, TerminalError
 from kubeloop.runtime.informer.informer import Informer
-from kubeloop.runtime.objects.controller_ref_manager import Claimant, LiveCheck, claim, live_check
+from kubeloop.runtime.objects.controller_ref_manager import ClaimOwner, LiveCheck, claim, live_check
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 from kubeloop.runtime.queue.slow_start import slow_start
 
@@ -44,7 +53,7 @@ class UnknownStrategy(TerminalError):
 class Reconciler:
     """Reconciles stateful sets by key."""
 
-    def __init__(self, context: Context, sets: Informer, pods: Dependents, revisions: Dependents) -> None:
+    def __init__(self, context: ControllerContext, sets: Informer, pods: Dependents, revisions: Dependents) -> None:
         claims = context.informers.of(CLAIMS)
         self._client = context.client
         self._clock = context.clock
@@ -55,9 +64,9 @@ class Reconciler:
         self._claims = claims
         self._stored = revisions
         self._writes = OwnWrites(sets, claims, *(context.informers.of(one) for one in (PODS, REVISIONS)))
-        self._revisions = Revisions(context.client)
-        self._history = History(self._revisions)
-        self._members = MemberControl(context.client, self._recorder, claims, self._writes)
+        self._revisions = RevisionWriter(context.client)
+        self._history = StatefulSetHistory(self._revisions)
+        self._members = StatefulPodControl(context.client, self._recorder, claims, self._writes)
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
         """Sync one set: claim pods and revisions, execute the next steps, and report the status."""
@@ -84,9 +93,9 @@ class Reconciler:
         await self._forget_old_revisions(set, rollout, ordered, pods)
         return result
 
-    async def _claimed_revisions(self, claimant: Claimant, check: LiveCheck) -> Sequence[ControllerRevision]:
+    async def _claimed_revisions(self, claimant: ClaimOwner, check: LiveCheck) -> Sequence[ControllerRevision]:
         found = self._stored.claimable_by(claimant.owner)
-        return in_order(await claim(self._client, claimant, REVISIONS, found, check))
+        return sort_revisions(await claim(self._client, claimant, REVISIONS, found, check))
 
     def _refuse_unknown_strategy(self, set: StatefulSet) -> None:
         if set.spec.update_strategy.type == "Recreate":
@@ -103,7 +112,7 @@ class Reconciler:
         plan = decide(set, rollout, members, lambda name: self._claims.get(set.metadata.namespace, name), now)
         updating, failure = await self._carry_out(set, plan)
         status = status_of(set, rollout, members.all, now)
-        status = completed(set, replace(status, current_replicas=max(0, status.current_replicas - updating)))
+        status = complete_update(set, replace(status, current_replicas=max(0, status.current_replicas - updating)))
         try:
             await self._report(set, status)
         except Exception as error:
@@ -113,7 +122,7 @@ class Reconciler:
         left = seconds_until_next_available(set, status, pods, now)
         return None if left is None else Result(requeue_after=left)
 
-    async def _carry_out(self, set: StatefulSet, plan: Plan) -> tuple[int, Exception | None]:
+    async def _carry_out(self, set: StatefulSet, plan: StatefulSetPlan) -> tuple[int, Exception | None]:
         """Execute the plan; returns the number of pods deleted for the update and the failure that ended it."""
         for stage in plan.stages:
             done, failure = await self._carry_out_stage(set, stage, plan.at_once and not stage.is_update)
@@ -121,7 +130,7 @@ class Reconciler:
                 return done if stage.is_update else 0, failure
         return 0, None
 
-    async def _carry_out_stage(self, set: StatefulSet, stage: Stage, at_once: bool) -> tuple[int, Exception | None]:
+    async def _carry_out_stage(self, set: StatefulSet, stage: PlanStage, at_once: bool) -> tuple[int, Exception | None]:
         async def work_on(number: int) -> None:
             for step in stage.work[number]:
                 await self._members.carry_out(set, step)
@@ -145,12 +154,12 @@ class Reconciler:
         self, set: StatefulSet, rollout: Rollout, ordered: Sequence[ControllerRevision], pods: Sequence[Pod]
     ) -> None:
         live = {revision_of(pod) for pod in pods} | {rollout.current.metadata.name, rollout.update.metadata.name}
-        for revision in beyond_limit(ordered, live, set.spec.revision_history_limit):
+        for revision in revisions_to_truncate(ordered, live, set.spec.revision_history_limit):
             await self._revisions.delete(revision)
 
 
-def _claimant(set: StatefulSet) -> Claimant:
+def _claimant(set: StatefulSet) -> ClaimOwner:
     try:
-        return Claimant(set, SETS, from_label_selector(set.spec.selector))
+        return ClaimOwner(set, SETS, label_selector_as_selector(set.spec.selector))
     except SelectorError as error:
         raise TerminalError(f"error converting StatefulSet selector: {error}") from error

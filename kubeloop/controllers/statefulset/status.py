@@ -46,7 +46,7 @@ def status_of(set: StatefulSet, rollout: Rollout, pods: Iterable[Pod], now: date
     )
 
 
-def completed(set: StatefulSet, status: StatefulSetStatus) -> StatefulSetStatus:
+def complete_update(set: StatefulSet, status: StatefulSetStatus) -> StatefulSetStatus:
     """Make the update revision the current one when all pods have it and are ready."""
     wanted = replicas_of(set)
     if not status.updated_replicas == status.ready_replicas == status.replicas == wanted:

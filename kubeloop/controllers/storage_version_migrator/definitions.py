@@ -14,7 +14,7 @@ MANAGER: Final = "migration-runner-controller"  # upstream's field manager
 MIGRATING: Final = "StorageMigrating"
 
 
-class Definitions:
+class CrdStatusWriter:
     """Writes the status of definitions; a resource without one is built in and needs no update."""
 
     def __init__(self, client: Client, clock: Clock) -> None:
@@ -39,7 +39,7 @@ class Definitions:
         unchanged = is_unchanged(found)
         reason = "MigrationSucceeded" if succeeded else "MigrationFailed"
         status: dict[str, Any] = {
-            "conditions": [self._condition(found, "False", reason, ending_message(succeeded, unchanged))]
+            "conditions": [self._condition(found, "False", reason, completion_message(succeeded, unchanged))]
         }
         if unchanged and succeeded:
             status["storedVersions"] = [one.name for one in found.spec.versions or () if one.storage][:1]
@@ -77,7 +77,7 @@ def is_unchanged(found: CustomResourceDefinition) -> bool:
     )
 
 
-def ending_message(succeeded: bool, unchanged: bool) -> str:
+def completion_message(succeeded: bool, unchanged: bool) -> str:
     """Return the message of the condition at the end."""
     if not succeeded:
         return "The migration has failed"

@@ -20,21 +20,21 @@ from kubeloop.api.errors import (
 from kubeloop.api.generated.meta_v1 import GroupResource, ObjectMeta
 from kubeloop.api.kinds import Resource
 from kubeloop.client import Client
-from kubeloop.client.discovery.served_resources import discover
+from kubeloop.client.discovery.served_resources import discover_resources
 from kubeloop.client.errors import ClientError, TransportError
 
-AT_ONCE: Final = 16  # objects written concurrently
+CONCURRENCY: Final = 16  # objects written concurrently
 NEEDED: Final = ("update", "patch", "list")
 # Transient errors: the same write may succeed later.
-PASSING: Final = (ServerTimeout, TooManyRequests, ServiceUnavailable, InternalError, Timeout, TransportError)
+TRANSIENT_ERRORS: Final = (ServerTimeout, TooManyRequests, ServiceUnavailable, InternalError, Timeout, TransportError)
 
 
-class NotMigratable(Exception):
+class MigrationImpossible(Exception):
     """Raised if the objects can never be migrated; the message is for the condition."""
 
 
 @dataclass(slots=True)
-class Progress:
+class MigrationProgress:
     """Progress of a migration, and its errors."""
 
     total: int = 0
@@ -46,7 +46,7 @@ class Progress:
 
 async def find_resource(client: Client, wanted: GroupResource) -> Resource | None:
     """Return the resource in its preferred version; None if it is not served. Raises if discovery failed."""
-    served = await discover(client.document)
+    served = await discover_resources(client.document)
     for one in served.preferred():
         if (one.group, one.plural) == (wanted.group, wanted.resource):
             return one
@@ -60,7 +60,7 @@ def check_verbs(resource: Resource) -> None:
     """Raise NotMigratable if the resource lacks a required verb."""
     if not set(NEEDED) <= set(resource.verbs):
         told = f'resource "{_told(resource)}" does not support discovery operations: [{" ".join(NEEDED)}]'
-        raise NotMigratable(told)
+        raise MigrationImpossible(told)
 
 
 async def latest_version(client: Client, resource: Resource) -> str:
@@ -68,21 +68,21 @@ async def latest_version(client: Client, resource: Resource) -> str:
     found = await client.list(resource, limit=1, metadata_only=True)
     version = found.resource_version
     if not version.isdigit():
-        raise NotMigratable(
+        raise MigrationImpossible(
             f"latest resourceVersion for {_told(resource)} is not valid: resource version is not well formed: {version}"
         )
     return version
 
 
-async def rewrite(client: Client, resource: Resource, version: str, manager: str) -> Progress:
+async def rewrite(client: Client, resource: Resource, version: str, manager: str) -> MigrationProgress:
     """Rewrite every object that is not newer than a version; stops at an error."""
     progress = await _survey(client, resource, int(version))
     waiting = iter(progress.old)
-    while batch := list(islice(waiting, AT_ONCE)):
+    while batch := list(islice(waiting, CONCURRENCY)):
         results = await asyncio.gather(*(_touch(client, resource, one, manager) for one in batch))
         progress.left -= results.count(None)
         for error in filter(None, results):
-            if isinstance(error, PASSING):
+            if isinstance(error, TRANSIENT_ERRORS):
                 progress.passing = error
             else:
                 progress.fatal = error
@@ -91,8 +91,8 @@ async def rewrite(client: Client, resource: Resource, version: str, manager: str
     return progress
 
 
-async def _survey(client: Client, resource: Resource, version: int) -> Progress:
-    progress = Progress()
+async def _survey(client: Client, resource: Resource, version: int) -> MigrationProgress:
+    progress = MigrationProgress()
     async for page in client.pages(resource, metadata_only=True):
         progress.total += len(page.items)
         progress.old += [one.metadata for one in page.items if int(one.metadata.resource_version) <= version]

@@ -12,12 +12,12 @@ from kubeloop.api.kinds import Resource
 from kubeloop.api.meta.conditions import set_condition
 from kubeloop.api.scalars.times import format_time, parse_time
 from kubeloop.api.scalars.wire import Time
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.shared.status_writer import StatusWriter
 from kubeloop.controllers.storage_version_migrator import turns
-from kubeloop.controllers.storage_version_migrator.definitions import Definitions
+from kubeloop.controllers.storage_version_migrator.definitions import CrdStatusWriter
 from kubeloop.controllers.storage_version_migrator.objects import (
-    NotMigratable,
+    MigrationImpossible,
     check_verbs,
     find_resource,
     latest_version,
@@ -29,42 +29,42 @@ from kubeloop.runtime.informer.informer import Informer
 NAME: Final = "storage-version-migrator-controller"
 BY_RESOURCE: Final = "resource"
 # A resource may just have been defined: it is awaited this long after the migration's creation, with this interval.
-PATIENCE: Final = timedelta(minutes=1)
-LOOK_AGAIN: Final = 5.0
+DISCOVERY_TIMEOUT: Final = timedelta(minutes=1)
+DISCOVERY_RETRY_SECONDS: Final = 5.0
 
 
 class Reconciler:
     """Reconciles migrations by resource."""
 
-    def __init__(self, context: Context, migrations: Informer) -> None:
+    def __init__(self, context: ControllerContext, migrations: Informer) -> None:
         self._client = context.client
         self._clock = context.clock
         self._migrations = migrations
         self._writer = StatusWriter(context.client, migrations.resource)
-        self._definitions = Definitions(context.client, context.clock)
+        self._definitions = CrdStatusWriter(context.client, context.clock)
 
     async def reconcile(self, resource: str) -> Result | None:
         """Complete finished migrations, and continue or begin one."""
-        found = turns.turns_of(self._migrations.by_index(BY_RESOURCE, resource))
+        found = turns.sort_migrations(self._migrations.by_index(BY_RESOURCE, resource))
         for one in found.ended:
             await self._definitions.end(resource, turns.has_succeeded(one))
-            await self._tell(one, turns.completed(one.metadata.generation))
+            await self._tell(one, turns.completed_condition(one.metadata.generation))
         if found.next is not None:
             await self._definitions.begin(resource, found.next.metadata.name)
-            return await self._migrate(await self._tell(found.next, turns.running(turns.progress_message())))
+            return await self._migrate(await self._tell(found.next, turns.running_condition(turns.progress_message())))
         return await self._migrate(found.running) if found.running is not None else None
 
     async def _migrate(self, migration: StorageVersionMigration) -> Result | None:
         found = await find_resource(self._client, migration.spec.resource)
         if found is None:
             if self._is_new(migration):
-                return Result(requeue_after=LOOK_AGAIN)
-            await self._tell(migration, turns.failed("resource does not exist in discovery"))
+                return Result(requeue_after=DISCOVERY_RETRY_SECONDS)
+            await self._tell(migration, turns.failed_condition("resource does not exist in discovery"))
             return None
         try:
             migration = await self._with_version(migration, found)
-        except NotMigratable as error:
-            await self._tell(migration, turns.failed(str(error)))
+        except MigrationImpossible as error:
+            await self._tell(migration, turns.failed_condition(str(error)))
             return None
         await self._rewrite(migration, found)
         return None
@@ -82,13 +82,15 @@ class Reconciler:
         left, total = progress.left, progress.total
         if progress.fatal is not None:
             why = f"{left}/{total} not yet migrated. migration encountered unhandled error: {progress.fatal}"
-            running = turns.running(turns.progress_message(left, total))
-            await self._tell(migration, running, turns.failed(why))
+            running = turns.running_condition(turns.progress_message(left, total))
+            await self._tell(migration, running, turns.failed_condition(why))
         elif progress.passing is not None:
-            await self._tell(migration, turns.running(turns.progress_message(left, total, progress.passing)))
+            await self._tell(migration, turns.running_condition(turns.progress_message(left, total, progress.passing)))
             raise progress.passing
         else:
-            await self._tell(migration, turns.running(turns.progress_message(left, total)), turns.succeeded())
+            await self._tell(
+                migration, turns.running_condition(turns.progress_message(left, total)), turns.succeeded_condition()
+            )
 
     async def _tell(self, migration: StorageVersionMigration, *news: Condition) -> StorageVersionMigration:
         conditions = migration.status.conditions
@@ -106,4 +108,4 @@ class Reconciler:
 
     def _is_new(self, migration: StorageVersionMigration) -> bool:
         made = migration.metadata.creation_timestamp
-        return made is not None and parse_time(made) + PATIENCE > self._clock.now()
+        return made is not None and parse_time(made) + DISCOVERY_TIMEOUT > self._clock.now()

@@ -14,7 +14,7 @@ SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"
 
 
-class Turns(NamedTuple):
+class MigrationsByState(NamedTuple):
     """Migrations of one resource by state."""
 
     ended: list[StorageVersionMigration]  # but still marked as running
@@ -22,12 +22,12 @@ class Turns(NamedTuple):
     next: StorageVersionMigration | None  # to be started, if none is running
 
 
-def turns_of(migrations: Sequence[StorageVersionMigration]) -> Turns:
+def sort_migrations(migrations: Sequence[StorageVersionMigration]) -> MigrationsByState:
     """Sort the migrations of one resource by state."""
     open_ones = [one for one in migrations if not has_ended(one)]
     running = next((one for one in sorted(open_ones, key=_age) if is_running(one)), None)
     waiting = sorted((one for one in open_ones if not is_running(one)), key=_age)
-    return Turns(
+    return MigrationsByState(
         [one for one in migrations if has_ended(one) and is_running(one)],
         running,
         waiting[0] if running is None and waiting else None,
@@ -49,12 +49,12 @@ def is_running(migration: StorageVersionMigration) -> bool:
     return is_true(migration.status.conditions, RUNNING)
 
 
-def running(message: str) -> Condition:
+def running_condition(message: str) -> Condition:
     """Build the condition Running."""
     return Condition(type=RUNNING, status="True", reason="MigrationRunning", message=message)
 
 
-def completed(generation: int) -> Condition:
+def completed_condition(generation: int) -> Condition:
     """Build the condition that ends Running."""
     return Condition(
         type=RUNNING,
@@ -65,14 +65,14 @@ def completed(generation: int) -> Condition:
     )
 
 
-def succeeded() -> Condition:
+def succeeded_condition() -> Condition:
     """Build the condition Succeeded."""
     return Condition(
         type=SUCCEEDED, status="True", reason="StorageVersionMigrationSucceeded", message="Migration completed"
     )
 
 
-def failed(message: str) -> Condition:
+def failed_condition(message: str) -> Condition:
     """Build the condition Failed."""
     return Condition(type=FAILED, status="True", reason="StorageVersionMigrationFailed", message=message)
 
@@ -85,7 +85,7 @@ def progress_message(left: int | None = None, total: int = 0, trouble: object = 
     return f"{message}; transient error: {trouble}" if trouble else message
 
 
-def resource_named(migration: StorageVersionMigration) -> tuple[str]:
+def resource_of(migration: StorageVersionMigration) -> tuple[str]:
     """Return the resource of a migration, such as `deployments.apps` or `pods`."""
     wanted = migration.spec.resource
     return (f"{wanted.resource}.{wanted.group}" if wanted.group else wanted.resource,)

@@ -22,14 +22,19 @@ from kubeloop.api.scalars.times import format_time
 from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.controllers.shared.pods.pod_disruption import disruption_patch
-from kubeloop.controllers.taint_eviction.policy import Eviction, eviction_of, eviction_taints, seconds_tolerated
+from kubeloop.controllers.taint_eviction.policy import (
+    TaintEviction,
+    eviction_of,
+    eviction_taints,
+    min_toleration_seconds,
+)
 from kubeloop.runtime.controller import Controller, Result
 from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.informer.store import NODE, node_name_of
-from kubeloop.runtime.metrics import Registry
+from kubeloop.runtime.metrics import MetricRegistry
 from kubeloop.runtime.objects.keys import key_of
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
@@ -42,7 +47,7 @@ MESSAGE = "Taint manager: deleting due to NoExecute taint"
 _BOUNDS = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0, 120.0, 180.0, 240.0)
 
 
-class Key(NamedTuple):
+class TaintEvictionKey(NamedTuple):
     """Queue key: a pod, or without a namespace a node."""
 
     namespace: str
@@ -52,20 +57,20 @@ class Key(NamedTuple):
         return f"{self.namespace}/{self.name}" if self.namespace else f"node {self.name}"
 
 
-def wire(context: Context) -> Controller[Key]:
+def wire(context: ControllerContext) -> Controller[TaintEvictionKey]:
     """Build the controller and register its event handlers."""
     pods = context.informers.of(resource_of_class(Pod))
     nodes = context.informers.of(resource_of_class(Node))
     pods.add_indexer(NODE, node_name_of)
-    queue: WorkQueue[Key] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
+    queue: WorkQueue[TaintEvictionKey] = WorkQueue(context.clock, name=QUEUE, registry=context.telemetry.registry)
     recorder = context.recorder.of_component(NAME)
-    deleter = Deleter(context.client, context.clock, recorder, context.telemetry.registry)
+    deleter = PodDeleter(context.client, context.clock, recorder, context.telemetry.registry)
     reconciler = Reconciler(pods, nodes, deleter, queue, context.clock)
     controller = Controller(
         NAME, reconciler.reconcile, context.clock, workers=WORKERS, queue=queue, telemetry=context.telemetry
     )
-    controller.watches(nodes, lambda node: (Key("", node.metadata.name),), taints_changed)
-    controller.watches(pods, reconciler.to_judge, may_have_to_leave)
+    controller.watches(nodes, lambda node: (TaintEvictionKey("", node.metadata.name),), taints_changed)
+    controller.watches(pods, reconciler.to_judge, affects_eviction)
     return controller
 
 
@@ -75,23 +80,25 @@ class Reconciler:
     Invariant of `_evictions`: it holds only pods that existed in their last sync, each with one due time.
     """
 
-    def __init__(self, pods: Informer, nodes: Informer, deleter: Deleter, queue: WorkQueue[Key], clock: Clock) -> None:
+    def __init__(
+        self, pods: Informer, nodes: Informer, deleter: PodDeleter, queue: WorkQueue[TaintEvictionKey], clock: Clock
+    ) -> None:
         self._pods = pods
         self._nodes = nodes
         self._deleter = deleter
         self._queue = queue
         self._clock = clock
-        self._evictions: dict[Key, Eviction] = {}
+        self._evictions: dict[TaintEvictionKey, TaintEviction] = {}
 
-    def to_judge(self, pod: Pod) -> tuple[Key, ...]:
+    def to_judge(self, pod: Pod) -> tuple[TaintEvictionKey, ...]:
         """Return the pod's key, unless no eviction is planned and its node has no NoExecute taints.
 
         As soon as the node has some, all its pods are evaluated.
         """
-        key, node = Key(*key_of(pod)), self._nodes.get("", pod.spec.node_name)
+        key, node = TaintEvictionKey(*key_of(pod)), self._nodes.get("", pod.spec.node_name)
         return (key,) if key in self._evictions or (node is not None and eviction_taints(node)) else ()
 
-    async def reconcile(self, key: Key) -> Result | None:
+    async def reconcile(self, key: TaintEvictionKey) -> Result | None:
         """Sync one pod or one node."""
         if key.namespace:
             return await self._reconcile_pod(key)
@@ -105,12 +112,12 @@ class Reconciler:
             return
         now = self._clock.monotonic()
         for pod in self._pods.by_index(NODE, name):
-            key = Key(*key_of(pod))
+            key = TaintEvictionKey(*key_of(pod))
             self._judge(key, pod, now)
             if (eviction := self._evictions.get(key)) is not None:
                 self._queue.add_after(key, eviction.due - now)
 
-    async def _reconcile_pod(self, key: Key) -> Result | None:
+    async def _reconcile_pod(self, key: TaintEvictionKey) -> Result | None:
         pod, now = self._pods.get(*key), self._clock.monotonic()
         if pod is None:
             self._drop(key, None)
@@ -127,7 +134,7 @@ class Reconciler:
             del self._evictions[key]
         return None
 
-    def _judge(self, key: Key, pod: Pod, now: float) -> None:
+    def _judge(self, key: TaintEvictionKey, pod: Pod, now: float) -> None:
         node: Node | None = self._nodes.get("", pod.spec.node_name) if pod.spec.node_name else None
         before = self._evictions.get(key)
         if before is not None and before.uid != pod.metadata.uid:
@@ -135,12 +142,12 @@ class Reconciler:
             before = None
         if node is None:
             return  # if the node is gone, the decision stands
-        seconds = seconds_tolerated(eviction_taints(node), pod.spec.tolerations)
+        seconds = min_toleration_seconds(eviction_taints(node), pod.spec.tolerations)
         after = eviction_of(pod.metadata.uid, seconds, before, now)
         if after is not before:
             self._drop(key, after)
 
-    def _drop(self, key: Key, successor: Eviction | None) -> None:
+    def _drop(self, key: TaintEvictionKey, successor: TaintEviction | None) -> None:
         """Replace or cancel an eviction; a planned one that had not been immediate is cancelled with an event."""
         before = self._evictions.pop(key, None)
         if before is not None and not before.is_immediate:
@@ -149,10 +156,10 @@ class Reconciler:
             self._evictions[key] = successor
 
 
-class Deleter:
+class PodDeleter:
     """Deletes pods, with a condition and an event."""
 
-    def __init__(self, client: Client, clock: Clock, recorder: EventRecorder, registry: Registry) -> None:
+    def __init__(self, client: Client, clock: Clock, recorder: EventRecorder, registry: MetricRegistry) -> None:
         self._client = client
         self._clock = clock
         self._recorder = recorder
@@ -165,7 +172,7 @@ class Deleter:
             bounds=_BOUNDS,
         ).of()
 
-    async def delete(self, key: Key, eviction: Eviction) -> None:
+    async def delete(self, key: TaintEvictionKey, eviction: TaintEviction) -> None:
         """Delete the pod with this UID; returns when it is deleted or replaced."""
         try:
             pod = await self._client.get(Pod, key.name, key.namespace)
@@ -188,7 +195,7 @@ class Deleter:
                 Pod, meta.name, patch, meta.namespace, type=STRATEGIC_PATCH, subresource="status"
             )  # fmt: skip
 
-    def tell(self, key: Key, message: str) -> None:
+    def tell(self, key: TaintEvictionKey, message: str) -> None:
         """Record an event on the pod."""
         about = ObjectReference(api_version="v1", kind="Pod", name=key.name, namespace=key.namespace)
         self._recorder.event(about, "Normal", REASON, message)
@@ -201,7 +208,7 @@ def taints_changed(old: Node | None, new: Node | None) -> bool:
     return eviction_taints(old) != eviction_taints(new)
 
 
-def may_have_to_leave(old: Pod | None, new: Pod | None) -> bool:
+def affects_eviction(old: Pod | None, new: Pod | None) -> bool:
     """Return True if a change of a pod may affect its eviction."""
     if old is None or new is None:
         return bool((new or old).spec.node_name)  # type: ignore[union-attr]  # one of them is there

@@ -12,7 +12,7 @@ NO_EXECUTE: Final = "NoExecute"
 _LONGEST: Final = 1e10  # a toleration may have any length, a timer may not
 
 
-class Eviction(NamedTuple):
+class TaintEviction(NamedTuple):
     """Eviction of a pod: when it was decided and when it is due, in monotonic seconds."""
 
     uid: str
@@ -30,7 +30,7 @@ def eviction_taints(node: Node | None) -> tuple[Taint, ...]:
     return () if node is None else tuple(one for one in node.spec.taints if one.effect == NO_EXECUTE)
 
 
-def seconds_tolerated(taints: Iterable[Taint], tolerations: Collection[Toleration]) -> float | None:
+def min_toleration_seconds(taints: Iterable[Taint], tolerations: Collection[Toleration]) -> float | None:
     """Return the seconds for which all taints are tolerated, each by its first toleration; None for ever."""
     shortest: float | None = None
     for taint in taints:
@@ -43,7 +43,7 @@ def seconds_tolerated(taints: Iterable[Taint], tolerations: Collection[Toleratio
     return shortest
 
 
-def eviction_of(uid: str, seconds: float | None, before: Eviction | None, now: float) -> Eviction | None:
+def eviction_of(uid: str, seconds: float | None, before: TaintEviction | None, now: float) -> TaintEviction | None:
     """Return the new eviction of a pod whose taints are tolerated for these seconds.
 
     A scheduled time stays: a change of taints neither extends nor shortens it, unless they are not tolerated at all.
@@ -54,4 +54,4 @@ def eviction_of(uid: str, seconds: float | None, before: Eviction | None, now: f
         before = None
     if before is not None and (seconds > 0 or before.is_immediate):
         return before
-    return Eviction(uid, now, now + min(seconds, _LONGEST))
+    return TaintEviction(uid, now, now + min(seconds, _LONGEST))

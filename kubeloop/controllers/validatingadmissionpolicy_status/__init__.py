@@ -21,19 +21,19 @@ from kubeloop.api.generated.admissionregistration_v1 import (
 from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
 if TYPE_CHECKING:
-    from kubeloop.controllers.validatingadmissionpolicy_status.checking import Checker
+    from kubeloop.controllers.validatingadmissionpolicy_status.checking import PolicyTypeChecker
 
 NAME: Final = "validatingadmissionpolicy-status-controller"
 MANAGER: Final = "validatingadmissionpolicy-status"  # upstream's name of the queue and of the field manager
 
 
-def wire(context: Context) -> Controller[str]:
+def wire(context: ControllerContext) -> Controller[str]:
     """Build the controller and register its event handlers."""
     policies = context.informers.of(resource_of_class(ValidatingAdmissionPolicy))
     reconciler = Reconciler(context.client, policies, context.clock)
@@ -53,12 +53,12 @@ class Reconciler:
         self._client = client
         self._policies = policies
         self._clock = clock
-        self._checker: Checker | None = None
+        self._checker: PolicyTypeChecker | None = None
 
     async def reconcile(self, key: str) -> None:
         """Check one policy and apply the warnings."""
         policy: ValidatingAdmissionPolicy | None = self._policies.get("", key)
-        if policy is None or not is_unseen(policy):
+        if policy is None or not needs_check(policy):
             return
         warnings = [codec.to_plain(one) for one in await self._check(policy.spec)]
         checking = {"expressionWarnings": warnings} if warnings else {}
@@ -74,16 +74,16 @@ class Reconciler:
     async def _check(self, spec: ValidatingAdmissionPolicySpec) -> tuple[ExpressionWarning, ...]:
         if self._checker is None:
             # The CEL modules are slow to import, and many clusters have no policies.
-            from kubeloop.controllers.validatingadmissionpolicy_status.checking import Checker
+            from kubeloop.controllers.validatingadmissionpolicy_status.checking import PolicyTypeChecker
 
-            self._checker = Checker(self._client, self._clock)
+            self._checker = PolicyTypeChecker(self._client, self._clock)
         return await self._checker.check(spec)
 
 
-def is_unseen(policy: ValidatingAdmissionPolicy) -> bool:
+def needs_check(policy: ValidatingAdmissionPolicy) -> bool:
     """Return True if the current generation was not checked yet."""
     return policy.metadata.generation > policy.status.observed_generation
 
 
 def _is_unseen(_: Any, new: Any) -> bool:
-    return new is not None and is_unseen(new)
+    return new is not None and needs_check(new)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubeloop.api.expressions.admission_types import Kind, Subject, warnings_about
+from kubeloop.api.expressions.admission_types import MatchedKind, PolicyGVK, type_check_policy
 from kubeloop.api.generated.admissionregistration_v1 import (
     ExpressionWarning,
     ParamKind,
@@ -16,7 +16,7 @@ from kubeloop.controllers.validatingadmissionpolicy_status.subjects import Serve
 _OF_OBJECTS, _OF_PARAMS = 0, 1  # numbers in type names, so that a kind in both roles is two types
 
 
-class Checker:
+class PolicyTypeChecker:
     """Type checker with the kinds and schemas that the server publishes."""
 
     def __init__(self, client: Client, clock: Clock) -> None:
@@ -27,12 +27,12 @@ class Checker:
         """Return the warnings about a policy."""
         kinds = await self._kinds.of(spec)
         known = [(kind, await self._schemas.of(kind, _OF_OBJECTS)) for kind in kinds]
-        subjects = [Subject(kind, declared) for kind, declared in known if declared is not None]
+        subjects = [MatchedKind(kind, declared) for kind, declared in known if declared is not None]
         params = await self._schemas.of(kind_of_params(spec.param_kind), _OF_PARAMS) if spec.param_kind else None
-        return warnings_about(spec, subjects, params)
+        return type_check_policy(spec, subjects, params)
 
 
-def kind_of_params(params: ParamKind) -> Kind:
+def kind_of_params(params: ParamKind) -> PolicyGVK:
     """Return the kind of a policy's parameters."""
     group, _, version = params.api_version.rpartition("/")
-    return Kind(group, version, params.kind)
+    return PolicyGVK(group, version, params.kind)

@@ -6,7 +6,7 @@ import logging
 from typing import Any, Final
 
 from kubeloop.api.errors import ApiError
-from kubeloop.api.expressions.admission_types import Kind
+from kubeloop.api.expressions.admission_types import PolicyGVK
 from kubeloop.api.structural.declared import Declarations
 from kubeloop.api.structural.referred import schema_of_kind
 from kubeloop.client import Client
@@ -25,7 +25,7 @@ class PublishedSchemas:
         self._client = client
         self._declared: dict[tuple[str, str], Declarations | None] = {}  # by the document's URL and the type's name
 
-    async def of(self, kind: Kind, number: int) -> Declarations | None:
+    async def of(self, kind: PolicyGVK, number: int) -> Declarations | None:
         """Return the declarations of a kind, or None without a schema; another number makes another type."""
         try:
             return await self._find(kind, f"{kind.kind}{number}")
@@ -33,7 +33,7 @@ class PublishedSchemas:
             logger.info("no schema of %s: %s", kind, error)
             return None
 
-    async def _find(self, kind: Kind, name: str) -> Declarations | None:
+    async def _find(self, kind: PolicyGVK, name: str) -> Declarations | None:
         paths: dict[str, Any] = (await self._client.document(_PUBLISHED)).get("paths") or {}
         version = f"{kind.group}/{kind.version}" if kind.group else kind.version
         described = paths.get(f"apis/{version}" if kind.group else f"api/{version}")

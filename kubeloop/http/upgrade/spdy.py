@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from kubeloop.http.byte_pipe import Carrier, Pipe
+from kubeloop.http.byte_pipe import BytePipe, Carrier
 from kubeloop.http.upgrade.spdy_frames import (
     CANCEL,
     DATA,
@@ -18,10 +18,10 @@ from kubeloop.http.upgrade.spdy_frames import (
     PROTOCOL_ERROR,
     RST_STREAM,
     SYN_STREAM,
-    Frame,
     FrameReader,
     FrameWriter,
     SpdyError,
+    SpdyFrame,
 )
 
 _PIECE = 64 << 10
@@ -35,7 +35,7 @@ class SpdyStream:
         self.number = number
         self.headers = headers
         self.finished = False  # by this side
-        self.input = Pipe(carrier)
+        self.input = BytePipe(carrier)
         self._connection = connection
 
     async def read(self) -> bytes:
@@ -133,7 +133,7 @@ class SpdyConnection:
 
     # Received frames.
 
-    def _take(self, frame: Frame) -> None:
+    def _take(self, frame: SpdyFrame) -> None:
         if frame.type == SYN_STREAM:
             self._open(frame)
         elif frame.type == DATA:
@@ -148,7 +148,7 @@ class SpdyConnection:
         elif frame.type == GOAWAY and not self._streams:
             self._carrier.close()
 
-    def _open(self, frame: Frame) -> None:
+    def _open(self, frame: SpdyFrame) -> None:
         number = frame.number
         refused = number % 2 == 0 or number <= self._last or len(self._streams) >= _STREAMS
         if self._on_stream is None or refused:
@@ -165,7 +165,7 @@ class SpdyConnection:
         else:
             self._carrier.write(self._writer.syn_reply(number, {}))
 
-    def _take_data(self, frame: Frame) -> None:
+    def _take_data(self, frame: SpdyFrame) -> None:
         stream = self._streams.get(frame.number)
         if frame.data:
             for number in (0, frame.number):

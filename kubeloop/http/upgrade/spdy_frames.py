@@ -50,7 +50,7 @@ class SpdyError(Exception):
     """Error for bytes that are no SPDY, or exceed a limit."""
 
 
-class Frame(NamedTuple):
+class SpdyFrame(NamedTuple):
     """Frame; `number` is that of a stream or ping."""
 
     type: int
@@ -67,14 +67,14 @@ class FrameReader:
         self._buffer = bytearray()
         self._inflater = zlib.decompressobj(zdict=DICTIONARY)
 
-    def feed(self, data: bytes) -> Iterator[Frame]:
+    def feed(self, data: bytes) -> Iterator[SpdyFrame]:
         """Yield the frames that are completed by these bytes; raises `SpdyError`."""
         self._buffer += data
         while (frame := self._next()) is not None:
             if frame.type >= 0:
                 yield frame
 
-    def _next(self) -> Frame | None:
+    def _next(self) -> SpdyFrame | None:
         buffer = self._buffer
         if len(buffer) < _HEAD:
             return None
@@ -87,22 +87,22 @@ class FrameReader:
         payload = bytes(buffer[_HEAD : _HEAD + length])
         del buffer[: _HEAD + length]
         if not first & _CONTROL:
-            return Frame(DATA, number, flags, payload)
+            return SpdyFrame(DATA, number, flags, payload)
         if first & ~_CONTROL != VERSION:
             raise SpdyError(f"version {first & ~_CONTROL} of SPDY is not spoken")
         return self._control(number & 0xFFFF, flags, payload)
 
-    def _control(self, type: int, flags: int, payload: bytes) -> Frame:
+    def _control(self, type: int, flags: int, payload: bytes) -> SpdyFrame:
         if type not in (SYN_STREAM, SYN_REPLY, RST_STREAM, PING, GOAWAY, HEADERS, WINDOW_UPDATE):
-            return Frame(-1, 0)
+            return SpdyFrame(-1, 0)
         if len(payload) < 4:
             raise SpdyError("a frame is too short")
         number = int.from_bytes(payload[:4], "big") & 0x7FFFFFFF
         if type == SYN_STREAM:
-            return Frame(type, number, flags, headers=self._headers(payload[10:]))
+            return SpdyFrame(type, number, flags, headers=self._headers(payload[10:]))
         if type in (SYN_REPLY, HEADERS):
-            return Frame(type, number, flags, headers=self._headers(payload[4:]))
-        return Frame(type, number, flags, payload[4:])
+            return SpdyFrame(type, number, flags, headers=self._headers(payload[4:]))
+        return SpdyFrame(type, number, flags, payload[4:])
 
     def _headers(self, packed: bytes) -> dict[str, str]:
         try:

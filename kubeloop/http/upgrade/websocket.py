@@ -30,12 +30,12 @@ def offered_protocols(headers: Mapping[str, str]) -> list[str]:
     return [one.strip() for one in headers.get("sec-websocket-protocol", "").split(",") if one.strip()]
 
 
-def chosen_protocol(headers: Mapping[str, str], known: tuple[str, ...]) -> str:
+def choose_protocol(headers: Mapping[str, str], known: tuple[str, ...]) -> str:
     """Return the first offered subprotocol that is known; empty if none is."""
     return next((one for one in offered_protocols(headers) if one in known), "")
 
 
-def handshake(headers: Mapping[str, str], protocol: str) -> tuple[tuple[str, str], ...]:
+def handshake_headers(headers: Mapping[str, str], protocol: str) -> tuple[tuple[str, str], ...]:
     """Return the headers of the response that opens a WebSocket."""
     digest = hashlib.sha1(headers["sec-websocket-key"].encode() + _MAGIC).digest()  # required by the protocol
     accept = base64.b64encode(digest).decode()

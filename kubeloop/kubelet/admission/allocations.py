@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.quota.amounts import Amounts
 from kubeloop.api.quota.pod_amounts import requests_of
-from kubeloop.kubelet.sync.containers import all_of
+from kubeloop.kubelet.sync.containers import all_containers_of
 
 HostPort = tuple[str, str, int]  # protocol, address, port
 
@@ -17,7 +17,7 @@ def host_ports_of(pod: Pod) -> list[HostPort]:
     """Return the host ports of a pod."""
     return [
         (port.protocol or "TCP", port.host_ip or "0.0.0.0", port.host_port)
-        for container in all_of(pod)
+        for container in all_containers_of(pod)
         for port in container.ports
         if port.host_port
     ]
@@ -31,7 +31,7 @@ class _Entry(NamedTuple):
     created: str
 
 
-class Ledger:
+class NodeAllocations:
     """Pods admitted to a node.
 
     Invariant: `used` is the sum of their requests, in billionths.
@@ -72,9 +72,9 @@ class Ledger:
             self.used[name] -= amount.nanos
         self.ports.subtract(entry.ports)
 
-    def before(self, pod: Pod) -> Ledger:
+    def before(self, pod: Pod) -> NodeAllocations:
         """Return a copy without the pod and all younger pods."""
-        older, mine = Ledger(), (str(pod.metadata.creation_timestamp or ""), pod.metadata.uid)
+        older, mine = NodeAllocations(), (str(pod.metadata.creation_timestamp or ""), pod.metadata.uid)
         for uid, entry in self._taken.items():
             if (entry.created, uid) < mine:
                 older._add(uid, entry)

@@ -11,53 +11,55 @@ from kubeloop.api.generated.core_v1 import Node, Pod, PodStatus
 from kubeloop.api.quota.amounts import ZERO, Amounts
 from kubeloop.api.quota.pod_amounts import requests_of
 from kubeloop.api.strategy.pods.qos import GUARANTEED, qos_class_of
-from kubeloop.kubelet.admission.allocations import Ledger
-from kubeloop.kubelet.admission.predicates import shortage_of
+from kubeloop.kubelet.admission.allocations import NodeAllocations
+from kubeloop.kubelet.admission.predicates import insufficient_resource_reason
 from kubeloop.kubelet.admission.resize import (
     DEFERRED,
-    Allocation,
-    Deferral,
-    Resize,
-    allocation_of,
-    as_allocated,
-    found_allocation,
-    is_as_allocated,
-    is_resizing,
-    message_of,
+    PendingResize,
+    PodAllocation,
+    ResizeState,
+    allocation_from_spec,
+    allocation_from_status,
+    is_resize_in_progress,
+    is_spec_allocated,
+    resize_event_message,
+    with_allocation,
 )
-from kubeloop.kubelet.events.recorder import Telling
-from kubeloop.kubelet.runtime import Observation
-from kubeloop.kubelet.status.resize_status import NO_SIZES, pod_sizes
-from kubeloop.kubelet.sync.pod_state import Memory
-from kubeloop.kubelet.sync.termination import TERMINAL, is_to_end
+from kubeloop.kubelet.events.recorder import PodEvents
+from kubeloop.kubelet.runtime import PodObservation
+from kubeloop.kubelet.status.resize_status import NO_POD_LEVEL_RESOURCES, pod_level_resources
+from kubeloop.kubelet.sync.pod_state import PodState
+from kubeloop.kubelet.sync.termination import TERMINAL_PHASES, is_termination_requested
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
-Turn = tuple[bool, int, bool]  # order of deferred resizes; of equals, the longest waiting comes first
+ResizePriority = tuple[bool, int, bool]  # order of deferred resizes; of equals, the longest waiting comes first
 
 
-class Allocator:
+class AllocationManager:
     """Allocations of the pods of all nodes; `wake` queues a pod for sync."""
 
-    def __init__(self, telling: Telling) -> None:
+    def __init__(self, telling: PodEvents) -> None:
         self._telling = telling
-        self._ledgers: dict[str, Ledger] = defaultdict(Ledger)  # by node
-        self._waiting: dict[str, dict[ObjectKey, Turn]] = defaultdict(dict)  # by node, pods with a deferred resize
+        self._ledgers: dict[str, NodeAllocations] = defaultdict(NodeAllocations)  # by node
+        self._waiting: dict[str, dict[ObjectKey, ResizePriority]] = defaultdict(
+            dict
+        )  # by node, pods with a deferred resize
         self.wake: Callable[[ObjectKey], None] = lambda _: None
 
-    def ledger(self, node: str) -> Ledger:
+    def ledger(self, node: str) -> NodeAllocations:
         """Return the allocations of a node."""
         return self._ledgers[node]
 
-    def take(self, pod: Pod) -> Allocation:
+    def take(self, pod: Pod) -> PodAllocation:
         """Add an admitted pod and return its allocation."""
-        allocation = found_allocation(pod) if pod.status.container_statuses else allocation_of(pod)
-        return self._counted(_unreported(as_allocated(pod, allocation)), allocation)
+        allocation = allocation_from_status(pod) if pod.status.container_statuses else allocation_from_spec(pod)
+        return self._counted(_without_status(with_allocation(pod, allocation)), allocation)
 
-    def _counted(self, pod: Pod, allocation: Allocation) -> Allocation:
+    def _counted(self, pod: Pod, allocation: PodAllocation) -> PodAllocation:
         """Add a pod with its allocation; return the allocation with pod-level resources."""
         requests = self._ledgers[pod.spec.node_name].take(pod)
-        sizes = pod_sizes(pod, requests)
-        return allocation if sizes is NO_SIZES else msgspec.structs.replace(allocation, sizes=sizes)
+        sizes = pod_level_resources(pod, requests)
+        return allocation if sizes is NO_POD_LEVEL_RESOURCES else msgspec.structs.replace(allocation, sizes=sizes)
 
     def release(self, node: str, uid: str) -> None:
         """Remove a pod; pods with a deferred resize on the node are queued for sync."""
@@ -69,12 +71,12 @@ class Allocator:
         for key in sorted(waiting, key=waiting.__getitem__):
             self.wake(key)
 
-    def size(self, pod: Pod, node: Node, memory: Memory) -> Memory:
+    def size(self, pod: Pod, node: Node, memory: PodState) -> PodState:
         """Allocate a resize of the pod if it fits; else defer it."""
         allocation = memory.allocation
-        if allocation is None or is_to_end(pod) or memory.verdict is not None:
+        if allocation is None or is_termination_requested(pod) or memory.verdict is not None:
             return memory
-        if is_as_allocated(pod, allocation):
+        if is_spec_allocated(pod, allocation):
             if memory.resize.waiting is not None:  # the spec is back at the allocation
                 resize = msgspec.structs.replace(memory.resize, waiting=None)
                 memory = msgspec.structs.replace(memory, resize=resize)
@@ -84,43 +86,43 @@ class Allocator:
             return msgspec.structs.replace(memory, allocation=same)
         return self._resize(pod, node, memory, allocation)
 
-    def _resize(self, pod: Pod, node: Node, memory: Memory, allocation: Allocation) -> Memory:
+    def _resize(self, pod: Pod, node: Node, memory: PodState, allocation: PodAllocation) -> PodState:
         ledger, uid, generation = self._ledgers[pod.spec.node_name], pod.metadata.uid, pod.metadata.generation
-        wanted = _unreported(pod)
+        wanted = _without_status(pod)
         ledger.release(uid)
-        shortage = shortage_of(wanted, node, ledger)
+        shortage = insufficient_resource_reason(wanted, node, ledger)
         if shortage is None:
-            given = self._counted(wanted, allocation_of(pod))
-            self._telling.resize_began(pod, message_of("Pod resize started", pod, generation))
-            return msgspec.structs.replace(memory, allocation=given, resize=Resize(generation=generation))
-        held = ledger.take(_unreported(as_allocated(pod, allocation)))
-        self._waiting[pod.spec.node_name][key_of(pod)] = _turn(wanted, held)
+            given = self._counted(wanted, allocation_from_spec(pod))
+            self._telling.resize_began(pod, resize_event_message("Pod resize started", pod, generation))
+            return msgspec.structs.replace(memory, allocation=given, resize=ResizeState(generation=generation))
+        held = ledger.take(_without_status(with_allocation(pod, allocation)))
+        self._waiting[pod.spec.node_name][key_of(pod)] = _resize_priority(wanted, held)
         before, message = memory.resize.waiting, shortage[1]
         if before is None or before.generation != generation:
-            self._telling.resize_waits(pod, message_of(f"Pod resize {shortage[0]}", pod, generation, message))
-        resize = msgspec.structs.replace(memory.resize, waiting=Deferral(DEFERRED, message, generation))
+            self._telling.resize_waits(pod, resize_event_message(f"Pod resize {shortage[0]}", pod, generation, message))
+        resize = msgspec.structs.replace(memory.resize, waiting=PendingResize(DEFERRED, message, generation))
         return msgspec.structs.replace(memory, resize=resize)
 
-    def settled(self, pod: Pod, seen: Observation, memory: Memory) -> Memory:
+    def settled(self, pod: Pod, seen: PodObservation, memory: PodState) -> PodState:
         """Update the resize progress by comparing what runs with the allocation; `pod` has its allocated resources."""
         generation = memory.resize.generation
-        if memory.reported.phase in TERMINAL:
+        if memory.reported.phase in TERMINAL_PHASES:
             return memory
-        resizing = is_resizing(pod, seen)
+        resizing = is_resize_in_progress(pod, seen)
         if resizing == (generation is not None):
             return memory
         if generation is not None:
-            self._telling.resize_ended(pod, message_of("Pod resize completed", pod, generation))
+            self._telling.resize_ended(pod, resize_event_message("Pod resize completed", pod, generation))
         now = pod.metadata.generation if resizing else None
         return msgspec.structs.replace(memory, resize=msgspec.structs.replace(memory.resize, generation=now))
 
 
-def _turn(pod: Pod, held: Amounts) -> Turn:
+def _resize_priority(pod: Pod, held: Amounts) -> ResizePriority:
     """Return the priority of a deferred resize: no increase first, then higher priority, then Guaranteed pods."""
     asks_for_more = any(amount > held.get(name, ZERO) for name, amount in requests_of(pod).items())
     return asks_for_more, -(pod.spec.priority or 0), qos_class_of(pod.spec) != GUARANTEED
 
 
-def _unreported(pod: Pod) -> Pod:
+def _without_status(pod: Pod) -> Pod:
     """Return the pod without status, so that only its spec counts for requests."""
     return msgspec.structs.replace(pod, status=PodStatus()) if pod.status.container_statuses else pod

@@ -6,69 +6,69 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.quota.pod_amounts import requests_of
-from kubeloop.kubelet.eviction.ranking import is_critical
-from kubeloop.kubelet.sync.pod_state import Verdict
+from kubeloop.kubelet.eviction.ranking import is_critical_pod
+from kubeloop.kubelet.sync.pod_state import TerminationReason
 
-REASON, MESSAGE = "Preempting", "Preempted in order to admit critical pod"
-PREEMPTED = Verdict(
-    REASON,
-    MESSAGE,
+PREEMPTION_REASON, PREEMPTION_MESSAGE = "Preempting", "Preempted in order to admit critical pod"
+PREEMPTED = TerminationReason(
+    PREEMPTION_REASON,
+    PREEMPTION_MESSAGE,
     disruption="TerminationByKubelet",
     disruption_message="Pod was preempted by Kubelet to accommodate a critical pod.",
 )
 _CLASSES = ("Guaranteed", "Burstable", "BestEffort")  # preempted last to first
 
-Lacking = Mapping[str, int]  # missing amounts by resource
+MissingAmounts = Mapping[str, int]  # missing amounts by resource
 
 
-class NoVictims(Exception):
+class NoVictimsError(Exception):
     """Raised if preempting all eligible pods does not free enough."""
 
 
-def victims_of(pod: Pod, others: Iterable[Pod], lacking: Lacking) -> list[Pod]:
+def get_pods_to_preempt(pod: Pod, others: Iterable[Pod], lacking: MissingAmounts) -> list[Pod]:
     """Return the pods to preempt: as few as possible, preferring lower QoS classes and the closest fit.
 
     Pods of a higher QoS class are only taken where all those of lower classes do not suffice.
     """
-    found = [one for one in others if _yields(one, pod)]
-    if left := _without(lacking, found):
-        raise NoVictims(_error(left))
+    found = [one for one in others if _is_preemptable_by(one, pod)]
+    if left := _subtract(lacking, found):
+        raise NoVictimsError(_error(left))
     classes = {name: [one for one in found if one.status.qos_class == name] for name in _CLASSES}
     chosen: list[Pod] = []
     for index, name in enumerate(_CLASSES):
         lesser = [one for below in _CLASSES[index + 1 :] for one in classes[below]]
-        chosen = [*_closest(classes[name], _without(lacking, [*lesser, *chosen])), *chosen]
+        chosen = [*_get_preemptees(classes[name], _subtract(lacking, [*lesser, *chosen])), *chosen]
     return chosen
 
 
-def _yields(other: Pod, pod: Pod) -> bool:
+def _is_preemptable_by(other: Pod, pod: Pod) -> bool:
     """Return True if a pod may be preempted for another."""
-    if is_critical(pod) and not is_critical(other):
+    if is_critical_pod(pod) and not is_critical_pod(other):
         return True
     if pod.spec.priority is None or other.spec.priority is None:
         return False
     return pod.spec.priority > other.spec.priority
 
 
-def _closest(pods: Sequence[Pod], lacking: Lacking) -> list[Pod]:
+def _get_preemptees(pods: Sequence[Pod], lacking: MissingAmounts) -> list[Pod]:
     left, chosen = list(pods), list[Pod]()
     while lacking:
         if not left:
-            raise NoVictims(_error(lacking))
+            raise NoVictimsError(_error(lacking))
         best = min(left, key=lambda pod: (_distance(pod, lacking), _amount(pod, "memory"), _amount(pod, "cpu")))
         left.remove(best)
         chosen.append(best)
-        lacking = _without(lacking, [best])
+        lacking = _subtract(lacking, [best])
     return chosen
 
 
-def _distance(pod: Pod, lacking: Lacking) -> float:
+def _distance(pod: Pod, lacking: MissingAmounts) -> float:
     """Return the distance between a pod's requests and the missing amounts, all resources weighing the same."""
     missing = ((max(amount - _amount(pod, name), 0) / amount) ** 2 for name, amount in lacking.items())
     return sum(missing)
 
 
-def _without(lacking: Lacking, pods: Iterable[Pod]) -> Lacking:
+def _subtract(lacking: MissingAmounts, pods: Iterable[Pod]) -> MissingAmounts:
     """Return the amounts still missing without these pods."""
     gone = list(pods)
     left = {name: amount - sum(_amount(pod, name) for pod in gone) for name, amount in lacking.items()}
@@ -84,7 +84,7 @@ def _amount(pod: Pod, name: str) -> int:
     return requested.milli_value() if name == "cpu" else requested.value()
 
 
-def _error(lacking: Lacking) -> str:
+def _error(lacking: MissingAmounts) -> str:
     listed = "".join(f"(res: {name}, q: {amount}), " for name, amount in lacking.items())
     why = f"no set of running pods found to reclaim resources: [{listed}]"
     why = f"preemption: error finding a set of pods to preempt: {why}"

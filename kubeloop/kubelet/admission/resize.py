@@ -15,30 +15,30 @@ import msgspec
 from kubeloop.api import codec
 from kubeloop.api.generated.core_v1 import Container, ContainerStatus, Pod, ResourceRequirements
 from kubeloop.api.scalars.quantity import parse_quantity
-from kubeloop.kubelet.runtime import Observation, Run
-from kubeloop.kubelet.status.resize_status import NO_SIZES, PodSizes
-from kubeloop.kubelet.sync.containers import regular_of
+from kubeloop.kubelet.runtime import ContainerRun, PodObservation
+from kubeloop.kubelet.status.resize_status import NO_POD_LEVEL_RESOURCES, PodLevelResources
+from kubeloop.kubelet.sync.containers import app_containers_of
 
 PENDING, IN_PROGRESS = "PodResizePending", "PodResizeInProgress"
 DEFERRED = "Deferred"
 # A deferred resize is retried after this time, and when another pod on the node terminates.
-RETRY = timedelta(minutes=3)
+RESIZE_RETRY_INTERVAL = timedelta(minutes=3)
 _RESIZABLE = ("cpu", "memory")
 
 Sizes = tuple[ResourceRequirements, ...]
 
 
-class Allocation(msgspec.Struct, frozen=True):
+class PodAllocation(msgspec.Struct, frozen=True):
     """Resources allocated to a pod's containers in order, and to the pod as a whole."""
 
     generation: int  # generation of the pod when last compared with its spec
     containers: Sizes
     init: Sizes = ()
     whole: ResourceRequirements | None = None
-    sizes: PodSizes = NO_SIZES  # pod-level totals
+    sizes: PodLevelResources = NO_POD_LEVEL_RESOURCES  # pod-level totals
 
 
-class Deferral(msgspec.Struct, frozen=True):
+class PendingResize(msgspec.Struct, frozen=True):
     """Reason why a resize is pending."""
 
     reason: str
@@ -46,31 +46,31 @@ class Deferral(msgspec.Struct, frozen=True):
     generation: int
 
 
-class Resize(msgspec.Struct, frozen=True):
+class ResizeState(msgspec.Struct, frozen=True):
     """Progress of a pod's resize."""
 
-    waiting: Deferral | None = None
+    waiting: PendingResize | None = None
     generation: int | None = None  # generation of the resize in progress
 
 
-def allocation_of(pod: Pod) -> Allocation:
+def allocation_from_spec(pod: Pod) -> PodAllocation:
     """Return the allocation that the spec requests."""
     spec = pod.spec
-    return Allocation(
+    return PodAllocation(
         pod.metadata.generation,
-        tuple(one.resources for one in regular_of(pod)),
+        tuple(one.resources for one in app_containers_of(pod)),
         tuple(one.resources for one in spec.init_containers),
         spec.resources,
     )
 
 
-def found_allocation(pod: Pod) -> Allocation:
+def allocation_from_status(pod: Pod) -> PodAllocation:
     """Return the allocation of a running pod from its status; from its spec where the status has none."""
     status = pod.status
     return msgspec.structs.replace(
-        allocation_of(pod),
+        allocation_from_spec(pod),
         generation=0,  # a resize may be pending: compare with the spec
-        containers=_found(regular_of(pod), status.container_statuses),
+        containers=_found(app_containers_of(pod), status.container_statuses),
         init=_found(pod.spec.init_containers, status.init_container_statuses),
         whole=_found_whole(pod),
     )
@@ -96,25 +96,25 @@ def _given(wanted: ResourceRequirements, status: ContainerStatus | None) -> Reso
     return msgspec.structs.replace(wanted, requests=status.allocated_resources, limits=status.resources.limits)
 
 
-def is_as_allocated(pod: Pod, allocation: Allocation) -> bool:
+def is_spec_allocated(pod: Pod, allocation: PodAllocation) -> bool:
     """Return True if the spec requests exactly what is allocated."""
     if pod.metadata.generation == allocation.generation:
         return True
-    wanted = allocation_of(pod)
+    wanted = allocation_from_spec(pod)
     return (
-        all(map(same_size, wanted.containers, allocation.containers))
-        and all(map(same_size, wanted.init, allocation.init))
-        and same_size(wanted.whole, allocation.whole)
+        all(map(has_equal_resources, wanted.containers, allocation.containers))
+        and all(map(has_equal_resources, wanted.init, allocation.init))
+        and has_equal_resources(wanted.whole, allocation.whole)
     )
 
 
-def as_allocated(pod: Pod, allocation: Allocation) -> Pod:
+def with_allocation(pod: Pod, allocation: PodAllocation) -> Pod:
     """Return the pod with the allocated resources in its spec."""
-    if pod.metadata.generation == allocation.generation or is_as_allocated(pod, allocation):
+    if pod.metadata.generation == allocation.generation or is_spec_allocated(pod, allocation):
         return pod
     spec = msgspec.structs.replace(
         pod.spec,
-        containers=_with_sizes(regular_of(pod), allocation.containers),
+        containers=_with_sizes(app_containers_of(pod), allocation.containers),
         init_containers=_with_sizes(pod.spec.init_containers, allocation.init),
         resources=allocation.whole,
     )
@@ -126,7 +126,7 @@ def _with_sizes(containers: tuple[Container, ...], sizes: Sizes) -> tuple[Contai
     return tuple(msgspec.structs.replace(one, resources=size) for one, size in pairs)
 
 
-def same_size(one: ResourceRequirements | None, other: ResourceRequirements | None) -> bool:
+def has_equal_resources(one: ResourceRequirements | None, other: ResourceRequirements | None) -> bool:
     """Return True if cpu and memory are equal; other resources cannot be resized."""
     return one is other or one == other or not list(_changed(one, other))
 
@@ -143,12 +143,12 @@ def _amount(text: str | None) -> int | None:
     return None if text is None else parse_quantity(text).nanos
 
 
-def is_to_be_resized(container: Container, run: Run) -> bool:
+def needs_resize(container: Container, run: ContainerRun) -> bool:
     """Return True if a running container has resources other than those allocated."""
-    return run.resources is not None and not same_size(run.resources, container.resources)
+    return run.resources is not None and not has_equal_resources(run.resources, container.resources)
 
 
-def needs_restart(container: Container, run: Run) -> bool:
+def resize_requires_restart(container: Container, run: ContainerRun) -> bool:
     """Return True if the resize policy requires a restart for the changed resources."""
     changed = set(_changed(run.resources, container.resources))
     return any(
@@ -156,19 +156,19 @@ def needs_restart(container: Container, run: Run) -> bool:
     )
 
 
-def is_resizing(pod: Pod, seen: Observation) -> bool:
+def is_resize_in_progress(pod: Pod, seen: PodObservation) -> bool:
     """Return True if a running container does not have its allocated resources yet."""
-    for container in (*pod.spec.init_containers, *regular_of(pod)):
+    for container in (*pod.spec.init_containers, *app_containers_of(pod)):
         run = seen.last(container.name)
-        if run is not None and run.state == "running" and is_to_be_resized(container, run):
+        if run is not None and run.state == "running" and needs_resize(container, run):
             return True
     return False
 
 
-def message_of(what: str, pod: Pod, generation: int, error: str = "") -> str:
+def resize_event_message(what: str, pod: Pod, generation: int, error: str = "") -> str:
     """Return the message of a resize event, with the resources as JSON."""
     told: dict[str, Any] = {}
-    for name, containers in (("initContainers", pod.spec.init_containers), ("containers", regular_of(pod))):
+    for name, containers in (("initContainers", pod.spec.init_containers), ("containers", app_containers_of(pod))):
         if containers:
             told[name] = [{"name": one.name, "resources": codec.to_plain(one.resources)} for one in containers]
     told["generation"] = generation

@@ -24,30 +24,30 @@ from kubeloop.api.generated.meta_v1 import ObjectMeta, OwnerReference, Precondit
 from kubeloop.api.scalars.times import format_micro_time
 from kubeloop.client import Client
 from kubeloop.clock import Clock
-from kubeloop.kubelet.eviction.ranking import MIRROR
-from kubeloop.kubelet.node_status.served_nodes import Roster
+from kubeloop.kubelet.eviction.ranking import MIRROR_POD_ANNOTATION
+from kubeloop.kubelet.node_status.served_nodes import ServedNodes
 from kubeloop.runtime.controller import Result
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
-LOOK_SECONDS = 20.0
-EVERYTHING = ObjectKey("", "static pods")  # the single key: all static pods are reconciled together
+FILE_CHECK_SECONDS = 20.0
+ALL_STATIC_PODS = ObjectKey("", "static pods")  # the single key: all static pods are reconciled together
 BY_MIRROR = "mirror"
 HASH, SEEN, SOURCE = "kubernetes.io/config.hash", "kubernetes.io/config.seen", "kubernetes.io/config.source"
 
 log = logging.getLogger(__name__)
 
 
-class StaticPods:
+class StaticPodController:
     """Reconciles mirror pods with the manifests of a folder."""
 
-    def __init__(self, client: Client, pods: Informer, roster: Roster, folder: Path, clock: Clock) -> None:
+    def __init__(self, client: Client, pods: Informer, roster: ServedNodes, folder: Path, clock: Clock) -> None:
         self._client = client
         self._pods = pods
         self._roster = roster
         self._folder = folder
         self._clock = clock
-        pods.add_indexer(BY_MIRROR, mirror_of)
+        pods.add_indexer(BY_MIRROR, index_mirror_pods)
 
     async def reconcile(self, _: ObjectKey) -> Result | None:
         """Create and delete mirror pods."""
@@ -56,17 +56,19 @@ class StaticPods:
         for key, pod in there.items():
             new = wanted.get(key)
             is_ours = self._roster.reachable(pod.spec.node_name) is not None
-            if is_ours and (new is None or new.metadata.annotations[HASH] != pod.metadata.annotations.get(MIRROR)):
+            if is_ours and (
+                new is None or new.metadata.annotations[HASH] != pod.metadata.annotations.get(MIRROR_POD_ANNOTATION)
+            ):
                 await self._delete(pod)
         for key, pod in wanted.items():
             if key not in there:
                 await self._create(pod)
-        return Result(requeue_after=LOOK_SECONDS)
+        return Result(requeue_after=FILE_CHECK_SECONDS)
 
     def _wanted(self, manifests: Iterable[Pod]) -> dict[ObjectKey, Pod]:
         nodes = [node for node in self._roster if not self._roster.state_of(node)]
         seen = format_micro_time(self._clock.now())
-        mirrors = (mirror(manifest, node, seen) for manifest in manifests for node in nodes)
+        mirrors = (make_mirror_pod(manifest, node, seen) for manifest in manifests for node in nodes)
         return {key_of(pod): pod for pod in mirrors}
 
     async def _create(self, pod: Pod) -> None:
@@ -84,12 +86,12 @@ class StaticPods:
             return
 
 
-def mirror(manifest: Pod, node: Node, seen: str) -> Pod:
+def make_mirror_pod(manifest: Pod, node: Node, seen: str) -> Pod:
     """Return the mirror pod of a manifest on a node."""
     meta, name = manifest.metadata, node.metadata.name
     digest = md5(codec.encode(manifest) + name.encode(), usedforsecurity=False).hexdigest()
     owner = OwnerReference(api_version="v1", kind="Node", name=name, uid=node.metadata.uid, controller=True)
-    annotations = {**meta.annotations, HASH: digest, MIRROR: digest, SEEN: seen, SOURCE: "file"}
+    annotations = {**meta.annotations, HASH: digest, MIRROR_POD_ANNOTATION: digest, SEEN: seen, SOURCE: "file"}
     stays = Toleration(operator="Exists", effect="NoExecute")
     return Pod(
         metadata=ObjectMeta(
@@ -104,9 +106,9 @@ def mirror(manifest: Pod, node: Node, seen: str) -> Pod:
     )
 
 
-def mirror_of(pod: Pod) -> tuple[str, ...]:
+def index_mirror_pods(pod: Pod) -> tuple[str, ...]:
     """Return the index value of mirror pods; index function."""
-    return ("true",) if MIRROR in pod.metadata.annotations else ()
+    return ("true",) if MIRROR_POD_ANNOTATION in pod.metadata.annotations else ()
 
 
 def read_manifests(folder: Path) -> list[Pod]:
@@ -118,13 +120,13 @@ def read_manifests(folder: Path) -> list[Pod]:
         if file.name.startswith(".") or not file.is_file():
             continue
         try:
-            pods.append(pod_of(yaml.safe_load(file.read_text())))
+            pods.append(parse_manifest(yaml.safe_load(file.read_text())))
         except (OSError, ValueError, yaml.YAMLError, msgspec.MsgspecError) as error:
             log.error("static pod %s: %s", file, error)
     return pods
 
 
-def pod_of(document: Any) -> Pod:
+def parse_manifest(document: Any) -> Pod:
     """Return the pod of a parsed manifest. Raises `ValueError`."""
     if not isinstance(document, Mapping) or document.get("kind") != "Pod":
         raise ValueError("no Pod is in it")

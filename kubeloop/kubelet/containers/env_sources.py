@@ -8,15 +8,15 @@ from typing import NamedTuple, Protocol
 from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.core_v1 import ConfigMap, Container, EnvVarSource, Pod, Secret
 from kubeloop.client import Client
-from kubeloop.kubelet.runtime import Found, StartFailed
+from kubeloop.kubelet.runtime import ContainerStartError, EnvSourceValues
 
 CONFIG_ERROR = "CreateContainerConfigError"
 
 
-class Sources(Protocol):
+class EnvSources(Protocol):
     """Source of environment values."""
 
-    async def found(self, pod: Pod, container: Container) -> Found | None:
+    async def found(self, pod: Pod, container: Container) -> EnvSourceValues | None:
         """Return the values that a container's environment refers to; None without any. Raises `StartFailed`."""
 
 
@@ -28,17 +28,17 @@ class _Reference(NamedTuple):
     is_optional: bool
 
 
-class ApiSources:
+class ApiEnvSources:
     """Reads values from the API server."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    async def found(self, pod: Pod, container: Container) -> Found | None:
+    async def found(self, pod: Pod, container: Container) -> EnvSourceValues | None:
         """Return the values that a container's environment refers to; None without any. Raises `StartFailed`."""
-        if not refers(container):
+        if not has_env_references(container):
             return None
-        return Found(await self._whole(pod, container), await self._single(pod, container))
+        return EnvSourceValues(await self._whole(pod, container), await self._single(pod, container))
 
     async def _whole(self, pod: Pod, container: Container) -> dict[str, str]:
         """Return all entries of the envFrom sources, with their prefixes."""
@@ -70,7 +70,7 @@ class ApiSources:
         if one.key not in held and not reference.is_optional:
             kind = "Secret" if reference.is_secret else "ConfigMap"
             message = f"couldn't find key {one.key} in {kind} {pod.metadata.namespace}/{one.name}"
-            raise StartFailed(CONFIG_ERROR, message)
+            raise ContainerStartError(CONFIG_ERROR, message)
         return held.get(one.key)
 
     async def _held(self, pod: Pod, reference: _Reference) -> Mapping[str, str] | None:
@@ -84,10 +84,10 @@ class ApiSources:
             if reference.is_optional:
                 return None
             kind = "secret" if reference.is_secret else "configmap"
-            raise StartFailed(CONFIG_ERROR, f'{kind} "{reference.name}" not found') from None
+            raise ContainerStartError(CONFIG_ERROR, f'{kind} "{reference.name}" not found') from None
 
 
-def refers(container: Container) -> bool:
+def has_env_references(container: Container) -> bool:
     """Return True if a container refers to ConfigMaps or Secrets."""
     if container.env_from:
         return True

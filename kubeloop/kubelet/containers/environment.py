@@ -11,11 +11,11 @@ from types import MappingProxyType
 
 from kubeloop.api.generated.core_v1 import Container, EnvVar, Pod, ResourceFieldSelector
 from kubeloop.api.scalars.quantity import parse_quantity
-from kubeloop.kubelet.runtime import Found
+from kubeloop.kubelet.runtime import EnvSourceValues
 
 _REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
 _ENTRY = re.compile(r"metadata\.(labels|annotations)\['(.+)'\]")
-NOTHING: Mapping[str, str] = MappingProxyType({})
+NO_RESOURCES: Mapping[str, str] = MappingProxyType({})
 _LIMITED = ("cpu", "memory", "ephemeral-storage")
 _FIELDS: dict[str, Callable[[Pod], str]] = {
     "metadata.name": lambda pod: pod.metadata.name,
@@ -30,8 +30,8 @@ _FIELDS: dict[str, Callable[[Pod], str]] = {
 }
 
 
-def environment_of(
-    pod: Pod, container: Container, found: Found | None = None, allocatable: Mapping[str, str] = NOTHING
+def make_environment(
+    pod: Pod, container: Container, found: EnvSourceValues | None = None, allocatable: Mapping[str, str] = NO_RESOURCES
 ) -> dict[str, str]:
     """Return the variables in order, with references to earlier ones expanded.
 
@@ -43,11 +43,11 @@ def environment_of(
     for variable in container.env:
         source = variable.value_from
         if source is not None and source.resource_field_ref is not None:
-            value: str | None = resource_of(pod, container, source.resource_field_ref, allocatable)
+            value: str | None = resolve_resource_field_ref(pod, container, source.resource_field_ref, allocatable)
         else:
             value = _value(pod, variable, found.single if found is not None else {})
         if value is not None:
-            values[variable.name] = expanded(value, values)
+            values[variable.name] = expand(value, values)
     return values
 
 
@@ -56,11 +56,11 @@ def _value(pod: Pod, variable: EnvVar, looked_up: Mapping[str, str]) -> str | No
     if source is None:
         return variable.value
     if source.field_ref is not None:
-        return field_of(pod, source.field_ref.field_path)
+        return resolve_field_ref(pod, source.field_ref.field_path)
     return looked_up.get(variable.name)
 
 
-def expanded(text: str, values: Mapping[str, str]) -> str:
+def expand(text: str, values: Mapping[str, str]) -> str:
     """Replace `$(NAME)` by its value and `$$` by a dollar sign; unknown references stay."""
 
     def put(match: re.Match[str]) -> str:
@@ -71,7 +71,7 @@ def expanded(text: str, values: Mapping[str, str]) -> str:
     return _REFERENCE.sub(put, text)
 
 
-def field_of(pod: Pod, path: str) -> str:
+def resolve_field_ref(pod: Pod, path: str) -> str:
     """Return the value of a field of the downward API."""
     entry = _ENTRY.fullmatch(path)
     if entry is not None:
@@ -79,13 +79,13 @@ def field_of(pod: Pod, path: str) -> str:
         return held.get(entry[2], "")
     if path in ("metadata.labels", "metadata.annotations"):
         held = pod.metadata.labels if path.endswith("labels") else pod.metadata.annotations
-        return "\n".join(f'{key}="{_quoted(value)}"' for key, value in sorted(held.items()))
+        return "\n".join(f'{key}="{_escape(value)}"' for key, value in sorted(held.items()))
     read = _FIELDS.get(path)
     return read(pod) if read is not None else ""
 
 
-def resource_of(
-    pod: Pod, container: Container, wanted: ResourceFieldSelector, allocatable: Mapping[str, str] = NOTHING
+def resolve_resource_field_ref(
+    pod: Pod, container: Container, wanted: ResourceFieldSelector, allocatable: Mapping[str, str] = NO_RESOURCES
 ) -> str:
     """Return a request or limit in units of the divisor, rounded up; without a limit, that of the node."""
     named = wanted.container_name
@@ -101,5 +101,5 @@ def resource_of(
     return str(-(-amount.nanos // unit))
 
 
-def _quoted(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -10,41 +10,45 @@ from hashlib import sha256
 
 from kubeloop.api.generated.core_v1 import Container
 from kubeloop.api.scalars.duration import SECOND, format_duration
-from kubeloop.kubelet.sync.pod_state import PullBackOff, Waiting
-from kubeloop.kubelet.sync.restart import FIRST_DELAY, LONGEST_DELAY
+from kubeloop.kubelet.sync.pod_state import ContainerWaiting, PullBackOff
+from kubeloop.kubelet.sync.restart import INITIAL_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS
 
-BACKS_OFF = "ImagePullBackOff"
+IMAGE_PULL_BACK_OFF = "ImagePullBackOff"
 # Reasons of failed pulls; only these back off.
 PULL_FAILURES = frozenset({"ErrImagePull", "RegistryUnavailable", "SignatureValidationFailed"})
 # Reasons of image errors; events show the reason instead of the message.
-IMAGE_FAILURES = PULL_FAILURES | {"ErrImageNeverPull", "InvalidImageName", "ImageInspectError", BACKS_OFF}
+IMAGE_FAILURES = PULL_FAILURES | {"ErrImageNeverPull", "InvalidImageName", "ImageInspectError", IMAGE_PULL_BACK_OFF}
 # Interval of checks; the first check follows sooner after the sandbox was created.
-LOOK_SECONDS, SOON_SECONDS = 10.0, 1.0
+CHECK_SECONDS, FIRST_CHECK_SECONDS = 10.0, 1.0
 
 
-def after_failed_pull(before: Waiting | None, reason: str, message: str, now: datetime) -> Waiting:
+def waiting_after_failed_pull(
+    before: ContainerWaiting | None, reason: str, message: str, now: datetime
+) -> ContainerWaiting:
     """Return the waiting state of a container whose image could not be pulled."""
     last = before.pull if before is not None else None
-    delay = FIRST_DELAY if last is None else min(2 * last.delay, LONGEST_DELAY)
+    delay = INITIAL_BACKOFF_SECONDS if last is None else min(2 * last.delay, MAX_BACKOFF_SECONDS)
     back_off = PullBackOff(delay, now + timedelta(seconds=delay), f"{reason}: {message}")
-    look = SOON_SECONDS if last is None else LOOK_SECONDS
-    return Waiting(reason, message, now + timedelta(seconds=look), now, back_off)
+    look = FIRST_CHECK_SECONDS if last is None else CHECK_SECONDS
+    return ContainerWaiting(reason, message, now + timedelta(seconds=look), now, back_off)
 
 
-def while_backing_off(image: str, back_off: PullBackOff, now: datetime) -> Waiting:
+def waiting_in_back_off(image: str, back_off: PullBackOff, now: datetime) -> ContainerWaiting:
     """Return the waiting state during the back-off."""
     message = f'Back-off pulling image "{image}": {back_off.error}'
-    return Waiting(BACKS_OFF, message, min(now + timedelta(seconds=LOOK_SECONDS), back_off.ends), now, back_off)
+    return ContainerWaiting(
+        IMAGE_PULL_BACK_OFF, message, min(now + timedelta(seconds=CHECK_SECONDS), back_off.ends), now, back_off
+    )
 
 
-def is_pulled(container: Container, present: set[str]) -> bool:
+def needs_pull(container: Container, present: set[str]) -> bool:
     """Return True if the image must be pulled, given the node's images; with policy Never it is assumed present."""
     if container.image_pull_policy == "Always":
         return True
     return container.image_pull_policy != "Never" and container.image not in present
 
 
-def pulled_text(image: str, seconds: float) -> str:
+def pulled_message(image: str, seconds: float) -> str:
     """Return the message of a completed pull; the image size is fictitious but constant."""
     took = format_duration(int(seconds * 1000) * SECOND // 1000)
     size = 2**20 + int.from_bytes(sha256(image.encode()).digest()[:4]) % 2**27

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from kubeloop.api.generated.core_v1 import Container, Pod, Probe
-from kubeloop.kubelet.runtime import ProbeAnswer, ProbeKind, Run
+from kubeloop.kubelet.runtime import ContainerRun, ProbeKind, ProbeResult
 
 
 class ProbeRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,13 +29,13 @@ class DueProbe(msgspec.Struct, frozen=True):
     """Probe of a run with its due time."""
 
     container: Container
-    run: Run
+    run: ContainerRun
     kind: ProbeKind
     probe: Probe
     at: datetime
 
 
-def found_records(pod: Pod, now: datetime) -> ProbeRecords:
+def initial_records(pod: Pod, now: datetime) -> ProbeRecords:
     """Return records of a pod that ran before this agent started; ready and started containers stay so at first."""
     records: dict[tuple[str, ProbeKind], ProbeRecord] = {}
     statuses = {one.name: one for one in (*pod.status.init_container_statuses, *pod.status.container_statuses)}
@@ -57,27 +57,27 @@ def probe_of(container: Container, kind: ProbeKind) -> Probe | None:
     return container.liveness_probe if kind == "liveness" else container.readiness_probe
 
 
-def verdict(records: ProbeRecords, container: Container, run: Run, kind: ProbeKind) -> bool | None:
+def probe_result(records: ProbeRecords, container: Container, run: ContainerRun, kind: ProbeKind) -> bool | None:
     """Return the result of a probe for a run; None without any result or probe."""
     record = records.get((container.name, kind))
     return record.verdict if record is not None and record.run == run.id else None
 
 
-def has_started(records: ProbeRecords, container: Container, run: Run | None) -> bool:
+def has_started(records: ProbeRecords, container: Container, run: ContainerRun | None) -> bool:
     """Return True if a run has passed its startup probe."""
     if run is None or run.state != "running":
         return False
-    return container.startup_probe is None or verdict(records, container, run, "startup") is True
+    return container.startup_probe is None or probe_result(records, container, run, "startup") is True
 
 
-def is_ready(records: ProbeRecords, container: Container, run: Run | None) -> bool:
+def is_ready(records: ProbeRecords, container: Container, run: ContainerRun | None) -> bool:
     """Return True if a run has started and passed its readiness probe."""
     if run is None or not has_started(records, container, run):
         return False
-    return container.readiness_probe is None or verdict(records, container, run, "readiness") is True
+    return container.readiness_probe is None or probe_result(records, container, run, "readiness") is True
 
 
-def probes_in_force(records: ProbeRecords, pod: Pod, container: Container, run: Run) -> Iterator[DueProbe]:
+def active_probes(records: ProbeRecords, pod: Pod, container: Container, run: ContainerRun) -> Iterator[DueProbe]:
     """Yield the active probes of a running container."""
     started = has_started(records, container, run)
     for kind in KINDS:
@@ -94,7 +94,7 @@ def probes_in_force(records: ProbeRecords, pod: Pod, container: Container, run: 
             yield DueProbe(container, run, kind, probe, record.next_at)
 
 
-def after(before: ProbeRecord | None, due: DueProbe, answer: ProbeAnswer, now: datetime) -> ProbeRecord:
+def update_record(before: ProbeRecord | None, due: DueProbe, answer: ProbeResult, now: datetime) -> ProbeRecord:
     """Return the record after a probe result."""
     run, kind, probe = due.run, due.kind, due.probe
     if before is None or before.run != run.id:
@@ -113,7 +113,7 @@ def after(before: ProbeRecord | None, due: DueProbe, answer: ProbeAnswer, now: d
     )
 
 
-def _next(probe: Probe, answer: ProbeAnswer, reached: bool, now: datetime) -> datetime | None:
+def _next(probe: Probe, answer: ProbeResult, reached: bool, now: datetime) -> datetime | None:
     """Return the time of the next probe; a result known to stay valid is not probed before it may change."""
     period = timedelta(seconds=probe.period_seconds or 10)
     if not reached:

@@ -9,20 +9,20 @@ from typing import Literal, Protocol
 from kubeloop.api.generated.core_v1 import Container, Node, ObjectReference, Pod
 from kubeloop.kubelet.containers import image_pulls
 from kubeloop.kubelet.containers.probes import DueProbe
-from kubeloop.kubelet.runtime import ProbeAnswer
-from kubeloop.kubelet.sync.containers import pod_text
+from kubeloop.kubelet.runtime import ProbeResult
+from kubeloop.kubelet.sync.containers import format_pod
 
 # Event reasons for image problems before a pull.
-_TOLD_OF_IMAGES = {
+_IMAGE_EVENT_REASONS = {
     "ErrImageNeverPull": "ErrImageNeverPull",
     "InvalidImageName": "InspectFailed",
     "ImageInspectError": "InspectFailed",
 }
 # Level of emitted events; Normal events of thousands of simulated pods are rarely useful.
-Loudness = Literal["none", "warnings", "all"]
+EventLevel = Literal["none", "warnings", "all"]
 
 
-class Recorder(Protocol):
+class PodEventSink(Protocol):
     """Part of `kubeloop.runtime.events.recorder.EventRecorder` that is needed here."""
 
     def event(
@@ -38,10 +38,10 @@ class Recorder(Protocol):
         """Emit an event."""
 
 
-class Telling:
+class PodEvents:
     """Emits events about pods, with the pod's node as source host."""
 
-    def __init__(self, recorder: Recorder, loudness: Loudness) -> None:
+    def __init__(self, recorder: PodEventSink, loudness: EventLevel) -> None:
         self._recorder = recorder
         self._loudness = loudness
         self._images: dict[str, set[str]] = defaultdict(set)  # images present, by node
@@ -53,15 +53,15 @@ class Telling:
 
     def pulling(self, pod: Pod, container: Container) -> None:
         """Emit Pulling if the image is not on the node."""
-        if image_pulls.is_pulled(container, self._images[pod.spec.node_name]):
+        if image_pulls.needs_pull(container, self._images[pod.spec.node_name]):
             self._normal(pod, "Pulling", f'Pulling image "{container.image}"', container)
 
     def started(self, pod: Pod, container: Container, seconds: float) -> None:
         """Emit Pulled, Created and Started; `seconds` is the duration of the pull."""
         present = self._images[pod.spec.node_name]
         message = f'Container image "{container.image}" already present on machine and can be accessed by the pod'
-        if image_pulls.is_pulled(container, present):
-            message = image_pulls.pulled_text(container.image, seconds)
+        if image_pulls.needs_pull(container, present):
+            message = image_pulls.pulled_message(container.image, seconds)
         present.add(container.image)
         self._normal(pod, "Pulled", message, container)
         self._normal(pod, "Created", "Container created", container)
@@ -92,28 +92,28 @@ class Telling:
 
     def backing_off(self, pod: Pod, container: Container) -> None:
         """Emit BackOff for a crashing container."""
-        message = f"Back-off restarting failed container {container.name} in pod {pod_text(pod)}"
+        message = f"Back-off restarting failed container {container.name} in pod {format_pod(pod)}"
         self._warning(pod, "BackOff", message, container)
 
     def pull_backing_off(self, pod: Pod, container: Container) -> None:
         """Emit BackOff and Failed for an image pull."""
         self._normal(pod, "BackOff", f'Back-off pulling image "{container.image}"', container)
-        self._warning(pod, "Failed", f"Error: {image_pulls.BACKS_OFF}", container)
+        self._warning(pod, "Failed", f"Error: {image_pulls.IMAGE_PULL_BACK_OFF}", container)
 
     def start_failed(self, pod: Pod, container: Container, reason: str, message: str) -> None:
         """Emit Failed for a container that could not be started, and the image event before it."""
         if reason in image_pulls.PULL_FAILURES:
             self._normal(pod, "Pulling", f'Pulling image "{container.image}"', container)
             self._warning(pod, "Failed", f'Failed to pull image "{container.image}": {message}', container)
-        elif reason in _TOLD_OF_IMAGES:
-            self._warning(pod, _TOLD_OF_IMAGES[reason], message, container)
+        elif reason in _IMAGE_EVENT_REASONS:
+            self._warning(pod, _IMAGE_EVENT_REASONS[reason], message, container)
         self._warning(pod, "Failed", f"Error: {reason if reason in image_pulls.IMAGE_FAILURES else message}", container)
 
     def sandbox_failed(self, pod: Pod, message: str) -> None:
         """Emit FailedCreatePodSandBox."""
         self._warning(pod, "FailedCreatePodSandBox", f"Failed to create pod sandbox: {message}")
 
-    def unhealthy(self, pod: Pod, due: DueProbe, answer: ProbeAnswer) -> None:
+    def unhealthy(self, pod: Pod, due: DueProbe, answer: ProbeResult) -> None:
         """Emit Unhealthy for a failed probe."""
         kind = due.kind.capitalize()
         self._warning(pod, "Unhealthy", f"{kind} probe failed: {answer.output}", due.container)

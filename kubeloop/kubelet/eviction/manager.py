@@ -8,51 +8,53 @@ from typing import NamedTuple
 from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.pods.pod import is_active
 from kubeloop.clock import Clock
-from kubeloop.kubelet.events.recorder import Telling
+from kubeloop.kubelet.events.recorder import PodEvents
 from kubeloop.kubelet.eviction.ranking import (
     EVICTED,
     RESOURCES,
-    eviction_of,
-    limits_storage,
-    over_storage_limit,
-    ranked,
+    build_eviction,
+    has_storage_limit,
+    rank_pods,
+    storage_limit_eviction,
 )
-from kubeloop.kubelet.eviction.thresholds import shortage_of
-from kubeloop.kubelet.node_status.served_nodes import Roster
+from kubeloop.kubelet.eviction.thresholds import pressure_shortage
+from kubeloop.kubelet.node_status.served_nodes import ServedNodes
 from kubeloop.kubelet.runtime import Runtime
-from kubeloop.kubelet.sync.pod_state import Verdict
+from kubeloop.kubelet.sync.pod_state import TerminationReason
 from kubeloop.kubelet.sync.pod_worker import PodWorker
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.informer.store import NODE
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
 # Poll interval and timeout for evicted pods to terminate; the next pod is evicted afterwards.
-POLL_SECONDS, PATIENCE_SECONDS = 1.0, 30.0
-_LIMITED = "node of a pod that must not write as much as it likes"
+POD_CLEANUP_POLL_SECONDS, POD_CLEANUP_TIMEOUT_SECONDS = 1.0, 30.0
+_STORAGE_LIMITED_INDEX = "node of a pod that must not write as much as it likes"
 
 
-class _GivenUp(NamedTuple):
+class _PendingEvictions(NamedTuple):
     """Evicted pods that are terminating, by uid."""
 
     uids: tuple[str, ...]
     since: float
 
 
-class Relief:
+class EvictionManager:
     """Eviction manager, called for each node at its heartbeat.
 
     `wake` queues a pod for sync, `look_again` queues a node after some seconds.
     """
 
-    def __init__(self, pods: Informer, roster: Roster, runtime: Runtime, worker: PodWorker, telling: Telling) -> None:
+    def __init__(
+        self, pods: Informer, roster: ServedNodes, runtime: Runtime, worker: PodWorker, telling: PodEvents
+    ) -> None:
         self._pods = pods
-        pods.add_indexer(_LIMITED, _node_if_limited)
+        pods.add_indexer(_STORAGE_LIMITED_INDEX, _node_if_limited)
         self._roster = roster
         self._runtime = runtime
         self._worker = worker
         self._telling = telling
         self._clock: Clock = roster.clock
-        self._given_up: dict[str, _GivenUp] = {}  # by node
+        self._given_up: dict[str, _PendingEvictions] = {}  # by node
         self.wake: Callable[[ObjectKey], None] = lambda _: None
         self.look_again: Callable[[ObjectKey, float], None] = lambda _, __: None
 
@@ -64,16 +66,16 @@ class Relief:
             return
         uids = self._over_limits(name) or self._for_want(node)
         if uids:
-            self._given_up[name] = _GivenUp(uids, self._clock.monotonic())
+            self._given_up[name] = _PendingEvictions(uids, self._clock.monotonic())
             self._come_back(name)
 
     def _come_back(self, name: str) -> None:
-        self.look_again(ObjectKey("", name), POLL_SECONDS)
+        self.look_again(ObjectKey("", name), POD_CLEANUP_POLL_SECONDS)
 
     def _are_gone(self, name: str) -> bool:
         """Return True if the earlier evictions are finished or have timed out."""
         before = self._given_up[name]
-        too_long = self._clock.monotonic() - before.since >= PATIENCE_SECONDS
+        too_long = self._clock.monotonic() - before.since >= POD_CLEANUP_TIMEOUT_SECONDS
         if not too_long and not all(self._worker.is_finished(uid) for uid in before.uids):
             return False
         del self._given_up[name]
@@ -82,8 +84,8 @@ class Relief:
     def _over_limits(self, name: str) -> tuple[str, ...]:
         """Evict all pods over their ephemeral storage limits; return their uids."""
         gone = []
-        for pod in self._pods.by_index(_LIMITED, name):
-            verdict = over_storage_limit(pod, self._runtime.usage(pod)) if is_active(pod) else None
+        for pod in self._pods.by_index(_STORAGE_LIMITED_INDEX, name):
+            verdict = storage_limit_eviction(pod, self._runtime.usage(pod)) if is_active(pod) else None
             if verdict is not None and self._evict(pod, verdict, {}):
                 gone.append(pod.metadata.uid)
         return tuple(gone)
@@ -95,14 +97,14 @@ class Relief:
             return ()
         self._telling.reclaiming(node, RESOURCES[condition])
         running: list[Pod] = [pod for pod in self._pods.by_index(NODE, node.metadata.name) if is_active(pod)]
-        shortage = shortage_of(node, condition)
-        for pod in ranked(running, condition, self._runtime.usage):
-            verdict, annotations = eviction_of(pod, condition, self._runtime.usage(pod), shortage)
+        shortage = pressure_shortage(node, condition)
+        for pod in rank_pods(running, condition, self._runtime.usage):
+            verdict, annotations = build_eviction(pod, condition, self._runtime.usage(pod), shortage)
             if self._evict(pod, verdict, annotations):
                 return (pod.metadata.uid,)
         return ()
 
-    def _evict(self, pod: Pod, verdict: Verdict, annotations: Mapping[str, str]) -> bool:
+    def _evict(self, pod: Pod, verdict: TerminationReason, annotations: Mapping[str, str]) -> bool:
         if not self._worker.evict(pod, verdict):
             return False
         self._telling.refused(pod, EVICTED, verdict.message, annotations)
@@ -111,4 +113,4 @@ class Relief:
 
 
 def _node_if_limited(pod: Pod) -> tuple[str, ...]:
-    return (pod.spec.node_name,) if pod.spec.node_name and limits_storage(pod) else ()
+    return (pod.spec.node_name,) if pod.spec.node_name and has_storage_limit(pod) else ()

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kubeloop.api.generated.core_v1 import Node
-from kubeloop.api.scalars.quantity import Format, Quantity, parse_quantity
+from kubeloop.api.scalars.quantity import Quantity, QuantityFormat, parse_quantity
 from kubeloop.clock import Clock
-from kubeloop.kubelet.simulated.script import seconds_of
+from kubeloop.kubelet.simulated.script import parse_seconds
 
 PRESSURE = "sim.kubeloop.io/pressure"
 PRESSURES = {"memory": "MemoryPressure", "disk": "DiskPressure", "pid": "PIDPressure"}
 # Period in seconds that a condition stays true after its cause, as the kubelet's default.
-TRANSITION_SECONDS = 300.0
+PRESSURE_TRANSITION_SECONDS = 300.0
 MEMORY = "MemoryPressure"
 _LEAST_MEMORY = 100 * 2**20  # the kubelet's default threshold memory.available
 _LEAST_PART = 0.10000000149011612  # nodefs.available: 10% as float32, as upstream keeps it
@@ -33,7 +33,7 @@ class Shortage(NamedTuple):
     available: Quantity
 
 
-class Pressures:
+class PressureTracker:
     """Tracks by node when thresholds were met, on the monotonic clock."""
 
     def __init__(self, clock: Clock) -> None:
@@ -46,8 +46,8 @@ class Pressures:
         name = node.metadata.name
         if PRESSURE not in node.metadata.annotations and name not in self._last:
             return []
-        now, seen = self._clock.monotonic(), thresholds_of(node)
-        recent = {type: at for type, at in self._last.get(name, {}).items() if now - at < TRANSITION_SECONDS}
+        now, seen = self._clock.monotonic(), parse_thresholds(node)
+        recent = {type: at for type, at in self._last.get(name, {}).items() if now - at < PRESSURE_TRANSITION_SECONDS}
         recent |= {one.condition: now for one in seen}
         first = self._first.get(name, {})
         self._first[name] = {one: first.get(one, now) for one in seen}
@@ -63,28 +63,28 @@ class Pressures:
         return MEMORY if MEMORY in met else met[0] if met else None
 
 
-def thresholds_of(node: Node) -> list[Threshold]:
+def parse_thresholds(node: Node) -> list[Threshold]:
     """Return the thresholds of a node's annotation, such as `memory,disk:90s`."""
     found = []
     for part in node.metadata.annotations.get(PRESSURE, "").split(","):
         what, _, patience = part.strip().partition(":")
         if what in PRESSURES:
-            found.append(Threshold(PRESSURES[what], seconds_of(patience) or 0.0))
+            found.append(Threshold(PRESSURES[what], parse_seconds(patience) or 0.0))
     return found
 
 
-def shortage_of(node: Node, condition: str, used: int = 0) -> Shortage:
+def pressure_shortage(node: Node, condition: str, used: int = 0) -> Shortage:
     """Return the numbers of a condition: half of the threshold is available, or less if pods leave less."""
     capacity = _capacity(node, condition)
     least = _LEAST_MEMORY if condition == MEMORY else int(capacity * _LEAST_PART)
-    format = Format.DECIMAL_SI if condition == "PIDPressure" else Format.BINARY_SI
+    format = QuantityFormat.DECIMAL_SI if condition == "PIDPressure" else QuantityFormat.BINARY_SI
     return Shortage(Quantity.of(least, format), Quantity.of(min(max(capacity - used, 0), least // 2), format))
 
 
-def available_of(node: Node, condition: str, used: int) -> int:
+def available_amount(node: Node, condition: str, used: int) -> int:
     """Return the available amount of the resource of a condition."""
-    if any(one.condition == condition for one in thresholds_of(node)):
-        return shortage_of(node, condition, used).available.value()
+    if any(one.condition == condition for one in parse_thresholds(node)):
+        return pressure_shortage(node, condition, used).available.value()
     return max(_capacity(node, condition) - used, 0)
 
 

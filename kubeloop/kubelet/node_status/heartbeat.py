@@ -22,36 +22,36 @@ from kubeloop.api.generated.core_v1 import Node, NodeCondition
 from kubeloop.api.requests import STRATEGIC_PATCH
 from kubeloop.client import Client
 from kubeloop.clock import Clock
-from kubeloop.kubelet.node_status.lease_patch import Renewal
+from kubeloop.kubelet.node_status.lease_patch import LeaseRenewalPatch
 from kubeloop.kubelet.node_status.registration import (
     LEASE_NAMESPACE,
-    conditions_of,
-    corrections,
-    is_said,
-    lease_of,
+    are_conditions_current,
+    correction_patches,
+    new_lease,
+    node_conditions,
 )
-from kubeloop.kubelet.node_status.served_nodes import Roster
+from kubeloop.kubelet.node_status.served_nodes import ServedNodes
 from kubeloop.kubelet.volumes.reported_volumes import ReportedVolumes
 from kubeloop.runtime.controller import Result
 from kubeloop.runtime.objects.keys import ObjectKey
 
-RENEW_SECONDS = 10.0
-LONGEST_RENEW_SECONDS = 20.0
+LEASE_RENEW_SECONDS = 10.0
+MAX_LEASE_RENEW_SECONDS = 20.0
 # Renewals per second up to which the period is not extended.
-_RENEWALS_A_SECOND = 250.0
+_RENEWALS_PER_SECOND = 250.0
 # Renewals due within this time are done now, as rounding could make a short wait repeat forever.
-_AT_ONCE = 0.001
-REPORT_SECONDS = 300.0
-NOT_READY = "node.kubernetes.io/not-ready"
+_RENEW_TOLERANCE_SECONDS = 0.001
+NODE_STATUS_REPORT_SECONDS = 300.0
+NOT_READY_TAINT = "node.kubernetes.io/not-ready"
 
 log = logging.getLogger(__name__)
 
 
-class Heartbeat:
+class NodeHeartbeat:
     """Reconciles nodes; `wanted` are the nodes to be created if they do not exist, by name."""
 
     def __init__(
-        self, client: Client, roster: Roster, clock: Clock, wanted: Mapping[str, Node], *, untaint: bool = False
+        self, client: Client, roster: ServedNodes, clock: Clock, wanted: Mapping[str, Node], *, untaint: bool = False
     ) -> None:
         self._client = client
         self._roster = roster
@@ -66,7 +66,7 @@ class Heartbeat:
         self.volumes_in_use: Callable[[str], tuple[str, ...]] = lambda _: ()
         self.reported_volumes = ReportedVolumes()
         self.facts: dict[str, Node] = {}  # node objects to correct existing nodes by when first seen, by name
-        self.longest_pause = LONGEST_RENEW_SECONDS
+        self.longest_pause = MAX_LEASE_RENEW_SECONDS
 
     async def reconcile(self, key: ObjectKey) -> Result | None:
         """Register a node if required, renew its lease, and report its status."""
@@ -81,7 +81,7 @@ class Heartbeat:
         if (facts := self.facts.get(name)) is not None:
             await self._correct(node, facts)
             del self.facts[name]
-        if (left := self._seconds_until_renewal(name)) < _AT_ONCE:
+        if (left := self._seconds_until_renewal(name)) < _RENEW_TOLERANCE_SECONDS:
             await self._renew(node)
             left = self._period()
         await self._report(node)
@@ -90,7 +90,7 @@ class Heartbeat:
         return Result(requeue_after=min(left, self.longest_pause))
 
     def _period(self) -> float:
-        return min(max(RENEW_SECONDS, len(self._roster) / _RENEWALS_A_SECOND), LONGEST_RENEW_SECONDS)
+        return min(max(LEASE_RENEW_SECONDS, len(self._roster) / _RENEWALS_PER_SECOND), MAX_LEASE_RENEW_SECONDS)
 
     async def _register(self, name: str) -> Node:
         """Create a node unless it exists; a node that is deleted later is not created again."""
@@ -111,7 +111,7 @@ class Heartbeat:
         return await self._without_first_taint(made) if self._untaint else made
 
     async def _correct(self, node: Node, facts: Node) -> None:
-        about, status = corrections(node, facts)
+        about, status = correction_patches(node, facts)
         if about:
             await self._client.patch(Node, node.metadata.name, about)
         if status:
@@ -119,7 +119,7 @@ class Heartbeat:
 
     async def _without_first_taint(self, node: Node) -> Node:
         """Remove the initial not-ready taint, for clusters without the controller that does."""
-        kept = [one for one in node.spec.taints if one.key != NOT_READY]
+        kept = [one for one in node.spec.taints if one.key != NOT_READY_TAINT]
         if len(kept) == len(node.spec.taints):
             return node
         patch = {"spec": {"taints": codec.to_plain(kept) or None}}
@@ -130,7 +130,7 @@ class Heartbeat:
         name, now = node.metadata.name, self._clock.now()
         if name not in self._renewed or not await self._patch_lease(name, now):
             try:
-                await self._client.create(lease_of(node, now))
+                await self._client.create(new_lease(node, now))
             except AlreadyExists:
                 await self._patch_lease(name, now)
         self._renewed[name] = self._clock.monotonic()
@@ -138,7 +138,7 @@ class Heartbeat:
     async def _patch_lease(self, name: str, now: datetime) -> bool:
         """Renew a lease; return False if it does not exist."""
         try:
-            await self._client.patch(Lease, name, Renewal(now), LEASE_NAMESPACE)
+            await self._client.patch(Lease, name, LeaseRenewalPatch(now), LEASE_NAMESPACE)
         except NotFound:
             return False
         return True
@@ -153,12 +153,12 @@ class Heartbeat:
         trouble = "node is shutting down" if self._roster.is_shutting_down(node) else ""
         pressures, before = self._roster.pressures_of(node), node.status.conditions
         last = self._reported.get(name)
-        fresh = last is not None and asked - last < REPORT_SECONDS
+        fresh = last is not None and asked - last < NODE_STATUS_REPORT_SECONDS
         in_use = self.volumes_in_use(name)
         same_volumes = self.reported_volumes.is_current(name, in_use, node.status.volumes_in_use)
-        if fresh and same_volumes and is_said(before, pressures, trouble):
+        if fresh and same_volumes and are_conditions_current(before, pressures, trouble):
             return
-        conditions = conditions_of(pressures, before, self._clock.now(), trouble)
+        conditions = node_conditions(pressures, before, self._clock.now(), trouble)
         if same_volumes:
             await self._write(name, conditions, None)
         else:

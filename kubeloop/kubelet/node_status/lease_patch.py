@@ -10,10 +10,10 @@ import msgspec
 from kubeloop.api.generated.coordination_v1 import LeaseSpec
 from kubeloop.api.scalars.times import format_micro_time
 from kubeloop.api.scalars.wire import MicroTime
-from kubeloop.api.struct_patch import Overlay
+from kubeloop.api.struct_patch import StructPatch
 
 
-class Renewal(Overlay):
+class LeaseRenewalPatch(StructPatch):
     """Patch of a lease."""
 
     part = "spec"

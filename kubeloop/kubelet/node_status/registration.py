@@ -69,14 +69,14 @@ class NodeShape(msgspec.Struct, frozen=True, kw_only=True):
     taints: tuple[Taint, ...] = ()
 
 
-class Endpoint(NamedTuple):
+class KubeletEndpoint(NamedTuple):
     """Address and port of a node's kubelet."""
 
     address: str
     port: int = KUBELET_PORT
 
 
-def node_object(name: str, endpoint: Endpoint, shape: NodeShape, now: datetime) -> Node:
+def new_node(name: str, endpoint: KubeletEndpoint, shape: NodeShape, now: datetime) -> Node:
     """Return the Node that the agent registers."""
     system = architecture()
     labels = {
@@ -99,7 +99,7 @@ def node_object(name: str, endpoint: Endpoint, shape: NodeShape, now: datetime) 
         status=NodeStatus(
             capacity=room,
             allocatable=room,
-            conditions=conditions_of((), (), now),
+            conditions=node_conditions((), (), now),
             addresses=(
                 NodeAddress(type="InternalIP", address=endpoint.address),
                 NodeAddress(type="Hostname", address=name),
@@ -111,7 +111,7 @@ def node_object(name: str, endpoint: Endpoint, shape: NodeShape, now: datetime) 
     )
 
 
-def corrections(found: Node, made: Node) -> tuple[dict[str, Any], dict[str, Any]]:
+def correction_patches(found: Node, made: Node) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return patches of metadata and status that update an existing node to what its agent would register.
 
     Additions of others are kept.
@@ -133,7 +133,7 @@ def architecture() -> str:
     return _ARCHITECTURES.get(machine, machine or "amd64")
 
 
-def conditions_of(
+def node_conditions(
     pressures: Iterable[str], before: Iterable[NodeCondition], now: datetime, trouble: str = ""
 ) -> tuple[NodeCondition, ...]:
     """Return the four conditions that a kubelet reports.
@@ -142,7 +142,7 @@ def conditions_of(
     """
     old, moment = tuple(before), Time(format_time(now))
     made = []
-    for type, (status, reason, message) in _said(frozenset(pressures), trouble).items():
+    for type, (status, reason, message) in _condition_contents(frozenset(pressures), trouble).items():
         same = find_condition(old, type)
         since = same.last_transition_time if same is not None and same.status == status else None
         made.append(
@@ -158,14 +158,14 @@ def conditions_of(
     return tuple(made)
 
 
-def is_said(conditions: Iterable[NodeCondition], pressures: Iterable[str], trouble: str = "") -> bool:
+def are_conditions_current(conditions: Iterable[NodeCondition], pressures: Iterable[str], trouble: str = "") -> bool:
     """Return True if the conditions already report these pressures and this trouble."""
     told = {one.type: (one.status, one.reason, one.message) for one in conditions}
-    return _said(frozenset(pressures), trouble).items() <= told.items()
+    return _condition_contents(frozenset(pressures), trouble).items() <= told.items()
 
 
 @lru_cache(maxsize=64)
-def _said(pressures: frozenset[str], trouble: str) -> dict[str, tuple[str, str, str]]:
+def _condition_contents(pressures: frozenset[str], trouble: str) -> dict[str, tuple[str, str, str]]:
     """Return status, reason and message of each condition, by type."""
     said = {type: ("True", *bad) if type in pressures else ("False", *well) for type, well, bad in _PRESSURES}
     well = ("True", "KubeletReady", "kubelet is posting ready status")
@@ -173,7 +173,7 @@ def _said(pressures: frozenset[str], trouble: str) -> dict[str, tuple[str, str, 
     return said
 
 
-def lease_of(node: Node, now: datetime) -> Lease:
+def new_lease(node: Node, now: datetime) -> Lease:
     """Return the Lease of a node."""
     name = node.metadata.name
     owner = OwnerReference(api_version="v1", kind="Node", name=name, uid=node.metadata.uid)

@@ -15,17 +15,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from kubeloop.api.generated.core_v1 import Node
-from kubeloop.api.node_calls import SIMULATED
+from kubeloop.api.node_calls import SIMULATED_NODE_ANNOTATION
 from kubeloop.clock import Clock
-from kubeloop.kubelet.eviction.thresholds import Pressures
+from kubeloop.kubelet.eviction.thresholds import PressureTracker
 
-SERVED, BY_KUBELET = SIMULATED, "kubelet"
-STATE = "sim.kubeloop.io/state"
-ATTACH, NEVER = "sim.kubeloop.io/attach", "never"
+SERVED_NODE_ANNOTATION, BY_KUBELET = SIMULATED_NODE_ANNOTATION, "kubelet"
+STATE_ANNOTATION = "sim.kubeloop.io/state"
+ATTACH_ANNOTATION, NEVER = "sim.kubeloop.io/attach", "never"
 STOPPED, PARTITIONED, SHUTTING_DOWN = "stopped", "partitioned", "shutting-down"
 
 
-class NodeCache(Protocol):
+class NodeLister(Protocol):
     """Lister of nodes, as far as it is needed here."""
 
     def get(self, namespace: str, name: str) -> Any | None:
@@ -37,14 +37,14 @@ class NodeCache(Protocol):
     def __len__(self) -> int: ...
 
 
-class Roster:
+class ServedNodes:
     """Nodes served by an agent: those with given names, or else all nodes annotated as simulated."""
 
-    def __init__(self, nodes: NodeCache, clock: Clock, names: frozenset[str] = frozenset()) -> None:
+    def __init__(self, nodes: NodeLister, clock: Clock, names: frozenset[str] = frozenset()) -> None:
         self._nodes = nodes
         self._names = names
         self.clock = clock
-        self._pressures = Pressures(clock)
+        self._pressures = PressureTracker(clock)
 
     def __len__(self) -> int:
         return len(self._names) or len(self._nodes)
@@ -56,7 +56,7 @@ class Roster:
         """Return True if the agent serves the node."""
         if self._names:
             return node.metadata.name in self._names
-        return node.metadata.annotations.get(SERVED) == ""
+        return node.metadata.annotations.get(SERVED_NODE_ANNOTATION) == ""
 
     def get(self, name: str) -> Node | None:
         """Return a served node in any state, or None."""
@@ -70,12 +70,12 @@ class Roster:
 
     def state_of(self, node: Node) -> str:
         """Return the simulated state; empty for a node that runs and is connected."""
-        said = node.metadata.annotations.get(STATE, "")
+        said = node.metadata.annotations.get(STATE_ANNOTATION, "")
         return "" if said == SHUTTING_DOWN else said
 
     def is_shutting_down(self, node: Node) -> bool:
         """Return True if the node is shutting down."""
-        return node.metadata.annotations.get(STATE) == SHUTTING_DOWN
+        return node.metadata.annotations.get(STATE_ANNOTATION) == SHUTTING_DOWN
 
     def pressures_of(self, node: Node) -> list[str]:
         """Return the types of the pressure conditions that are true, including the transition period."""
@@ -87,7 +87,7 @@ class Roster:
 
     def attaches(self, node: Node) -> bool:
         """Return True if drivers attach volumes to the node."""
-        return node.metadata.annotations.get(ATTACH) != NEVER
+        return node.metadata.annotations.get(ATTACH_ANNOTATION) != NEVER
 
     def allocatable_of(self, name: str) -> Mapping[str, str]:
         """Return the allocatable resources of a node."""
@@ -102,6 +102,6 @@ class Roster:
         return node.spec.pod_cidrs or ((node.spec.pod_cidr,) if node.spec.pod_cidr else ())
 
 
-def is_served(node: Node) -> bool:
+def is_simulated(node: Node) -> bool:
     """Return True if a node is simulated by any agent."""
-    return SERVED in node.metadata.annotations
+    return SERVED_NODE_ANNOTATION in node.metadata.annotations

@@ -9,23 +9,23 @@ from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.pods.pod import is_active
 from kubeloop.clock import Clock
 from kubeloop.kubelet.eviction.ranking import CRITICAL_PRIORITY
-from kubeloop.kubelet.node_status.served_nodes import Roster
-from kubeloop.kubelet.sync.pod_state import Verdict
+from kubeloop.kubelet.node_status.served_nodes import ServedNodes
+from kubeloop.kubelet.sync.pod_state import TerminationReason
 from kubeloop.kubelet.sync.pod_worker import PodWorker
-from kubeloop.kubelet.sync.termination import grace_of
+from kubeloop.kubelet.sync.termination import grace_period_seconds
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.informer.store import NODE
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
 # Total grace period in seconds, and the part reserved for critical pods; common kubelet settings.
-GRACE, CRITICAL_GRACE = 30.0, 10.0
+SHUTDOWN_GRACE_PERIOD_SECONDS, SHUTDOWN_GRACE_PERIOD_CRITICAL_PODS_SECONDS = 30.0, 10.0
 _TERMINATED = ("Terminated", "Pod was terminated in response to imminent node shutdown.")
 
 
-class Shutdown:
+class NodeShutdownManager:
     """Node shutdown manager, called for each node at its heartbeat; `wake` queues a pod for sync."""
 
-    def __init__(self, pods: Informer, roster: Roster, worker: PodWorker, clock: Clock) -> None:
+    def __init__(self, pods: Informer, roster: ServedNodes, worker: PodWorker, clock: Clock) -> None:
         self._pods = pods
         self._roster = roster
         self._worker = worker
@@ -42,13 +42,17 @@ class Shutdown:
         began = self._began.setdefault(name, now)
         running: list[Pod] = [pod for pod in self._pods.by_index(NODE, name) if is_active(pod)]
         others = [pod for pod in running if not _is_critical(pod)]
-        self._end(others, GRACE - CRITICAL_GRACE)
-        if not others or now - began >= timedelta(seconds=GRACE - CRITICAL_GRACE):
-            self._end([pod for pod in running if _is_critical(pod)], CRITICAL_GRACE)
+        self._end(others, SHUTDOWN_GRACE_PERIOD_SECONDS - SHUTDOWN_GRACE_PERIOD_CRITICAL_PODS_SECONDS)
+        if not others or now - began >= timedelta(
+            seconds=SHUTDOWN_GRACE_PERIOD_SECONDS - SHUTDOWN_GRACE_PERIOD_CRITICAL_PODS_SECONDS
+        ):
+            self._end([pod for pod in running if _is_critical(pod)], SHUTDOWN_GRACE_PERIOD_CRITICAL_PODS_SECONDS)
 
     def _end(self, pods: list[Pod], longest: float) -> None:
         for pod in pods:
-            verdict = Verdict(*_TERMINATED, disruption="TerminationByKubelet", grace=min(grace_of(pod), longest))
+            verdict = TerminationReason(
+                *_TERMINATED, disruption="TerminationByKubelet", grace=min(grace_period_seconds(pod), longest)
+            )
             if self._worker.evict(pod, verdict):
                 self.wake(key_of(pod))
 

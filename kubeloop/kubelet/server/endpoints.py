@@ -14,38 +14,38 @@ import msgspec
 
 from kubeloop.api import codec
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.node_calls import LogOptions, NodeAnswer, NodeRequest, TerminalSize
+from kubeloop.api.node_calls import NodeRequest, NodeResponse, PodLogOptions, TerminalSize
 from kubeloop.api.pods.pod import is_terminal
 from kubeloop.api.scalars.times import parse_time
 from kubeloop.clock import Clock
-from kubeloop.kubelet.node_status.served_nodes import Roster
+from kubeloop.kubelet.node_status.served_nodes import ServedNodes
 from kubeloop.kubelet.runtime import Runtime
-from kubeloop.kubelet.server.reasons import why_no_log, why_no_stream
-from kubeloop.kubelet.server.stats import Statistics
-from kubeloop.kubelet.sync.containers import container_named
+from kubeloop.kubelet.server.reasons import log_error, stream_error
+from kubeloop.kubelet.server.stats import StatsProvider
+from kubeloop.kubelet.sync.containers import find_container
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.informer.store import NODE
 
 _JSON = "application/json"
 _METRICS = "text/plain; version=0.0.4; charset=utf-8"
 _HEALTH = ("ping", "log", "syncloop")
-_NOT_FOUND = NodeAnswer(404, b"404 page not found\n")
-_NOT_ALLOWED = NodeAnswer(405, b"405: Method Not Allowed")
+_NOT_FOUND = NodeResponse(404, b"404 page not found\n")
+_NOT_ALLOWED = NodeResponse(405, b"405: Method Not Allowed")
 
-Page = Callable[[str, NodeRequest, list[str]], Awaitable[NodeAnswer]]
+EndpointHandler = Callable[[str, NodeRequest, list[str]], Awaitable[NodeResponse]]
 
 
-class Pages:
+class KubeletEndpoints:
     """Endpoints of every node of an agent, by the first path segment."""
 
-    def __init__(self, pods: Informer, roster: Roster, runtime: Runtime, clock: Clock) -> None:
+    def __init__(self, pods: Informer, roster: ServedNodes, runtime: Runtime, clock: Clock) -> None:
         self._pods = pods
         self._roster = roster
         self._runtime = runtime
         self._clock = clock
         self.shown: Callable[[Pod], Pod] = lambda pod: pod  # the pod with the status last reported
-        self._statistics = Statistics(self._pods_on, runtime, clock)
-        self._pages: dict[str, Page] = {
+        self._statistics = StatsProvider(self._pods_on, runtime, clock)
+        self._pages: dict[str, EndpointHandler] = {
             "healthz": self._health,
             "pods": self._pod_list,
             "runningpods": self._running_pods,
@@ -57,10 +57,10 @@ class Pages:
             "logs": self._system_logs,
         }
 
-    async def answer(self, node: str, request: NodeRequest) -> NodeAnswer:
+    async def answer(self, node: str, request: NodeRequest) -> NodeResponse:
         """Return the response to a request; 503 for a node that is not reachable."""
         if self._roster.reachable(node) is None:
-            return NodeAnswer(503, b"the node is not reachable\n")
+            return NodeResponse(503, b"the node is not reachable\n")
         first, *rest = request.path.strip("/").split("/")
         page = self._pages.get(first)
         if page is None:
@@ -81,21 +81,21 @@ class Pages:
 
     # Endpoints.
 
-    async def _health(self, node: str, request: NodeRequest, rest: list[str]) -> NodeAnswer:
+    async def _health(self, node: str, request: NodeRequest, rest: list[str]) -> NodeResponse:
         if rest and rest[0] not in _HEALTH:
             return _NOT_FOUND
         if "verbose" not in (name for name, _ in request.query):
-            return NodeAnswer(200, b"ok")
+            return NodeResponse(200, b"ok")
         said = "".join(f"[+]{check} ok\n" for check in rest or _HEALTH)
-        return NodeAnswer(200, f"{said}healthz check passed\n".encode())
+        return NodeResponse(200, f"{said}healthz check passed\n".encode())
 
-    async def _pod_list(self, node: str, request: NodeRequest, rest: list[str]) -> NodeAnswer:
+    async def _pod_list(self, node: str, request: NodeRequest, rest: list[str]) -> NodeResponse:
         return _list(self._pods_on(node)) if not rest else _NOT_FOUND
 
-    async def _running_pods(self, node: str, request: NodeRequest, rest: list[str]) -> NodeAnswer:
+    async def _running_pods(self, node: str, request: NodeRequest, rest: list[str]) -> NodeResponse:
         return _list([pod for pod in self._pods_on(node) if pod.status.pod_ip and not is_terminal(pod)])
 
-    async def _metrics(self, node: str, request: NodeRequest, rest: list[str]) -> NodeAnswer:
+    async def _metrics(self, node: str, request: NodeRequest, rest: list[str]) -> NodeResponse:
         match rest:
             case []:
                 text = self._statistics.kubelet_metrics(node)
@@ -107,15 +107,15 @@ class Pages:
                 text = ""
             case _:
                 return _NOT_FOUND
-        return NodeAnswer(200, text.encode(), _METRICS)
+        return NodeResponse(200, text.encode(), _METRICS)
 
-    async def _stats(self, node: str, request: NodeRequest, rest: list[str]) -> NodeAnswer:
+    async def _stats(self, node: str, request: NodeRequest, rest: list[str]) -> NodeResponse:
         found = self._roster.get(node)
         if rest != ["summary"] or found is None:
             return _NOT_FOUND
-        return NodeAnswer(200, msgspec.json.encode(self._statistics.summary(found)), _JSON)
+        return NodeResponse(200, msgspec.json.encode(self._statistics.summary(found)), _JSON)
 
-    async def _configz(self, node: str, request: NodeRequest, rest: list[str]) -> NodeAnswer:
+    async def _configz(self, node: str, request: NodeRequest, rest: list[str]) -> NodeResponse:
         shown = {
             "kind": "KubeletConfiguration",
             "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -125,48 +125,48 @@ class Pages:
             "nodeStatusReportFrequency": "5m0s",
             "nodeLeaseDurationSeconds": 40,
         }
-        return NodeAnswer(200, msgspec.json.encode({"kubeletconfig": shown}), _JSON)
+        return NodeResponse(200, msgspec.json.encode({"kubeletconfig": shown}), _JSON)
 
-    async def _system_logs(self, node: str, request: NodeRequest, rest: list[str]) -> NodeAnswer:
+    async def _system_logs(self, node: str, request: NodeRequest, rest: list[str]) -> NodeResponse:
         """Return the listing of the log folder of the machine, which is empty."""
         if any(rest):
             return _NOT_FOUND
-        return NodeAnswer(200, b"<!doctype html>\n<pre>\n</pre>\n", "text/html; charset=utf-8")
+        return NodeResponse(200, b"<!doctype html>\n<pre>\n</pre>\n", "text/html; charset=utf-8")
 
-    async def _container_logs(self, node: str, request: NodeRequest, rest: list[str]) -> NodeAnswer:
+    async def _container_logs(self, node: str, request: NodeRequest, rest: list[str]) -> NodeResponse:
         if len(rest) != 3:
             return _NOT_FOUND
         namespace, name, container = rest
         pod = self.pod(node, namespace, name)
         if pod is None:
-            return NodeAnswer(404, f'pod "{name}" does not exist'.encode())
-        if container_named(pod, container) is None:
-            return NodeAnswer(404, f'container "{container}" not found in pod "{name}"'.encode())
+            return NodeResponse(404, f'pod "{name}" does not exist'.encode())
+        if find_container(pod, container) is None:
+            return NodeResponse(404, f'container "{container}" not found in pod "{name}"'.encode())
         try:
             options = _log_options(request, self._clock)
         except ValueError as error:
-            return NodeAnswer(400, msgspec.json.encode({"message": f"unable to decode the request: {error}"}), _JSON)
-        why = why_no_log(pod, container, previous=options.previous)
+            return NodeResponse(400, msgspec.json.encode({"message": f"unable to decode the request: {error}"}), _JSON)
+        why = log_error(pod, container, previous=options.previous)
         if why:
-            return NodeAnswer(400, why.encode())
-        return NodeAnswer(200, self._runtime.logs(pod, container, options), "text/plain")
+            return NodeResponse(400, why.encode())
+        return NodeResponse(200, self._runtime.logs(pod, container, options), "text/plain")
 
-    async def _run(self, node: str, request: NodeRequest, rest: list[str]) -> NodeAnswer:
+    async def _run(self, node: str, request: NodeRequest, rest: list[str]) -> NodeResponse:
         if len(rest) not in (3, 4):
             return _NOT_FOUND
         pod = self.pod(node, rest[0], rest[1], rest[2] if len(rest) == 4 else "")
         if pod is None:
-            return NodeAnswer(404, b"pod does not exist")
-        why = why_no_stream(pod, rest[-1])
+            return NodeResponse(404, b"pod does not exist")
+        why = stream_error(pod, rest[-1])
         if why:
-            return NodeAnswer(500, why.encode())
-        heard = _Listener()
+            return NodeResponse(500, why.encode())
+        heard = _OutputCollector()
         code = await self._runtime.execute(pod, rest[-1], tuple(request.text("cmd").split(" ")), heard)
         said = b"".join(heard.said)
-        return NodeAnswer(500 if code else 200, said + (f"command exited with {code}".encode() if code else b""))
+        return NodeResponse(500 if code else 200, said + (f"command exited with {code}".encode() if code else b""))
 
 
-class _Listener:
+class _OutputCollector:
     """Streams of a command without input; collects its output."""
 
     def __init__(self) -> None:
@@ -188,16 +188,16 @@ class _Listener:
         self.said.append(data)
 
 
-def _list(pods: list[Pod]) -> NodeAnswer:
+def _list(pods: list[Pod]) -> NodeResponse:
     items: list[Any] = [codec.to_plain(pod) for pod in pods]
     for item in items:
         with suppress(KeyError):
             del item["kind"], item["apiVersion"]
     shown = {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items}
-    return NodeAnswer(200, msgspec.json.encode(shown), _JSON)
+    return NodeResponse(200, msgspec.json.encode(shown), _JSON)
 
 
-def _log_options(request: NodeRequest, clock: Clock) -> LogOptions:
+def _log_options(request: NodeRequest, clock: Clock) -> PodLogOptions:
     def number(key: str) -> int | None:
         text = request.text(key)
         return int(text) if text else None
@@ -206,7 +206,7 @@ def _log_options(request: NodeRequest, clock: Clock) -> LogOptions:
     since = parse_time(moment) if moment else None
     if seconds is not None:
         since = clock.now() - timedelta(seconds=seconds)
-    return LogOptions(
+    return PodLogOptions(
         follow=request.text("follow") == "true",
         previous=request.text("previous") == "true",
         timestamps=request.text("timestamps") == "true",

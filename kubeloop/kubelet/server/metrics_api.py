@@ -7,15 +7,15 @@ from typing import Any
 
 from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.kinds import Resource
-from kubeloop.api.pods.usage import NODES, PODS, Measured, amounts, measured
+from kubeloop.api.pods.usage import NODES, PODS, MetricsWindow, metrics_object, total_usage
 from kubeloop.clock import Clock
-from kubeloop.kubelet.node_status.served_nodes import Roster
-from kubeloop.kubelet.runtime import Runtime, Usage
+from kubeloop.kubelet.node_status.served_nodes import ServedNodes
+from kubeloop.kubelet.runtime import ContainerUsage, Runtime
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.informer.store import NODE
 
 # Usage of a node without pods.
-IDLE = Usage(50 * 10**6, 256 * 2**20)
+NODE_BASE_USAGE = ContainerUsage(50 * 10**6, 256 * 2**20)
 
 
 class MetricsGroup:
@@ -23,7 +23,7 @@ class MetricsGroup:
 
     resources = (NODES, PODS)
 
-    def __init__(self, pods: Informer, roster: Roster, runtime: Runtime, clock: Clock) -> None:
+    def __init__(self, pods: Informer, roster: ServedNodes, runtime: Runtime, clock: Clock) -> None:
         self._pods = pods
         self._roster = roster
         self._runtime = runtime
@@ -54,10 +54,10 @@ class MetricsGroup:
         """Return the metrics of a node; None for one that is not reachable."""
         if self._roster.state_of(node):
             return None
-        usages = [IDLE]
+        usages = [NODE_BASE_USAGE]
         for pod in self._pods.by_index(NODE, node.metadata.name):
             usages += self._runtime.usage(pod).values()
-        return measured(node, Measured(self._clock.now()), {"usage": amounts(usages)})
+        return metrics_object(node, MetricsWindow(self._clock.now()), {"usage": total_usage(usages)})
 
     def _pod(self, pod: Pod) -> dict[str, Any] | None:
         if self._roster.reachable(pod.spec.node_name) is None:
@@ -65,5 +65,5 @@ class MetricsGroup:
         usages = self._runtime.usage(pod)
         if not usages:
             return None
-        containers = [{"name": name, "usage": amounts([usage])} for name, usage in usages.items()]
-        return measured(pod, Measured(self._clock.now()), {"containers": containers})
+        containers = [{"name": name, "usage": total_usage([usage])} for name, usage in usages.items()]
+        return metrics_object(pod, MetricsWindow(self._clock.now()), {"containers": containers})

@@ -10,7 +10,7 @@ _PENDING = {
 }
 
 
-def why_no_log(pod: Pod, container: str, *, previous: bool) -> str:
+def log_error(pod: Pod, container: str, *, previous: bool) -> str:
     """Return the reason why a container has no log; empty if it has one."""
     name, status = pod.metadata.name, _status(pod, container)
     if status is None:
@@ -27,7 +27,7 @@ def why_no_log(pod: Pod, container: str, *, previous: bool) -> str:
     return f'container "{container}" in pod "{name}" is waiting to start: {reason}'
 
 
-def why_no_stream(pod: Pod, container: str) -> str:
+def stream_error(pod: Pod, container: str) -> str:
     """Return the reason why a container, or the pod if none is named, cannot be connected to; or ""."""
     meta = pod.metadata
     if not container:

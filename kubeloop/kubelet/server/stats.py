@@ -11,20 +11,20 @@ from kubeloop.api.generated.core_v1 import ContainerStatus, Node, Pod
 from kubeloop.api.scalars.quantity import parse_quantity
 from kubeloop.api.scalars.times import format_time, parse_time
 from kubeloop.clock import Clock
-from kubeloop.kubelet.eviction.thresholds import MEMORY, available_of
-from kubeloop.kubelet.runtime import Runtime, Usage
-from kubeloop.kubelet.server.metrics_api import IDLE
+from kubeloop.kubelet.eviction.thresholds import MEMORY, available_amount
+from kubeloop.kubelet.runtime import ContainerUsage, Runtime
+from kubeloop.kubelet.server.metrics_api import NODE_BASE_USAGE
 
 _GIGA = 10**9
 
 
-class Measured(NamedTuple):
+class ContainerStats(NamedTuple):
     """Running container with its usage."""
 
     pod: Pod
     container: str
     started_at: datetime
-    usage: Usage
+    usage: ContainerUsage
 
     def cpu_nanoseconds(self, now: datetime) -> int:
         """Return the cpu time used since the start."""
@@ -37,7 +37,7 @@ class Measured(NamedTuple):
         return f'container="{self.container}",namespace="{meta.namespace}",pod="{meta.name}"'
 
 
-class Statistics:
+class StatsProvider:
     """Statistics of the nodes of an agent, computed on request."""
 
     def __init__(self, pods_on: Callable[[str], list[Pod]], runtime: Runtime, clock: Clock) -> None:
@@ -73,9 +73,9 @@ class Statistics:
         """Return `/metrics/resource`, read by metrics-server."""
         now, found = self._clock.now(), list(self._measured(node))
         pods = _by_pod(found)
-        cpu = int(IDLE.cpu_nanocores * (now - self._began).total_seconds())
+        cpu = int(NODE_BASE_USAGE.cpu_nanocores * (now - self._began).total_seconds())
         cpu += sum(one.cpu_nanoseconds(now) for one in found)
-        memory = IDLE.memory_bytes + sum(one.usage.memory_bytes for one in found)
+        memory = NODE_BASE_USAGE.memory_bytes + sum(one.usage.memory_bytes for one in found)
         return "".join(
             (
                 *_metric(
@@ -125,58 +125,58 @@ class Statistics:
         now, name = self._clock.now(), node.metadata.name
         found = list(self._measured(name))
         began = parse_time(node.metadata.creation_timestamp) if node.metadata.creation_timestamp else now
-        whole = Usage(
-            IDLE.cpu_nanocores + sum(one.usage.cpu_nanocores for one in found),
-            IDLE.memory_bytes + sum(one.usage.memory_bytes for one in found),
+        whole = ContainerUsage(
+            NODE_BASE_USAGE.cpu_nanocores + sum(one.usage.cpu_nanocores for one in found),
+            NODE_BASE_USAGE.memory_bytes + sum(one.usage.memory_bytes for one in found),
         )
-        seconds = int(IDLE.cpu_nanocores * (now - began).total_seconds())
+        seconds = int(NODE_BASE_USAGE.cpu_nanocores * (now - began).total_seconds())
         seconds += sum(one.cpu_nanoseconds(now) for one in found)
         storage = parse_quantity(node.status.capacity.get("ephemeral-storage", "0")).value()
         written = sum(one.usage.storage_bytes for one in found)
-        disk = _filled(written, now) | {
-            "availableBytes": available_of(node, "DiskPressure", written),
+        disk = _fs_stats(written, now) | {
+            "availableBytes": available_amount(node, "DiskPressure", written),
             "capacityBytes": storage,
         }
         return {
             "node": {
                 "nodeName": name,
                 "startTime": format_time(began),
-                **_usage(whole, seconds, now, available_of(node, MEMORY, whole.memory_bytes)),
+                **_usage(whole, seconds, now, available_amount(node, MEMORY, whole.memory_bytes)),
                 "fs": disk,
             },
             "pods": [_pod_summary(ones, now) for ones in _by_pod(found)],
         }
 
-    def _measured(self, node: str) -> Iterator[Measured]:
+    def _measured(self, node: str) -> Iterator[ContainerStats]:
         for pod in self._pods_on(node):
             statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
             started = {one.name: one.state.running.started_at for one in statuses if one.state.running is not None}
             for name, usage in self._runtime.usage(pod).items():
                 if (at := started.get(name)) is not None:
-                    yield Measured(pod, name, parse_time(at), usage)
+                    yield ContainerStats(pod, name, parse_time(at), usage)
 
 
-def _by_pod(found: Iterable[Measured]) -> list[list[Measured]]:
-    pods: dict[str, list[Measured]] = {}
+def _by_pod(found: Iterable[ContainerStats]) -> list[list[ContainerStats]]:
+    pods: dict[str, list[ContainerStats]] = {}
     for one in found:
         pods.setdefault(one.pod.metadata.uid, []).append(one)
     return list(pods.values())
 
 
-def _pod_labels(found: list[Measured]) -> str:
+def _pod_labels(found: list[ContainerStats]) -> str:
     meta = found[0].pod.metadata
     return f'namespace="{meta.namespace}",pod="{meta.name}"'
 
 
-def _pod_summary(found: list[Measured], now: datetime) -> dict[str, Any]:
+def _pod_summary(found: list[ContainerStats], now: datetime) -> dict[str, Any]:
     pod = found[0].pod
-    whole = Usage(sum(one.usage.cpu_nanocores for one in found), sum(one.usage.memory_bytes for one in found))
+    whole = ContainerUsage(sum(one.usage.cpu_nanocores for one in found), sum(one.usage.memory_bytes for one in found))
     containers = [
         {
             "name": one.container,
             "startTime": format_time(one.started_at),
             **_usage(one.usage, one.cpu_nanoseconds(now), now),
-            "rootfs": _filled(one.usage.storage_bytes, now),
+            "rootfs": _fs_stats(one.usage.storage_bytes, now),
         }
         for one in found
     ]
@@ -185,15 +185,15 @@ def _pod_summary(found: list[Measured], now: datetime) -> dict[str, Any]:
         "startTime": str(pod.status.start_time or ""),
         "containers": containers,
         **_usage(whole, sum(one.cpu_nanoseconds(now) for one in found), now),
-        "ephemeral-storage": _filled(sum(one.usage.storage_bytes for one in found), now),
+        "ephemeral-storage": _fs_stats(sum(one.usage.storage_bytes for one in found), now),
     }
 
 
-def _filled(written: int, now: datetime) -> dict[str, Any]:
+def _fs_stats(written: int, now: datetime) -> dict[str, Any]:
     return {"time": format_time(now), "usedBytes": written}
 
 
-def _usage(usage: Usage, cpu_nanoseconds: int, now: datetime, available: int | None = None) -> dict[str, Any]:
+def _usage(usage: ContainerUsage, cpu_nanoseconds: int, now: datetime, available: int | None = None) -> dict[str, Any]:
     time, bytes_used = format_time(now), usage.memory_bytes
     memory: dict[str, Any] = {"time": time, "usageBytes": bytes_used, "workingSetBytes": bytes_used}
     memory |= {"rssBytes": bytes_used, "pageFaults": 0, "majorPageFaults": 0}

@@ -11,7 +11,7 @@ _PODS = ip_network("10.128.0.0/9")
 _NODES = ip_network("172.16.0.0/12")
 _SIZE = 256
 # Limit of addresses that are searched in a network.
-_LARGEST = 1 << 16
+_MAX_SEARCHED_ADDRESSES = 1 << 16
 
 Network = IPv4Network | IPv6Network
 
@@ -21,7 +21,7 @@ def node_address(number: int) -> str:
     return str(_NODES[number])
 
 
-def address_of_name(name: str) -> str:
+def node_address_by_name(name: str) -> str:
     """Return a constant address for a node without a number, derived from its name."""
     low = int(_NODES.num_addresses / 2)  # the first half is for numbered nodes
     return str(_NODES[low + int.from_bytes(sha256(name.encode()).digest()[:4], "big") % low])
@@ -36,7 +36,7 @@ class _Pool:
 
     def take(self, taken: set[str]) -> str:
         """Return a free address and mark it as used. Raises `OverflowError`."""
-        size = min(self._network.num_addresses, _LARGEST)
+        size = min(self._network.num_addresses, _MAX_SEARCHED_ADDRESSES)
         for _ in range(size):
             address = str(self._network[self._next])
             self._next = self._next + 1 if self._next + 2 < size else 2
@@ -46,7 +46,7 @@ class _Pool:
         raise OverflowError(f"no address is left in {self._network}")
 
 
-class Addresses:
+class PodAddressAllocator:
     """Addresses of all pods; `networks_of` returns the pod CIDRs of a node, if it has any."""
 
     def __init__(self, networks_of: Callable[[str], Iterable[str]]) -> None:

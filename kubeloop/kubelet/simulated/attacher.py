@@ -19,9 +19,9 @@ from kubeloop.api.pods.volumes import ATTACHMENTS_BY_NODE, node_of_attachment
 from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
-from kubeloop.kubelet.node_status.served_nodes import Roster
+from kubeloop.kubelet.node_status.served_nodes import ServedNodes
 from kubeloop.runtime.controller import Controller
-from kubeloop.runtime.informer.informer import Informer, Informers
+from kubeloop.runtime.informer.informer import Informer, SharedInformerFactory
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 from kubeloop.runtime.queue.enqueue import own_key
 
@@ -29,21 +29,23 @@ NAME: Final = "simulated-attacher"
 _WORKERS: Final = 16
 
 
-def wire(client: Client, informers: Informers, nodes: Informer, roster: Roster, clock: Clock) -> Controller[ObjectKey]:
+def wire(
+    client: Client, informers: SharedInformerFactory, nodes: Informer, roster: ServedNodes, clock: Clock
+) -> Controller[ObjectKey]:
     """Return the controller of the attacher."""
     attachments = informers.of(resource_of_class(VolumeAttachment))
     attachments.add_indexer(ATTACHMENTS_BY_NODE, node_of_attachment)
-    attacher = Attacher(client, attachments, roster)
+    attacher = SimulatedAttacher(client, attachments, roster)
     loop: Controller[ObjectKey] = Controller(NAME, attacher.reconcile, clock, workers=_WORKERS)
     loop.watches(attachments, own_key, lambda _, new: new is not None)
-    loop.watches(nodes, lambda node: map(key_of, attacher.on(node.metadata.name)), _is_news)
+    loop.watches(nodes, lambda node: map(key_of, attacher.on(node.metadata.name)), _is_relevant_node_update)
     return loop
 
 
-class Attacher:
+class SimulatedAttacher:
     """Reconciles volume attachments of simulated nodes."""
 
-    def __init__(self, client: Client, attachments: Informer, roster: Roster) -> None:
+    def __init__(self, client: Client, attachments: Informer, roster: ServedNodes) -> None:
         self._client = client
         self._attachments = attachments
         self._roster = roster
@@ -68,5 +70,5 @@ class Attacher:
             return
 
 
-def _is_news(old: Any, new: Node | None) -> bool:
+def _is_relevant_node_update(old: Any, new: Node | None) -> bool:
     return new is not None and (old is None or old.metadata.annotations != new.metadata.annotations)

@@ -8,9 +8,9 @@ import tarfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from kubeloop.api.node_calls import Streams
-from kubeloop.kubelet.simulated.files import Files, Full
-from kubeloop.kubelet.simulated.shell import SHELLS, Step, course_of, steps_of
+from kubeloop.api.node_calls import StandardStreams
+from kubeloop.kubelet.simulated.files import FileSystemFull, InMemoryFiles
+from kubeloop.kubelet.simulated.shell import SHELLS, ScriptStep, command_behavior, parse_script
 from kubeloop.kubelet.simulated.terminal import Terminal
 
 NOT_FOUND = 127
@@ -19,15 +19,15 @@ _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _NO_ROOM = "no room is left in a simulated container"
 
 
-class Surroundings(NamedTuple):
+class CommandContext(NamedTuple):
     """State shared by the commands of one container."""
 
     hostname: str
     variables: Mapping[str, str]
-    files: Files
+    files: InMemoryFiles
 
 
-async def execute(command: Sequence[str], around: Surroundings, streams: Streams) -> int:
+async def run_command(command: Sequence[str], around: CommandContext, streams: StandardStreams) -> int:
     """Run a command and return its exit code."""
     return await _Commands(around, streams).run(command)
 
@@ -49,7 +49,7 @@ class _Exit(Exception):
 class _Commands:
     """Supported commands by name; others report an error as a shell would."""
 
-    def __init__(self, around: Surroundings, streams: Streams) -> None:
+    def __init__(self, around: CommandContext, streams: StandardStreams) -> None:
         self._around = around
         self._streams = streams
         self._terminal = Terminal(streams)
@@ -96,13 +96,13 @@ class _Commands:
 
     async def _script(self, text: str) -> int:
         code = 0
-        for operator, words in steps_of(text):
+        for operator, words in parse_script(text):
             if operator in ("&&", "||") and (operator == "&&") != (code == 0):
                 continue
             code = await self._step((operator, [self._expanded(word) for word in words]), code)
         return code
 
-    async def _step(self, step: Step, before: int) -> int:
+    async def _step(self, step: ScriptStep, before: int) -> int:
         words = step[1]
         if words[0] == "exit":
             raise _Exit(int(words[1]) % 256 if words[1:] and words[1].isdigit() else before)
@@ -219,7 +219,7 @@ class _Commands:
                 self._around.files.unpack(await self._all_input(), folder)
             except tarfile.TarError as error:
                 return await self._complain(f"tar: {error}")
-            except Full:
+            except FileSystemFull:
                 return await self._complain(f"tar: {_NO_ROOM}")
             return 0
         names = [one for one in rest if one not in ("-", "-C", folder) and not one.startswith("-")]
@@ -231,7 +231,7 @@ class _Commands:
 
     async def _other(self, words: Sequence[str]) -> int:
         """Run any other command by its simulated behavior, with its duration and output."""
-        course = course_of(words)
+        course = command_behavior(words)
         if course.seconds is None and not course.lines and _base(words[0]) != "sleep":
             await self._complain(f"{_base(words[0])}: not found in a simulated container")
             return NOT_FOUND
@@ -261,7 +261,7 @@ class _Commands:
     async def _keep(self, path: str, data: bytes) -> int:
         try:
             self._around.files.write(path, data)
-        except Full:
+        except FileSystemFull:
             return await self._complain(_NO_ROOM)
         return 0
 

@@ -6,15 +6,15 @@ import io
 import posixpath
 import tarfile
 
-LARGEST = 16 << 20  # limit of all files of a container together, in bytes
+MAX_TOTAL_BYTES = 16 << 20  # limit of all files of a container together, in bytes
 _FOLDERS = ("/", "/bin", "/etc", "/home", "/root", "/tmp", "/usr", "/var")
 
 
-class Full(Exception):
+class FileSystemFull(Exception):
     """Raised if the size limit is exceeded."""
 
 
-class Files:
+class InMemoryFiles:
     """Files by absolute path, and folders."""
 
     def __init__(self) -> None:
@@ -24,28 +24,28 @@ class Files:
 
     def read(self, path: str) -> bytes | None:
         """Return the content of a file, or None."""
-        return self._files.get(whole(path))
+        return self._files.get(absolute_path(path))
 
     def write(self, path: str, data: bytes) -> None:
         """Write a file and create its folders. Raises `Full`."""
-        path = whole(path)
+        path = absolute_path(path)
         size = self._size - len(self._files.get(path, b"")) + len(data)
-        if size > LARGEST:
-            raise Full
+        if size > MAX_TOTAL_BYTES:
+            raise FileSystemFull
         self._size = size
         self._files[path] = data
         self.make_folder(posixpath.dirname(path))
 
     def make_folder(self, path: str) -> None:
         """Create a folder and its parents."""
-        path = whole(path)
+        path = absolute_path(path)
         while path not in self._folders:
             self._folders.add(path)
             path = posixpath.dirname(path)
 
     def remove(self, path: str) -> bool:
         """Remove a file, or a folder with its contents; return False if there was none."""
-        path = whole(path)
+        path = absolute_path(path)
         gone = [one for one in self._files if one == path or one.startswith(f"{path}/")]
         for one in gone:
             self._size -= len(self._files.pop(one))
@@ -55,17 +55,17 @@ class Files:
 
     def is_folder(self, path: str) -> bool:
         """Return True if the path is a folder."""
-        return whole(path) in self._folders
+        return absolute_path(path) in self._folders
 
     def names_in(self, path: str) -> list[str]:
         """Return the names directly in a folder, sorted."""
-        path = whole(path)
+        path = absolute_path(path)
         inside = (one for one in (*self._files, *self._folders) if one != "/" and posixpath.dirname(one) == path)
         return sorted(posixpath.basename(one) for one in inside)
 
     def below(self, path: str) -> list[str]:
         """Return the file, or all files under a folder."""
-        path = whole(path)
+        path = absolute_path(path)
         return sorted(one for one in self._files if one == path or one.startswith(f"{path.rstrip('/')}/"))
 
     def packed(self, path: str) -> bytes | None:
@@ -75,7 +75,7 @@ class Files:
         made = io.BytesIO()
         with tarfile.open(fileobj=made, mode="w") as archive:
             if self.is_folder(path):
-                folder = tarfile.TarInfo(whole(path).lstrip("/"))
+                folder = tarfile.TarInfo(absolute_path(path).lstrip("/"))
                 folder.type, folder.mode = tarfile.DIRTYPE, 0o755
                 archive.addfile(folder)
             for one in self.below(path):
@@ -89,13 +89,13 @@ class Files:
         """Unpack a tar archive into a folder. Raises `tarfile.TarError`, or `Full`."""
         with tarfile.open(fileobj=io.BytesIO(archive)) as found:
             for entry in found:
-                path = posixpath.join(whole(folder), entry.name)
+                path = posixpath.join(absolute_path(folder), entry.name)
                 if entry.isdir():
                     self.make_folder(path)
                 elif (data := found.extractfile(entry)) is not None:
                     self.write(path, data.read())
 
 
-def whole(path: str) -> str:
+def absolute_path(path: str) -> str:
     """Return an absolute path; relative paths start at the root."""
     return posixpath.normpath(posixpath.join("/", path))

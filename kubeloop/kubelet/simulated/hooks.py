@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 from kubeloop.api.generated.core_v1 import Container, LifecycleHandler, Pod
 from kubeloop.kubelet.simulated.script import Script
-from kubeloop.kubelet.simulated.shell import course_of
-from kubeloop.kubelet.sync.containers import pod_text
+from kubeloop.kubelet.simulated.shell import command_behavior
+from kubeloop.kubelet.sync.containers import format_pod
 
 # Duration in seconds of a hook that does not end: longer than any client waits.
 _ENDLESS = 10 * 365 * 86400.0
 
 
-class HookCourse(NamedTuple):
+class HookBehavior(NamedTuple):
     """Duration and failure of a hook."""
 
     seconds: float
@@ -21,35 +21,35 @@ class HookCourse(NamedTuple):
     needs_container: bool = False  # it also fails if the container exits before it
 
 
-def after_start(hook: LifecycleHandler, pod: Pod, container: Container, script: Script | None) -> HookCourse:
+def post_start_behavior(hook: LifecycleHandler, pod: Pod, container: Container, script: Script | None) -> HookBehavior:
     """Return the behavior of a postStart hook."""
     return _course(hook, pod, container, script.text("fail-post-start") if script is not None else "")
 
 
-def before_stop(hook: LifecycleHandler, pod: Pod, container: Container, script: Script | None) -> HookCourse:
+def pre_stop_behavior(hook: LifecycleHandler, pod: Pod, container: Container, script: Script | None) -> HookBehavior:
     """Return the behavior of a preStop hook."""
     return _course(hook, pod, container, script.text("fail-pre-stop") if script is not None else "")
 
 
-def _course(hook: LifecycleHandler, pod: Pod, container: Container, scripted: str) -> HookCourse:
-    where = f'for Container "{container.name}" in Pod "{pod_text(pod)}" failed - error:'
+def _course(hook: LifecycleHandler, pod: Pod, container: Container, scripted: str) -> HookBehavior:
+    where = f'for Container "{container.name}" in Pod "{format_pod(pod)}" failed - error:'
     if hook.sleep is not None:
         seconds = hook.sleep.seconds
-        return HookCourse(float(seconds), f"Sleep lifecycle hook ({seconds}) {where} {scripted}" if scripted else "")
+        return HookBehavior(float(seconds), f"Sleep lifecycle hook ({seconds}) {where} {scripted}" if scripted else "")
     if hook.exec is not None:
         command = " ".join(hook.exec.command)
-        course = course_of(hook.exec.command)
+        course = command_behavior(hook.exec.command)
         code = course.exit_code or (1 if scripted else 0)
         ends_in = course.seconds if course.seconds is not None else 0.0 if scripted else _ENDLESS
         why = f"command '{command}' exited with {code}: "
         failure = f'Exec lifecycle hook ([{command}]) {where} {why}, message: ""' if code else ""
-        return HookCourse(ends_in, failure, needs_container=True)
+        return HookBehavior(ends_in, failure, needs_container=True)
     if hook.http_get is not None:
-        return HookCourse(0.0, f"HTTP lifecycle hook ({hook.http_get.path}) {where} {scripted}" if scripted else "")
-    return HookCourse(0.0, f"Cannot run handler: invalid handler: {_shown(hook)}")
+        return HookBehavior(0.0, f"HTTP lifecycle hook ({hook.http_get.path}) {where} {scripted}" if scripted else "")
+    return HookBehavior(0.0, f"Cannot run handler: invalid handler: {_format_handler(hook)}")
 
 
-def _shown(hook: LifecycleHandler) -> str:
+def _format_handler(hook: LifecycleHandler) -> str:
     """Return an unsupported handler as the kubelet prints it."""
     at, socket = hook.tcp_socket, "nil"
     if at is not None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.api.node_calls import LogOptions
+from kubeloop.api.node_calls import PodLogOptions
 from kubeloop.api.scalars.times import format_micro_time
 from kubeloop.clock import Clock
-from kubeloop.kubelet.simulated.process import Entry, Process
+from kubeloop.kubelet.simulated.process import LogEntry, SimulatedProcess
 
 
-async def log_of(process: Process, pod: Pod, options: LogOptions, clock: Clock) -> AsyncIterator[bytes]:
+async def stream_log(process: SimulatedProcess, pod: Pod, options: PodLogOptions, clock: Clock) -> AsyncIterator[bytes]:
     """Yield the log in whole lines; with `follow`, until the container exits."""
     left = options.limit_bytes
-    shown = _asked_for(process.written(clock.now(), presence_of(process, pod)), options)
+    shown = _select_entries(process.written(clock.now(), default_log_line(process, pod)), options)
     async for entry in _all(shown, process, pod, options.follow, clock):
         line = _line(entry, options.timestamps)
         if left is not None:
@@ -24,20 +24,22 @@ async def log_of(process: Process, pod: Pod, options: LogOptions, clock: Clock) 
             return
 
 
-async def _all(shown: list[Entry], process: Process, pod: Pod, follow: bool, clock: Clock) -> AsyncIterator[Entry]:
-    count = len(process.written(clock.now(), presence_of(process, pod)))
+async def _all(
+    shown: list[LogEntry], process: SimulatedProcess, pod: Pod, follow: bool, clock: Clock
+) -> AsyncIterator[LogEntry]:
+    count = len(process.written(clock.now(), default_log_line(process, pod)))
     for entry in shown:
         yield entry
     if follow:
-        async for entry in lines_after(count, process, pod, clock):
+        async for entry in follow_lines(count, process, pod, clock):
             yield entry
 
 
-async def lines_after(count: int, process: Process, pod: Pod, clock: Clock) -> AsyncIterator[Entry]:
+async def follow_lines(count: int, process: SimulatedProcess, pod: Pod, clock: Clock) -> AsyncIterator[LogEntry]:
     """Yield the lines after the first `count` as they are written, until the container exits."""
     while True:
         now = clock.now()
-        written = process.written(now, presence_of(process, pod))
+        written = process.written(now, default_log_line(process, pod))
         for entry in written[count:]:
             yield entry
         count = max(count, len(written))
@@ -46,13 +48,13 @@ async def lines_after(count: int, process: Process, pod: Pod, clock: Clock) -> A
         await process.news(now)
 
 
-def presence_of(process: Process, pod: Pod) -> str:
+def default_log_line(process: SimulatedProcess, pod: Pod) -> str:
     """Return the log line of a container without any other output."""
     meta, container = pod.metadata, process.container
     return f"simulated container {container.name} of pod {meta.namespace}/{meta.name} runs {container.image}"
 
 
-def _asked_for(entries: list[Entry], options: LogOptions) -> list[Entry]:
+def _select_entries(entries: list[LogEntry], options: PodLogOptions) -> list[LogEntry]:
     """Return the entries selected by since and tailLines."""
     found = [one for one in entries if options.since is None or one[0] >= options.since]
     if options.tail_lines is None:
@@ -60,7 +62,7 @@ def _asked_for(entries: list[Entry], options: LogOptions) -> list[Entry]:
     return found[-options.tail_lines :] if options.tail_lines > 0 else []
 
 
-def _line(entry: Entry, timestamps: bool) -> bytes:
+def _line(entry: LogEntry, timestamps: bool) -> bytes:
     moment, text = entry
     stamp = f"{format_micro_time(moment)[:-1]}000Z " if timestamps else ""
     return f"{stamp}{text}\n".encode()

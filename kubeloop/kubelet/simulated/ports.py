@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 
 from kubeloop.api.generated.core_v1 import Container, Pod, Probe
-from kubeloop.api.node_calls import Duplex
-from kubeloop.kubelet.sync.containers import all_of
+from kubeloop.api.node_calls import PortConnection
+from kubeloop.kubelet.sync.containers import all_containers_of
 
 _REQUEST = re.compile(rb"(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) (\S+) HTTP/1\.[01]\r\n")
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
@@ -18,12 +18,12 @@ _HEAD_END = b"\r\n\r\n"
 _LARGEST_HEAD = 64 << 10
 
 
-def listener_on(pod: Pod, port: int) -> Container | None:
+def container_listening_on(pod: Pod, port: int) -> Container | None:
     """Return the container that listens on a port, or None."""
-    return next((one for one in all_of(pod) if port in ports_of(one)), None)
+    return next((one for one in all_containers_of(pod) if port in listening_ports(one)), None)
 
 
-def ports_of(container: Container) -> set[int]:
+def listening_ports(container: Container) -> set[int]:
     """Return the ports of a container: declared ones, and those of its probes."""
     found = {one.container_port for one in container.ports}
     named = {one.name: one.container_port for one in container.ports if one.name}
@@ -41,14 +41,14 @@ def _port_of(probe: Probe) -> int | str | None:
     return probe.grpc.port if probe.grpc is not None else None
 
 
-def page_of(pod: Pod, container: Container, port: int, path: str) -> bytes:
+def response_body(pod: Pod, container: Container, port: int, path: str) -> bytes:
     """Return the response body."""
     meta = pod.metadata
     where = f"simulated container {container.name} of pod {meta.namespace}/{meta.name} on node {pod.spec.node_name}"
     return f"{where}, port {port}: {path}\n".encode()
 
 
-async def serve(pod: Pod, container: Container, port: int, connection: Duplex) -> None:
+async def serve_connection(pod: Pod, container: Container, port: int, connection: PortConnection) -> None:
     """Serve a connection until the other end closes it."""
     held = b""
     while True:
@@ -74,7 +74,9 @@ def _may_be_http(data: bytes) -> bool:
     return len(data) < _LARGEST_HEAD and not data.startswith((b"\x16", b"\x00"))
 
 
-async def _answer(pod: Pod, container: Container, port: int, connection: Duplex, held: bytes) -> tuple[bytes, bool]:
+async def _answer(
+    pod: Pod, container: Container, port: int, connection: PortConnection, held: bytes
+) -> tuple[bytes, bool]:
     """Answer one request; return the remaining data, and whether another request may follow."""
     head, _, rest = held.partition(_HEAD_END)
     head += b"\r\n"
@@ -88,7 +90,7 @@ async def _answer(pod: Pod, container: Container, port: int, connection: Duplex,
         rest += piece
     found = _REQUEST.match(held)
     path = found[1].decode("utf-8", "replace") if found is not None else "/"
-    body = page_of(pod, container, port, path)
+    body = response_body(pod, container, port, path)
     ends = _CLOSE.search(head) is not None
     fields = f"Content-Type: text/plain; charset=utf-8\r\nContent-Length: {len(body)}\r\n"
     fields += "Connection: close\r\n" if ends else ""

@@ -8,22 +8,22 @@ from datetime import datetime, timedelta
 import msgspec
 
 from kubeloop.api.generated.core_v1 import Container
-from kubeloop.kubelet.runtime import Found, Run
-from kubeloop.kubelet.simulated.files import Files
-from kubeloop.kubelet.simulated.hooks import HookCourse
+from kubeloop.kubelet.runtime import ContainerRun, EnvSourceValues
+from kubeloop.kubelet.simulated.files import InMemoryFiles
+from kubeloop.kubelet.simulated.hooks import HookBehavior
 from kubeloop.kubelet.simulated.script import Script
-from kubeloop.kubelet.simulated.shell import Course, Line, course_of
-from kubeloop.kubelet.sync.termination import LEAST_GRACE
+from kubeloop.kubelet.simulated.shell import CommandBehavior, OutputLine, command_behavior
+from kubeloop.kubelet.sync.termination import MIN_GRACE_PERIOD_SECONDS
 
-KILLED = 137
+KILLED_EXIT_CODE = 137
 _MESSAGE_PATH = "/dev/termination-log"
 # Limits of the termination message, and of the end of the log in its place.
 _LONGEST_MESSAGE, _LOG_LINES, _LOG_BYTES = 4096, 80, 2048
 
-Entry = tuple[datetime, str]  # time and text of a log line
+LogEntry = tuple[datetime, str]  # time and text of a log line
 
 
-class Process:
+class SimulatedProcess:
     """Run of a container; observed at a moment by `seen_at`."""
 
     __slots__ = (
@@ -62,9 +62,9 @@ class Process:
         self.image_id = image_id
         self.created_at = self.starts_at = created_at
         self.script: Script | None = None
-        self.found: Found | None = None  # values of ConfigMaps and Secrets for its environment
-        self.files: Files | None = None  # created on first access
-        self.lines: tuple[Line, ...] = ()
+        self.found: EnvSourceValues | None = None  # values of ConfigMaps and Secrets for its environment
+        self.files: InMemoryFiles | None = None  # created on first access
+        self.lines: tuple[OutputLine, ...] = ()
         self.of_present_sandbox = True
         self.put_aside = False
         self._changed: asyncio.Event | None = None  # exists while a task waits
@@ -73,7 +73,7 @@ class Process:
         self._reason = ""
         self._stopping = False
         self._warned = False  # its preStop hook was started before the stop
-        self._stop_hook: HookCourse | None = None
+        self._stop_hook: HookBehavior | None = None
         self._stop_hook_until: datetime | None = None
         self._broken_hooks = 0  # preStop hooks aborted because another one was started
         self._message = ""
@@ -90,9 +90,9 @@ class Process:
 
     def follow(self, script: Script | None) -> None:
         """Plan the run by the command and the script, if there is one."""
-        course = course_of((*self.container.command, *self.container.args))
+        course = command_behavior((*self.container.command, *self.container.args))
         if script is not None:
-            course = _scripted(course, script)
+            course = _apply_script(course, script)
             self.starts_at = self.created_at + timedelta(seconds=script.seconds("start-delay") or 0.0)
             self._reason = script.text("exit-reason")
         self.script = script
@@ -105,7 +105,7 @@ class Process:
         if course.seconds is not None:
             self._ends_at = self.starts_at + timedelta(seconds=course.seconds)
 
-    def begin_hook(self, hook: HookCourse) -> None:
+    def begin_hook(self, hook: HookBehavior) -> None:
         """Start the postStart hook; the run counts as running once it is over, and the hook may fail."""
         self._hook_until = self.starts_at + timedelta(seconds=hook.seconds)
         self._hook_failure = hook.failure
@@ -117,12 +117,12 @@ class Process:
             if self._changed is not None:
                 self._changed.set()
 
-    def warn(self, now: datetime, hook: HookCourse) -> None:
+    def warn(self, now: datetime, hook: HookBehavior) -> None:
         """Start the preStop hook before the stop."""
         self._warned = True
         self._begin_stop_hook(now, hook)
 
-    def stop(self, now: datetime, hook: HookCourse | None, grace: float) -> None:
+    def stop(self, now: datetime, hook: HookBehavior | None, grace: float) -> None:
         """Stop the run: the hook may take the whole grace period, then the process has the rest or a minimum.
 
         Of the hook's duration only whole seconds are subtracted.
@@ -132,16 +132,16 @@ class Process:
             self._begin_stop_hook(now, hook)
         until = self._stop_hook_until
         hooked = min(max((until - now).total_seconds(), 0.0), grace) if until is not None else 0.0
-        left = max(grace - int(hooked), LEAST_GRACE)
+        left = max(grace - int(hooked), MIN_GRACE_PERIOD_SECONDS)
         delay = (script.seconds("stop-delay") or 0.0) if script is not None else 0.0
         code = (script.number("stop-code") if script is not None else None) or 0
         self._stopping = True
         if delay > left:
-            self.end(now + timedelta(seconds=hooked + left), KILLED)
+            self.end(now + timedelta(seconds=hooked + left), KILLED_EXIT_CODE)
         else:
             self.end(now + timedelta(seconds=hooked + delay), code)
 
-    def _begin_stop_hook(self, now: datetime, hook: HookCourse) -> None:
+    def _begin_stop_hook(self, now: datetime, hook: HookBehavior) -> None:
         if self._stop_hook_until is not None and self._stop_hook_until > now:
             self._broken_hooks += 1
         self._stop_hook, self._stop_hook_until = hook, now + timedelta(seconds=hook.seconds)
@@ -170,7 +170,7 @@ class Process:
         """Return True if the run has not exited."""
         return self._ends_at is None or self._ends_at > now
 
-    def written(self, now: datetime, otherwise: str) -> list[Entry]:
+    def written(self, now: datetime, otherwise: str) -> list[LogEntry]:
         """Return the log entries written by now; `otherwise` is the line of a run without known output."""
         until = now if self._ends_at is None else min(now, self._ends_at)
         return [one for one in self._entries(otherwise) if one[0] <= until]
@@ -199,18 +199,18 @@ class Process:
         lines = [text for moment, text in self._entries("") if moment <= self._ends_at and text]
         return "".join(f"{text}\n" for text in lines[-_LOG_LINES:])[-_LOG_BYTES:]
 
-    def _entries(self, otherwise: str) -> list[Entry]:
+    def _entries(self, otherwise: str) -> list[LogEntry]:
         lines = self.lines or ((0.0, otherwise),)
         return [(self.starts_at + timedelta(seconds=at), text) for at, text in lines]
 
-    def seen_at(self, now: datetime) -> Run:
+    def seen_at(self, now: datetime) -> ContainerRun:
         """Return the run as observed at a moment."""
         if self._resized_at is not None and self._resized_at <= now:
             self.resources, self._resized_at = self.container.resources, None
         over = self._ends_at is not None and self._ends_at <= now
         begun = self.starts_at <= now and (self._ends_at is None or self.starts_at <= self._ends_at)
         hooked = self._hook_until is not None and self._hook_until > now
-        return Run(
+        return ContainerRun(
             container=self.container.name,
             id=self.id,
             attempt=self.attempt,
@@ -234,7 +234,7 @@ class Process:
         )
 
 
-def _scripted(course: Course, script: Script) -> Course:
+def _apply_script(course: CommandBehavior, script: Script) -> CommandBehavior:
     """Return the behavior with the changes of a script."""
     seconds, code = script.seconds("exit-after"), script.number("exit-code")
     lines = course.lines
@@ -244,4 +244,4 @@ def _scripted(course: Course, script: Script) -> Course:
         return msgspec.structs.replace(course, lines=lines)
     if seconds is None:
         seconds = course.seconds or 0.0
-    return Course(seconds, course.exit_code if code is None else code, lines, course.files)
+    return CommandBehavior(seconds, course.exit_code if code is None else code, lines, course.files)

@@ -8,41 +8,41 @@ from functools import lru_cache
 from hashlib import sha256
 
 from kubeloop.api.generated.core_v1 import Container, ContainerStatus, LifecycleHandler, Pod, Probe
-from kubeloop.api.node_calls import Duplex, ForwardFailed, LogOptions, Streams
+from kubeloop.api.node_calls import ForwardFailed, PodLogOptions, PortConnection, StandardStreams
 from kubeloop.api.scalars.times import parse_time
 from kubeloop.clock import Clock
-from kubeloop.kubelet.containers.environment import environment_of
+from kubeloop.kubelet.containers.environment import make_environment
 from kubeloop.kubelet.containers.image_pulls import IMAGE_FAILURES
 from kubeloop.kubelet.runtime import (
-    Found,
-    Observation,
-    ProbeAnswer,
+    ContainerRun,
+    ContainerStartError,
+    ContainerUsage,
+    EnvSourceValues,
+    PodObservation,
     ProbeKind,
-    Run,
-    StartFailed,
-    Usage,
+    ProbeResult,
 )
-from kubeloop.kubelet.simulated.addresses import Addresses
-from kubeloop.kubelet.simulated.execution import Surroundings, execute, is_interactive
-from kubeloop.kubelet.simulated.files import Files
-from kubeloop.kubelet.simulated.hooks import after_start, before_stop
-from kubeloop.kubelet.simulated.logs import lines_after, log_of, presence_of
-from kubeloop.kubelet.simulated.ports import listener_on, serve
-from kubeloop.kubelet.simulated.prober import answer
-from kubeloop.kubelet.simulated.process import Process
+from kubeloop.kubelet.simulated.addresses import PodAddressAllocator
+from kubeloop.kubelet.simulated.execution import CommandContext, is_interactive, run_command
+from kubeloop.kubelet.simulated.files import InMemoryFiles
+from kubeloop.kubelet.simulated.hooks import post_start_behavior, pre_stop_behavior
+from kubeloop.kubelet.simulated.logs import default_log_line, follow_lines, stream_log
+from kubeloop.kubelet.simulated.ports import container_listening_on, serve_connection
+from kubeloop.kubelet.simulated.prober import probe_container
+from kubeloop.kubelet.simulated.process import SimulatedProcess
 from kubeloop.kubelet.simulated.script import Script
-from kubeloop.kubelet.simulated.stages import Rule, Stages
+from kubeloop.kubelet.simulated.stages import StageRule, Stages
 from kubeloop.kubelet.simulated.terminal import Terminal
-from kubeloop.kubelet.simulated.usage import usage_of
-from kubeloop.kubelet.sync.containers import all_of, container_named
+from kubeloop.kubelet.simulated.usage import simulated_usage
+from kubeloop.kubelet.sync.containers import all_containers_of, find_container
 from kubeloop.kubelet.sync.restart import RESTARTING_ALL
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
 SCHEME = "sim://"
 EPOCH = datetime.fromtimestamp(0, UTC)
-_KEPT = 2  # runs kept per container: the current and the previous one
+_KEPT_RUNS = 2  # runs kept per container: the current and the previous one
 # Exit code and reason of containers whose node was stopped.
-_LOST = (255, "Unknown")
+_NODE_STOPPED_EXIT = (255, "Unknown")
 
 
 class _SimulatedPod:
@@ -54,7 +54,7 @@ class _SimulatedPod:
         self.node = node
         self.addresses: tuple[str, ...] = ()
         self.ready = False  # True if there is a sandbox
-        self.processes: dict[str, list[Process]] = {}  # by container, newest first
+        self.processes: dict[str, list[SimulatedProcess]] = {}  # by container, newest first
 
 
 class SimulatedRuntime:
@@ -63,11 +63,11 @@ class SimulatedRuntime:
     name = "kubeloop://simulated"
 
     def __init__(
-        self, clock: Clock, networks_of: Callable[[str], Iterable[str]] = lambda _: (), rules: Sequence[Rule] = ()
+        self, clock: Clock, networks_of: Callable[[str], Iterable[str]] = lambda _: (), rules: Sequence[StageRule] = ()
     ) -> None:
         self._clock = clock
         self._stages = Stages(rules, clock)
-        self.addresses = Addresses(networks_of)
+        self.addresses = PodAddressAllocator(networks_of)
         self._pods: dict[str, _SimulatedPod] = {}
         self.allocatable_of: Callable[[str], Mapping[str, str]] = lambda _: {}  # allocatable resources of a node
         self.wake: Callable[[ObjectKey], None] = lambda _: None  # queues a pod for sync
@@ -75,22 +75,22 @@ class SimulatedRuntime:
     def __len__(self) -> int:
         return len(self._pods)
 
-    async def observe(self, pod: Pod) -> Observation:
+    async def observe(self, pod: Pod) -> PodObservation:
         """Return the present state of a pod; a pod that ran before this process is adopted from its status."""
         found = self._pods.get(pod.metadata.uid)
         if found is None:
             if not pod.status.container_statuses or pod.status.phase in ("Succeeded", "Failed"):
-                return Observation()
+                return PodObservation()
             found = self._adopt(pod)
         now = self._clock.now()
-        runs: dict[str, tuple[Run, ...]] = {}
+        runs: dict[str, tuple[ContainerRun, ...]] = {}
         changes_at: datetime | None = None
         for name, processes in found.processes.items():
             runs[name] = tuple(one.seen_at(now) for one in processes)
             moment = processes[0].changes_after(now)
             if moment is not None and (changes_at is None or moment < changes_at):
                 changes_at = moment
-        return Observation(addresses=found.addresses if found.ready else None, runs=runs, changes_at=changes_at)
+        return PodObservation(addresses=found.addresses if found.ready else None, runs=runs, changes_at=changes_at)
 
     async def prepare(self, pod: Pod) -> None:
         """Create the sandbox with its addresses. Raises `StartFailed`."""
@@ -99,34 +99,36 @@ class SimulatedRuntime:
             try:
                 found.addresses = self.addresses.take(found.node)
             except OverflowError as error:
-                raise StartFailed("FailedCreatePodSandBox", f"failed to set up sandbox network: {error}") from None
+                raise ContainerStartError(
+                    "FailedCreatePodSandBox", f"failed to set up sandbox network: {error}"
+                ) from None
         found.ready = True
 
-    async def start(self, pod: Pod, container: Container, attempt: int, found: Found | None = None) -> None:
+    async def start(self, pod: Pod, container: Container, attempt: int, found: EnvSourceValues | None = None) -> None:
         """Start a run of a container and its postStart hook. Raises `StartFailed` by script."""
         script = self._stages.script(pod, container)
         if script is not None and (reason := script.text("start-error")):
-            raise StartFailed(reason, script.text("start-error-message") or _start_error(reason, container))
-        process = Process(container, attempt, self._new_id(), _image_id(container.image), self._clock.now())
+            raise ContainerStartError(reason, script.text("start-error-message") or _start_error(reason, container))
+        process = SimulatedProcess(container, attempt, self._new_id(), _image_id(container.image), self._clock.now())
         process.follow(script)
         process.found = found
         if container.lifecycle is not None and (hook := container.lifecycle.post_start) is not None:
-            process.begin_hook(after_start(hook, pod, container, script))
+            process.begin_hook(post_start_behavior(hook, pod, container, script))
         processes = self._pods[pod.metadata.uid].processes
-        processes[container.name] = [process, *processes.get(container.name, ())][:_KEPT]
+        processes[container.name] = [process, *processes.get(container.name, ())][:_KEPT_RUNS]
 
     async def stop(self, pod: Pod, container: str, grace: float, hook: LifecycleHandler | None) -> None:
         """Stop a container within the grace period."""
         process = self._process(pod.metadata.uid, container)
         if process is not None:
-            course = before_stop(hook, pod, process.container, process.script) if hook is not None else None
+            course = pre_stop_behavior(hook, pod, process.container, process.script) if hook is not None else None
             process.stop(self._clock.now(), course, grace)
 
     async def warn(self, pod: Pod, container: str, hook: LifecycleHandler) -> None:
         """Start the preStop hook of a container that is stopped later."""
         process = self._process(pod.metadata.uid, container)
         if process is not None:
-            process.warn(self._clock.now(), before_stop(hook, pod, process.container, process.script))
+            process.warn(self._clock.now(), pre_stop_behavior(hook, pod, process.container, process.script))
 
     async def resize(self, pod: Pod, container: Container) -> None:
         """Start changing the resources of a container."""
@@ -134,12 +136,12 @@ class SimulatedRuntime:
         if process is not None:
             process.resize(container, self._clock.now())
 
-    async def probe(self, pod: Pod, container: Container, kind: ProbeKind, probe: Probe) -> ProbeAnswer:
+    async def probe(self, pod: Pod, container: Container, kind: ProbeKind, probe: Probe) -> ProbeResult:
         """Return the result of a probe."""
         process = self._process(pod.metadata.uid, container.name)
         if process is None:
-            return ProbeAnswer(False, "container is gone")
-        return answer(kind, probe, process.script, process.starts_at, self._clock.now())
+            return ProbeResult(False, "container is gone")
+        return probe_container(kind, probe, process.script, process.starts_at, self._clock.now())
 
     async def put_aside(self, pod: Pod) -> None:
         """Reset a pod, so that its last runs only count as attempts."""
@@ -168,23 +170,23 @@ class SimulatedRuntime:
         found.ready = False
         for processes in found.processes.values():
             for process in processes:
-                process.end(self._clock.now(), *_LOST)
+                process.end(self._clock.now(), *_NODE_STOPPED_EXIT)
                 process.of_present_sandbox = False
 
-    async def logs(self, pod: Pod, container: str, options: LogOptions) -> AsyncIterator[bytes]:
+    async def logs(self, pod: Pod, container: str, options: PodLogOptions) -> AsyncIterator[bytes]:
         """Yield the log of a container."""
         found = self._pods.get(pod.metadata.uid)
         processes = found.processes.get(container, []) if found is not None else []
         index = 1 if options.previous else 0
         if index < len(processes):
-            async for piece in log_of(processes[index], pod, options, self._clock):
+            async for piece in stream_log(processes[index], pod, options, self._clock):
                 yield piece
 
-    async def execute(self, pod: Pod, container: str, command: tuple[str, ...], streams: Streams) -> int:
+    async def execute(self, pod: Pod, container: str, command: tuple[str, ...], streams: StandardStreams) -> int:
         """Run a command in a container and return its exit code."""
-        return await execute(command, self._surroundings(pod, container), streams)
+        return await run_command(command, self._surroundings(pod, container), streams)
 
-    async def attach(self, pod: Pod, container: str, streams: Streams) -> None:
+    async def attach(self, pod: Pod, container: str, streams: StandardStreams) -> None:
         """Connect streams to a container: to its interactive command, or to its output."""
         process = self._process(pod.metadata.uid, container)
         if process is None:
@@ -193,55 +195,57 @@ class SimulatedRuntime:
         if process.container.stdin and streams.stdin and is_interactive(command):
             await self._converse(pod, process, command or ("sh",), streams)
             return
-        count = len(process.written(self._clock.now(), presence_of(process, pod)))
-        async for _, text in lines_after(count, process, pod, self._clock):
+        count = len(process.written(self._clock.now(), default_log_line(process, pod)))
+        async for _, text in follow_lines(count, process, pod, self._clock):
             await Terminal(streams).write(f"{text}\n".encode())
 
-    async def forward(self, pod: Pod, port: int, connection: Duplex) -> None:
+    async def forward(self, pod: Pod, port: int, connection: PortConnection) -> None:
         """Serve a connection to a port of a pod. Raises `ForwardFailed`."""
-        container = listener_on(pod, port)
+        container = container_listening_on(pod, port)
         process = self._process(pod.metadata.uid, container.name) if container is not None else None
         if container is None or process is None or process.seen_at(self._clock.now()).state != "running":
             raise ForwardFailed(
                 f'failed to connect to localhost:{port} inside namespace "{pod.metadata.uid}", '
                 f"IPv4: dial tcp4 127.0.0.1:{port}: connect: connection refused"
             )
-        await serve(pod, container, port, connection)
+        await serve_connection(pod, container, port, connection)
 
-    def usage(self, pod: Pod) -> Mapping[str, Usage]:
+    def usage(self, pod: Pod) -> Mapping[str, ContainerUsage]:
         """Return the usage of the running containers of a pod."""
         found, now = self._pods.get(pod.metadata.uid), self._clock.now()
         if found is None:
             return {}
         return {
-            name: usage_of(processes[0].container, processes[0].script)
+            name: simulated_usage(processes[0].container, processes[0].script)
             for name, processes in found.processes.items()
             if processes[0].is_alive(now) and processes[0].starts_at <= now
         }
 
     # Helpers.
 
-    async def _converse(self, pod: Pod, process: Process, command: tuple[str, ...], streams: Streams) -> None:
+    async def _converse(
+        self, pod: Pod, process: SimulatedProcess, command: tuple[str, ...], streams: StandardStreams
+    ) -> None:
         """Run an interactive session with the container's command; with stdinOnce its end ends the run."""
-        code = await execute(command, self._surroundings(pod, process.container.name), streams)
+        code = await run_command(command, self._surroundings(pod, process.container.name), streams)
         if process.container.stdin_once:
             process.end(self._clock.now(), code)
             self.wake(key_of(pod))
 
-    def _surroundings(self, pod: Pod, name: str) -> Surroundings:
+    def _surroundings(self, pod: Pod, name: str) -> CommandContext:
         """Return the context of commands in a container; files last until it is restarted."""
-        container, process = container_named(pod, name), self._process(pod.metadata.uid, name)
+        container, process = find_container(pod, name), self._process(pod.metadata.uid, name)
         found = process.found if process is not None else None
         variables = self._variables(pod, container, found) if container is not None else {}
-        files = Files()
+        files = InMemoryFiles()
         if process is not None:
             files = process.files = process.files or files
-        return Surroundings(pod.spec.hostname or pod.metadata.name, variables, files)
+        return CommandContext(pod.spec.hostname or pod.metadata.name, variables, files)
 
-    def _variables(self, pod: Pod, container: Container, found: Found | None) -> dict[str, str]:
-        return environment_of(pod, container, found, self.allocatable_of(pod.spec.node_name))
+    def _variables(self, pod: Pod, container: Container, found: EnvSourceValues | None) -> dict[str, str]:
+        return make_environment(pod, container, found, self.allocatable_of(pod.spec.node_name))
 
-    def _process(self, uid: str, container: str) -> Process | None:
+    def _process(self, uid: str, container: str) -> SimulatedProcess | None:
         found = self._pods.get(uid)
         processes = found.processes.get(container) if found is not None else None
         return processes[0] if processes else None
@@ -261,35 +265,35 @@ class SimulatedRuntime:
             *pod.status.ephemeral_container_statuses,
         )
         statuses = {one.name: one for one in reported}
-        for container in all_of(pod):
+        for container in all_containers_of(pod):
             script = self._stages.script(pod, container)
             status = statuses.get(container.name)
-            process = _adopted(container, status, script)
+            process = _adopt_run(container, status, script)
             if process is not None and status is not None:
-                found.processes[container.name] = [process, *_adopted_before(container, status)]
+                found.processes[container.name] = [process, *_adopt_previous_run(container, status)]
         return found
 
 
-def _adopted_before(container: Container, status: ContainerStatus) -> list[Process]:
+def _adopt_previous_run(container: Container, status: ContainerStatus) -> list[SimulatedProcess]:
     """Return the previous run, as far as the status shows it."""
     over = status.last_state.terminated
     if over is None or status.state.waiting is not None:
         return []
     began = parse_time(over.started_at) if over.started_at is not None else EPOCH
-    process = Process(container, status.restart_count - 1, over.container_id, status.image_id, began)
+    process = SimulatedProcess(container, status.restart_count - 1, over.container_id, status.image_id, began)
     process.end(parse_time(over.finished_at) if over.finished_at is not None else began, over.exit_code, over.reason)
     process.put_aside = over.reason == RESTARTING_ALL
     return [process]
 
 
-def _adopted(container: Container, status: ContainerStatus | None, script: Script | None) -> Process | None:
+def _adopt_run(container: Container, status: ContainerStatus | None, script: Script | None) -> SimulatedProcess | None:
     if status is None or not status.container_id:
         return None
     running, over = status.state.running, status.state.terminated or status.last_state.terminated
     began = running.started_at if running is not None else over.started_at if over is not None else None
     if began is None:
         return None
-    process = Process(container, status.restart_count, status.container_id, status.image_id, parse_time(began))
+    process = SimulatedProcess(container, status.restart_count, status.container_id, status.image_id, parse_time(began))
     process.follow(script)
     process.starts_at = process.created_at
     if status.resources is not None:

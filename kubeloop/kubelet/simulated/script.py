@@ -73,7 +73,7 @@ class Script:
 
     def seconds(self, key: str) -> float | None:
         """Return a duration or a plain number of seconds; None if it is neither."""
-        return seconds_of(self.text(key))
+        return parse_seconds(self.text(key))
 
     def number(self, key: str) -> int | None:
         """Return a non-negative integer, or None."""
@@ -98,20 +98,20 @@ class Script:
         return tuple(one for part in text.split(",") if (one := _interval(part)) is not None)
 
 
-def is_scripted(annotations: Mapping[str, str]) -> bool:
+def has_directions(annotations: Mapping[str, str]) -> bool:
     """Return True if there are any directions; most pods have none."""
     return any(key.startswith(PREFIX) for key in annotations)
 
 
 def _interval(text: str) -> Interval | None:
     first, dash, last = text.strip().partition("-")
-    begin = seconds_of(first) if first else 0.0
+    begin = parse_seconds(first) if first else 0.0
     if begin is None or not dash:
         return None
-    return begin, seconds_of(last)
+    return begin, parse_seconds(last)
 
 
-def seconds_of(text: str) -> float | None:
+def parse_seconds(text: str) -> float | None:
     """Return the seconds of a duration or plain number; None if it is neither."""
     if not text:
         return None

@@ -20,23 +20,23 @@ _LOOPS = re.compile(r"(?:^|[;\n&|]\s*)(?:while|until|for|case|if)\b")
 _SILENT = frozenset({"set", "cd", "export", "mkdir", "touch", "trap", "umask", ":", "test", "[", "exec"})
 
 
-Step = tuple[str, list[str]]  # operator before a command, and its words
-Line = tuple[float, str]  # seconds after the start, and the text
+ScriptStep = tuple[str, list[str]]  # operator before a command, and its words
+OutputLine = tuple[float, str]  # seconds after the start, and the text
 
 
-class Course(msgspec.Struct, frozen=True):
+class CommandBehavior(msgspec.Struct, frozen=True):
     """Behavior of a process; without seconds it runs until it is stopped."""
 
     seconds: float | None = None
     exit_code: int = 0
-    lines: tuple[Line, ...] = ()
+    lines: tuple[OutputLine, ...] = ()
     files: tuple[tuple[str, str], ...] = ()  # paths with their content
 
 
-ENDLESS = Course()
+ENDLESS = CommandBehavior()
 
 
-def course_of(command: Sequence[str]) -> Course:
+def command_behavior(command: Sequence[str]) -> CommandBehavior:
     """Return the behavior of a container's command and arguments."""
     if not command:
         return ENDLESS
@@ -44,10 +44,10 @@ def course_of(command: Sequence[str]) -> Course:
     name = program.rpartition("/")[2]
     if name in SHELLS:
         return _shell(arguments)
-    return _simple(name, arguments) or ENDLESS
+    return _program_behavior(name, arguments) or ENDLESS
 
 
-def _shell(arguments: Sequence[str]) -> Course:
+def _shell(arguments: Sequence[str]) -> CommandBehavior:
     """Return the behavior of a shell with -c and a script; any other shell waits for input."""
     for index, argument in enumerate(arguments):
         if argument.startswith("-") and argument.endswith("c") and index + 1 < len(arguments):
@@ -57,30 +57,30 @@ def _shell(arguments: Sequence[str]) -> Course:
     return ENDLESS
 
 
-def _script(text: str) -> Course:
+def _script(text: str) -> CommandBehavior:
     """Return the behavior of commands in sequence, as far as their operators permit."""
     if _LOOPS.search(text):
         return ENDLESS
-    done = Course(0.0)
-    steps = steps_of(text)
+    done = CommandBehavior(0.0)
+    steps = parse_script(text)
     for index, (operator, words) in enumerate(steps):
         if operator in _EITHER and (operator == "&&") != (done.exit_code == 0):
             continue
         if words[0] == "exit":
             return msgspec.structs.replace(done, exit_code=_number(words[1:], done.exit_code))
         exits_later = any(later[0] == "exit" for _, later in steps[index + 1 :])
-        done = _then(done, _known(words) or (Course(0.0) if exits_later else ENDLESS))
+        done = _in_sequence(done, _step_behavior(words) or (CommandBehavior(0.0) if exits_later else ENDLESS))
         if done.seconds is None:
             break
     return done
 
 
-def steps_of(text: str) -> list[Step]:
+def parse_script(text: str) -> list[ScriptStep]:
     """Return the commands of a script, each with the operator before it."""
     reader = shlex.shlex(text, posix=True, punctuation_chars=_OPERATORS)
     reader.whitespace = " \t\r"
     reader.whitespace_split = True
-    steps: list[Step] = []
+    steps: list[ScriptStep] = []
     operator, words = ";", list[str]()
     try:
         for token in reader:
@@ -95,28 +95,28 @@ def steps_of(text: str) -> list[Step]:
     return [*steps, (operator, words)] if words else steps
 
 
-def _then(first: Course, second: Course) -> Course:
+def _in_sequence(first: CommandBehavior, second: CommandBehavior) -> CommandBehavior:
     """Return the behavior of two processes in sequence."""
     begin = first.seconds or 0.0
     lines = (*first.lines, *((begin + at, text) for at, text in second.lines))
     seconds = None if second.seconds is None else begin + second.seconds
-    return Course(seconds, second.exit_code, lines, (*first.files, *second.files))
+    return CommandBehavior(seconds, second.exit_code, lines, (*first.files, *second.files))
 
 
-def _known(words: Sequence[str]) -> Course | None:
+def _step_behavior(words: Sequence[str]) -> CommandBehavior | None:
     if (target := _redirection(words)) is not None:
         begin, path = target
-        course = _known(words[:begin]) if begin else Course(0.0)
+        course = _step_behavior(words[:begin]) if begin else CommandBehavior(0.0)
         if course is None:
             return None
         text = "".join(f"{line}\n" for _, line in course.lines)
         return msgspec.structs.replace(course, lines=(), files=(*course.files, (path, text)))
     if words[0] == "exec":
-        return course_of(words[1:])
+        return command_behavior(words[1:])
     if words[0] in _SILENT:
-        return Course(0.0)
+        return CommandBehavior(0.0)
     name = words[0].rpartition("/")[2]
-    return _shell(words[1:]) if name in SHELLS else _simple(name, words[1:])
+    return _shell(words[1:]) if name in SHELLS else _program_behavior(name, words[1:])
 
 
 def _redirection(words: Sequence[str]) -> tuple[int, str] | None:
@@ -128,23 +128,23 @@ def _redirection(words: Sequence[str]) -> tuple[int, str] | None:
     return None
 
 
-def _simple(name: str, arguments: Sequence[str]) -> Course | None:
+def _program_behavior(name: str, arguments: Sequence[str]) -> CommandBehavior | None:
     """Return the behavior of a well-known program; None for any other."""
     if name == "true":
-        return Course(0.0)
+        return CommandBehavior(0.0)
     if name == "false":
-        return Course(0.0, 1)
+        return CommandBehavior(0.0, 1)
     if name == "sleep":
         return _sleep(arguments)
     if name in ("echo", "printf"):
         words = [word for word in arguments if word not in ("-n", "-e")]
-        return Course(0.0, 0, ((0.0, " ".join(words)),))
+        return CommandBehavior(0.0, 0, ((0.0, " ".join(words)),))
     return None
 
 
-def _sleep(arguments: Sequence[str]) -> Course:
+def _sleep(arguments: Sequence[str]) -> CommandBehavior:
     if not arguments:
-        return Course(0.0, 1, ((0.0, "sleep: missing operand"),))
+        return CommandBehavior(0.0, 1, ((0.0, "sleep: missing operand"),))
     total = 0.0
     for argument in arguments:
         if argument in ("infinity", "inf"):
@@ -153,8 +153,8 @@ def _sleep(arguments: Sequence[str]) -> Course:
         try:
             total += float(argument[:-1]) * unit if unit else float(argument)
         except ValueError:
-            return Course(0.0, 1, ((0.0, f"sleep: invalid time interval '{argument}'"),))
-    return Course(total)
+            return CommandBehavior(0.0, 1, ((0.0, f"sleep: invalid time interval '{argument}'"),))
+    return CommandBehavior(total)
 
 
 def _number(words: Sequence[str], otherwise: int) -> int:

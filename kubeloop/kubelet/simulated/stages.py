@@ -19,16 +19,16 @@ from typing import Any
 import msgspec
 
 from kubeloop.api.generated.core_v1 import Container, Pod
-from kubeloop.api.selectors import SelectorError, parse_labels
+from kubeloop.api.selectors import SelectorError, parse_label_selector
 from kubeloop.clock import Clock
-from kubeloop.kubelet.simulated.script import DIRECTIONS, Script, is_scripted, seconds_of
+from kubeloop.kubelet.simulated.script import DIRECTIONS, Script, has_directions, parse_seconds
 
 
 class StageError(ValueError):
     """Raised for an invalid stage file; the message is one sentence."""
 
 
-class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class StageMatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Patterns that select the containers of a rule."""
 
     namespace: str = "*"
@@ -47,22 +47,22 @@ class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             and fnmatchcase(pod.spec.node_name, self.node)
             and fnmatchcase(container.image, self.image)
             and fnmatchcase(container.name, self.container)
-            and parse_labels(self.labels).matches(meta.labels)
+            and parse_label_selector(self.labels).matches(meta.labels)
         )
 
 
-class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class StageRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Directions for the matching containers."""
 
     do: dict[str, str]
-    match: Match = msgspec.field(default_factory=Match)
+    match: StageMatch = msgspec.field(default_factory=StageMatch)
     chance: float = 1.0
 
 
 class Stages:
     """Rules of a stage file; without any, only the pods' annotations apply."""
 
-    def __init__(self, rules: Sequence[Rule], clock: Clock) -> None:
+    def __init__(self, rules: Sequence[StageRule], clock: Clock) -> None:
         self._rules = rules
         self._clock = clock
 
@@ -70,12 +70,12 @@ class Stages:
         """Return the directions for a new run of a container; None without any."""
         annotations = pod.metadata.annotations
         if not self._rules:
-            return Script(annotations, container.name) if annotations and is_scripted(annotations) else None
+            return Script(annotations, container.name) if annotations and has_directions(annotations) else None
         directions: dict[str, str] = {}
         for rule in self._rules:
             if rule.match.fits(pod, container) and self._happens(rule.chance):
                 directions = {**{key: self._drawn(text) for key, text in rule.do.items()}, **directions}
-        if not directions and not is_scripted(annotations):
+        if not directions and not has_directions(annotations):
             return None
         return Script(annotations, container.name, directions)
 
@@ -84,28 +84,28 @@ class Stages:
 
     def _drawn(self, text: str) -> str:
         first, dots, last = text.partition("..")
-        low, high = seconds_of(first), seconds_of(last)
+        low, high = parse_seconds(first), parse_seconds(last)
         if not dots or low is None or high is None:
             return text
         return f"{self._clock.random().uniform(low, high):.3f}"
 
 
-def read_rules(path: Path) -> list[Rule]:
+def read_rules(path: Path) -> list[StageRule]:
     """Return the rules of a file. Raises StageError or OSError."""
     import yaml  # slow to import, so it is imported only when needed
 
     try:
-        return rules_of(yaml.safe_load(path.read_text()))
+        return parse_rules(yaml.safe_load(path.read_text()))
     except (yaml.YAMLError, StageError) as error:
         raise StageError(f"{path}: {error}") from None
 
 
-def rules_of(document: Any) -> list[Rule]:
+def parse_rules(document: Any) -> list[StageRule]:
     """Return the rules of a parsed document. Raises StageError."""
     try:
-        rules = msgspec.convert(_texts(document or []), list[Rule])
+        rules = msgspec.convert(_texts(document or []), list[StageRule])
         for rule in rules:
-            parse_labels(rule.match.labels)
+            parse_label_selector(rule.match.labels)
     except (msgspec.ValidationError, SelectorError) as error:
         raise StageError(str(error)) from None
     for rule in rules:

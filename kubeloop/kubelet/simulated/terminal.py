@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from kubeloop.api.node_calls import Streams
+from kubeloop.api.node_calls import StandardStreams
 
 _ENTER, _INTERRUPT, _END, _ERASE = "\r\n", "\x03", "\x04", "\x7f\b"
 
@@ -12,7 +12,7 @@ _ENTER, _INTERRUPT, _END, _ERASE = "\r\n", "\x03", "\x04", "\x7f\b"
 class Terminal:
     """Lines from a client and text to it; without a terminal everything passes unchanged."""
 
-    def __init__(self, streams: Streams) -> None:
+    def __init__(self, streams: StandardStreams) -> None:
         self._streams = streams
         self._typed: deque[str] = deque()
 

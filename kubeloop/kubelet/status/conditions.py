@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from kubeloop.api.generated.core_v1 import ContainerStatus, Pod, PodCondition
 from kubeloop.api.meta.conditions import find_condition
 from kubeloop.api.scalars.wire import Time
-from kubeloop.kubelet.sync.containers import is_sidecar, regular_of, sidecars_of
-from kubeloop.kubelet.sync.restart import may_restart_all, restarts_all
+from kubeloop.kubelet.sync.containers import app_containers_of, is_sidecar, sidecar_containers_of
+from kubeloop.kubelet.sync.restart import can_restart_all, should_restart_all
 
-Named = Mapping[str, ContainerStatus]
+StatusesByName = Mapping[str, ContainerStatus]
 
 
-class Said:
+class ConditionState:
     """Condition without its times: status, reason and message."""
 
     __slots__ = ("generation", "message", "reason", "status")
@@ -25,23 +25,25 @@ class Said:
         self.generation = generation  # observed generation, if not the present one
 
 
-def conditions_of(pod: Pod, has_sandbox: bool, statuses: Named, phase: str) -> dict[str, Said]:
+def generate_pod_conditions(
+    pod: Pod, has_sandbox: bool, statuses: StatusesByName, phase: str
+) -> dict[str, ConditionState]:
     """Return the conditions of a pod, by type."""
     containers_ready = _containers_ready(pod, statuses, phase)
     said = {
-        "PodReadyToStartContainers": Said(has_sandbox),
+        "PodReadyToStartContainers": ConditionState(has_sandbox),
         "Initialized": _initialized(pod, statuses, phase),
         "Ready": _ready(pod, containers_ready),
         "ContainersReady": containers_ready,
-        "PodScheduled": Said(True),
+        "PodScheduled": ConditionState(True),
     }
-    if may_restart_all(pod):
+    if can_restart_all(pod):
         said["AllContainersRestarting"] = _all_restarting(pod, statuses, phase)
     return said
 
 
-def with_times(
-    said: Mapping[str, Said], before: Iterable[PodCondition], generation: int, now: Time
+def set_transition_times(
+    said: Mapping[str, ConditionState], before: Iterable[PodCondition], generation: int, now: Time
 ) -> tuple[PodCondition, ...]:
     """Return conditions with the transition time of the last change of their status."""
     old = tuple(before)
@@ -62,33 +64,33 @@ def with_times(
     return tuple(made)
 
 
-def _all_restarting(pod: Pod, statuses: Named, phase: str) -> Said:
-    if (over := _terminal(phase)) is not None:
+def _all_restarting(pod: Pod, statuses: StatusesByName, phase: str) -> ConditionState:
+    if (over := _terminal_condition(phase)) is not None:
         return over
-    for container in (*pod.spec.init_containers, *regular_of(pod)):
+    for container in (*pod.spec.init_containers, *app_containers_of(pod)):
         status = statuses.get(container.name)
         ended = status.state.terminated if status is not None else None
-        if ended is not None and restarts_all(container, ended.exit_code):
-            return Said(True, "RestartAllContainersStarted", "container exited with restart policy rule")
-    return Said(False)
+        if ended is not None and should_restart_all(container, ended.exit_code):
+            return ConditionState(True, "RestartAllContainersStarted", "container exited with restart policy rule")
+    return ConditionState(False)
 
 
-def _terminal(phase: str) -> Said | None:
+def _terminal_condition(phase: str) -> ConditionState | None:
     if phase == "Failed":
-        return Said(False, "PodFailed")
-    return Said(False, "PodCompleted") if phase == "Succeeded" else None
+        return ConditionState(False, "PodFailed")
+    return ConditionState(False, "PodCompleted") if phase == "Succeeded" else None
 
 
-def _containers_ready(pod: Pod, statuses: Named, phase: str) -> Said:
-    if (over := _terminal(phase)) is not None:
+def _containers_ready(pod: Pod, statuses: StatusesByName, phase: str) -> ConditionState:
+    if (over := _terminal_condition(phase)) is not None:
         return over
-    names = [one.name for one in (*sidecars_of(pod), *regular_of(pod))]
+    names = [one.name for one in (*sidecar_containers_of(pod), *app_containers_of(pod))]
     unknown = [name for name in names if name not in statuses]
     unready = [name for name in names if name in statuses and not statuses[name].ready]
-    return _incomplete("ContainersNotReady", unknown, "unready", unready) or Said(True)
+    return _not_ready_condition("ContainersNotReady", unknown, "unready", unready) or ConditionState(True)
 
 
-def _ready(pod: Pod, containers_ready: Said) -> Said:
+def _ready(pod: Pod, containers_ready: ConditionState) -> ConditionState:
     if containers_ready.status != "True":
         return containers_ready
     complaints = []
@@ -100,22 +102,24 @@ def _ready(pod: Pod, containers_ready: Said) -> Said:
             complaints.append(
                 f'the status of pod readiness gate "{gate.condition_type}" is not "True", but {found.status}'
             )
-    return Said(False, "ReadinessGatesNotReady", ", ".join(complaints)) if complaints else Said(True)
+    return (
+        ConditionState(False, "ReadinessGatesNotReady", ", ".join(complaints)) if complaints else ConditionState(True)
+    )
 
 
-def _initialized(pod: Pod, statuses: Named, phase: str) -> Said:
+def _initialized(pod: Pod, statuses: StatusesByName, phase: str) -> ConditionState:
     containers = pod.spec.init_containers
     unknown = [one.name for one in containers if one.name not in statuses]
     if phase == "Succeeded" and not unknown:
-        return Said(True, "PodCompleted")
-    if any(_has_started(statuses.get(one.name)) for one in regular_of(pod)):
-        return Said(True)
+        return ConditionState(True, "PodCompleted")
+    if any(_has_started(statuses.get(one.name)) for one in app_containers_of(pod)):
+        return ConditionState(True)
     incomplete = [
         one.name
         for one in containers
         if one.name in statuses and not (statuses[one.name].started if is_sidecar(one) else statuses[one.name].ready)
     ]
-    return _incomplete("ContainersNotInitialized", unknown, "incomplete", incomplete) or Said(True)
+    return _not_ready_condition("ContainersNotInitialized", unknown, "incomplete", incomplete) or ConditionState(True)
 
 
 def _has_started(status: ContainerStatus | None) -> bool:
@@ -124,10 +128,10 @@ def _has_started(status: ContainerStatus | None) -> bool:
     return bool(status.state.running or status.state.terminated or status.last_state.terminated)
 
 
-def _incomplete(reason: str, unknown: list[str], how: str, others: list[str]) -> Said | None:
+def _not_ready_condition(reason: str, unknown: list[str], how: str, others: list[str]) -> ConditionState | None:
     parts = []
     if unknown:
         parts.append(f"containers with unknown status: [{' '.join(unknown)}]")
     if others:
         parts.append(f"containers with {how} status: [{' '.join(others)}]")
-    return Said(False, reason, ", ".join(parts)) if parts else None
+    return ConditionState(False, reason, ", ".join(parts)) if parts else None

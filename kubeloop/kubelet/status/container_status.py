@@ -22,16 +22,18 @@ from kubeloop.api.generated.core_v1 import (
 from kubeloop.api.scalars.times import format_time
 from kubeloop.api.scalars.wire import Time
 from kubeloop.kubelet.containers.probes import has_started, is_ready
-from kubeloop.kubelet.runtime import Observation, Run
-from kubeloop.kubelet.sync.containers import ephemeral_of, is_sidecar, regular_of
-from kubeloop.kubelet.sync.pod_state import Memory
-from kubeloop.kubelet.sync.restart import RESTARTING_ALL, should_run
+from kubeloop.kubelet.runtime import ContainerRun, PodObservation
+from kubeloop.kubelet.sync.containers import app_containers_of, ephemeral_containers_of, is_sidecar
+from kubeloop.kubelet.sync.pod_state import PodState
+from kubeloop.kubelet.sync.restart import RESTARTING_ALL, should_start
 
 CREATING = ContainerState(waiting=ContainerStateWaiting(reason="ContainerCreating"))
 INITIALIZING = ContainerState(waiting=ContainerStateWaiting(reason="PodInitializing"))
 
-ALL_LAST_WORDS = 12 * 1024  # limit of the termination messages of a pod's containers together, in bytes
-PUT_ASIDE = ContainerState(
+MAX_POD_TERMINATION_MESSAGE_BYTES = (
+    12 * 1024
+)  # limit of the termination messages of a pod's containers together, in bytes
+RESET_STATE = ContainerState(
     terminated=ContainerStateTerminated(
         exit_code=137, reason=RESTARTING_ALL, message="The container is removed because RestartAllContainers in place"
     )
@@ -40,33 +42,33 @@ PUT_ASIDE = ContainerState(
 Statuses = tuple[ContainerStatus, ...]
 
 
-def init_statuses(pod: Pod, seen: Observation, memory: Memory) -> Statuses:
+def init_container_statuses(pod: Pod, seen: PodObservation, memory: PodState) -> Statuses:
     """Return the statuses of the init containers, in order."""
     containers = pod.spec.init_containers
     return tuple(_status(pod, one, seen, memory) for one in containers) if containers else ()
 
 
-def regular_statuses(pod: Pod, seen: Observation, memory: Memory) -> Statuses:
+def app_container_statuses(pod: Pod, seen: PodObservation, memory: PodState) -> Statuses:
     """Return the statuses of the app containers, ordered by name."""
-    return _by_name(_status(pod, one, seen, memory) for one in regular_of(pod))
+    return _sort_by_name(_status(pod, one, seen, memory) for one in app_containers_of(pod))
 
 
-def ephemeral_statuses(pod: Pod, seen: Observation, memory: Memory) -> Statuses:
+def ephemeral_container_statuses(pod: Pod, seen: PodObservation, memory: PodState) -> Statuses:
     """Return the statuses of the ephemeral containers, ordered by name."""
-    return _by_name(_status(pod, one, seen, memory) for one in ephemeral_of(pod))
+    return _sort_by_name(_status(pod, one, seen, memory) for one in ephemeral_containers_of(pod))
 
 
-def _by_name(statuses: Iterable[ContainerStatus]) -> Statuses:
+def _sort_by_name(statuses: Iterable[ContainerStatus]) -> Statuses:
     """Return statuses ordered by name, as for containers that run in parallel."""
     return tuple(sorted(statuses, key=attrgetter("name")))
 
 
-def by_name(statuses: Iterable[ContainerStatus]) -> dict[str, ContainerStatus]:
+def statuses_by_name(statuses: Iterable[ContainerStatus]) -> dict[str, ContainerStatus]:
     """Return statuses in a dict by name."""
     return {one.name: one for one in statuses}
 
 
-def _status(pod: Pod, container: Container, seen: Observation, memory: Memory) -> ContainerStatus:
+def _status(pod: Pod, container: Container, seen: PodObservation, memory: PodState) -> ContainerStatus:
     run = seen.last(container.name)
     begins_anew = run is not None and run.put_aside
     restarts = run.attempt + begins_anew if run is not None else _restarts_before(container, memory)
@@ -80,17 +82,17 @@ def _status(pod: Pod, container: Container, seen: Observation, memory: Memory) -
         image_id=run.image_id if run is not None else "",
         container_id=run.id if run is not None else "",
         restart_count=restarts,
-        state=_shortened(state, pod),
-        last_state=_shortened(last, pod),
+        state=_truncate_message(state, pod),
+        last_state=_truncate_message(last, pod),
         started=has_started(memory.probes, container, run),
         ready=_is_ready(pod, container, run, memory),
-        resources=_actual(run, resources),
+        resources=_actual_resources(run, resources),
         allocated_resources=resources.requests if run is not None else {},
         volume_mounts=_mounts(container),
     )
 
 
-def _actual(run: Run | None, allocated: ResourceRequirements) -> ResourceRequirements | None:
+def _actual_resources(run: ContainerRun | None, allocated: ResourceRequirements) -> ResourceRequirements | None:
     """Return the actual resources of a running container; else those allocated."""
     if run is None:
         return None
@@ -100,29 +102,31 @@ def _actual(run: Run | None, allocated: ResourceRequirements) -> ResourceRequire
     return has
 
 
-def _states(pod: Pod, container: Container, seen: Observation, memory: Memory) -> tuple[ContainerState, ContainerState]:
+def _states(
+    pod: Pod, container: Container, seen: PodObservation, memory: PodState
+) -> tuple[ContainerState, ContainerState]:
     """Return the present state, and the state before the last start."""
     runs = seen.runs.get(container.name, ())
     waits = memory.waiting.get(container.name)
     if not runs or runs[0].put_aside:
         first = INITIALIZING if pod.spec.init_containers else CREATING
-        before = state_before(runs[0]) if runs else ContainerState()
+        before = previous_state(runs[0]) if runs else ContainerState()
         return (first if waits is None else _waiting(waits.reason, waits.message)), before
     newest = runs[0]
-    before = state_before(runs[1]) if len(runs) > 1 else ContainerState()
-    if waits is not None and newest.state == "exited" and should_run(container, pod, newest):
-        return _waiting(waits.reason, waits.message), state_of(newest)
-    if newest.hook_failure and newest.state == "exited" and should_run(container, pod, newest):
-        return _waiting("PostStartHookError", newest.hook_failure), state_of(newest)
-    return state_of(newest), before
+    before = previous_state(runs[1]) if len(runs) > 1 else ContainerState()
+    if waits is not None and newest.state == "exited" and should_start(container, pod, newest):
+        return _waiting(waits.reason, waits.message), container_state(newest)
+    if newest.hook_failure and newest.state == "exited" and should_start(container, pod, newest):
+        return _waiting("PostStartHookError", newest.hook_failure), container_state(newest)
+    return container_state(newest), before
 
 
-def state_before(run: Run) -> ContainerState:
+def previous_state(run: ContainerRun) -> ContainerState:
     """Return the state of a former run; of runs before a restart of all containers only that is known."""
-    return PUT_ASIDE if run.put_aside else state_of(run)
+    return RESET_STATE if run.put_aside else container_state(run)
 
 
-def state_of(run: Run) -> ContainerState:
+def container_state(run: ContainerRun) -> ContainerState:
     """Return the state of a run."""
     if run.state == "created":
         return CREATING
@@ -140,13 +144,15 @@ def state_of(run: Run) -> ContainerState:
     )
 
 
-def _shortened(state: ContainerState, pod: Pod) -> ContainerState:
+def _truncate_message(state: ContainerState, pod: Pod) -> ContainerState:
     """Return the state with its termination message truncated to the container's share of the limit."""
     end = state.terminated
     if end is None or not end.message:
         return state
     spec, words = pod.spec, end.message.encode()
-    most = ALL_LAST_WORDS // (len(spec.init_containers) + len(regular_of(pod)) + len(spec.ephemeral_containers))
+    most = MAX_POD_TERMINATION_MESSAGE_BYTES // (
+        len(spec.init_containers) + len(app_containers_of(pod)) + len(spec.ephemeral_containers)
+    )
     if len(words) <= most:
         return state
     return ContainerState(terminated=msgspec.structs.replace(end, message=words[:most].decode("utf-8", "ignore")))
@@ -156,7 +162,7 @@ def _waiting(reason: str, message: str) -> ContainerState:
     return ContainerState(waiting=ContainerStateWaiting(reason=reason, message=message))
 
 
-def _is_ready(pod: Pod, container: Container, run: Run | None, memory: Memory) -> bool:
+def _is_ready(pod: Pod, container: Container, run: ContainerRun | None, memory: PodState) -> bool:
     if run is not None and run.state == "exited" and container in pod.spec.init_containers:
         return not is_sidecar(container) and run.exit_code == 0
     if pod.spec.init_containers and container in pod.spec.init_containers and not is_sidecar(container):
@@ -164,7 +170,7 @@ def _is_ready(pod: Pod, container: Container, run: Run | None, memory: Memory) -
     return is_ready(memory.probes, container, run)
 
 
-def _restarts_before(container: Container, memory: Memory) -> int:
+def _restarts_before(container: Container, memory: PodState) -> int:
     """Return the reported restart count of a container without runs."""
     reported = (*memory.reported.container_statuses, *memory.reported.init_container_statuses)
     return next((one.restart_count for one in reported if one.name == container.name), 0)

@@ -10,7 +10,7 @@ from kubeloop.kubelet.sync.containers import is_sidecar
 Statuses = tuple[ContainerStatus, ...]
 
 # State of a container whose exit was not observed.
-UNKNOWN = ContainerState(
+STATUS_UNKNOWN = ContainerState(
     terminated=ContainerStateTerminated(
         exit_code=137,
         reason="ContainerStatusUnknown",
@@ -19,29 +19,29 @@ UNKNOWN = ContainerState(
 )
 
 
-def final(pod: Pod, init: Statuses, regular: Statuses) -> tuple[Statuses, Statuses]:
+def finalize_statuses(pod: Pod, init: Statuses, regular: Statuses) -> tuple[Statuses, Statuses]:
     """Return the final statuses of init and app containers, given those seen last.
 
     Containers that could have started are terminated; those that never could have started stay waiting.
     """
     if all(one.state.terminated is not None for one in (*init, *regular)):
         return init, regular
-    begun = _begun(init)
-    over = regular if not _was_initialized(pod, init, regular) else tuple(map(_ended, regular))
-    return (*map(_ended, init[:begun]), *init[begun:]), over
+    begun = _count_started(init)
+    over = regular if not _was_initialized(pod, init, regular) else tuple(map(_terminate_status, regular))
+    return (*map(_terminate_status, init[:begun]), *init[begun:]), over
 
 
-def _ended(status: ContainerStatus) -> ContainerStatus:
+def _terminate_status(status: ContainerStatus) -> ContainerStatus:
     if status.state.terminated is not None:
         return status
-    return msgspec.structs.replace(status, state=UNKNOWN)
+    return msgspec.structs.replace(status, state=STATUS_UNKNOWN)
 
 
 def _has_begun(status: ContainerStatus) -> bool:
     return status.state.waiting is None or status.last_state.terminated is not None
 
 
-def _begun(init: Statuses) -> int:
+def _count_started(init: Statuses) -> int:
     """Return the number of init containers that could have started: at least the first."""
     last = max((index for index, status in enumerate(init) if _has_begun(status)), default=0)
     return min(last + 1, len(init))

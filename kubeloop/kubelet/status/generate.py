@@ -13,22 +13,22 @@ from kubeloop.api.generated.core_v1 import HostIP, Pod, PodCondition, PodIP, Pod
 from kubeloop.api.meta.conditions import find_condition
 from kubeloop.api.scalars.times import format_time
 from kubeloop.api.scalars.wire import Quantity, Time
-from kubeloop.kubelet.admission.resize import IN_PROGRESS, PENDING, Resize
-from kubeloop.kubelet.runtime import Observation
-from kubeloop.kubelet.status.conditions import Said, conditions_of, with_times
+from kubeloop.kubelet.admission.resize import IN_PROGRESS, PENDING, ResizeState
+from kubeloop.kubelet.runtime import PodObservation
+from kubeloop.kubelet.status.conditions import ConditionState, generate_pod_conditions, set_transition_times
 from kubeloop.kubelet.status.container_status import (
-    by_name,
-    ephemeral_statuses,
-    init_statuses,
-    regular_statuses,
+    app_container_statuses,
+    ephemeral_container_statuses,
+    init_container_statuses,
+    statuses_by_name,
 )
-from kubeloop.kubelet.status.final_status import final
-from kubeloop.kubelet.status.phase import phase_of
-from kubeloop.kubelet.sync.pod_state import Memory, Verdict
-from kubeloop.kubelet.sync.termination import TERMINAL
+from kubeloop.kubelet.status.final_status import finalize_statuses
+from kubeloop.kubelet.status.phase import pod_phase
+from kubeloop.kubelet.sync.pod_state import PodState, TerminationReason
+from kubeloop.kubelet.sync.termination import TERMINAL_PHASES
 
 # Fields with their JSON names; lists with a merge key are replaced, except for conditions.
-WRITTEN = (
+REPLACED_FIELDS = (
     ("phase", "phase"),
     ("reason", "reason"),
     ("message", "message"),
@@ -44,7 +44,7 @@ MERGED_LISTS = (("host_ips", "hostIPs"), ("pod_ips", "podIPs"))
 MERGED_MAPS = (("allocated_resources", "allocatedResources"), ("resources", "resources"))
 
 
-class Around(msgspec.Struct, frozen=True):
+class StatusInputs(msgspec.Struct, frozen=True):
     """Inputs of a status besides the containers."""
 
     host_ips: tuple[str, ...]
@@ -52,19 +52,19 @@ class Around(msgspec.Struct, frozen=True):
     ended: bool  # nothing runs or will run again
 
 
-def status_of(pod: Pod, seen: Observation, memory: Memory, around: Around) -> PodStatus:
+def generate_pod_status(pod: Pod, seen: PodObservation, memory: PodState, around: StatusInputs) -> PodStatus:
     """Return the status of a pod."""
     if memory.verdict is not None and memory.verdict.rejected:
-        return _rejected(pod, memory.verdict)
-    init, regular = init_statuses(pod, seen, memory), regular_statuses(pod, seen, memory)
-    named = by_name((*init, *regular))
-    phase = _phase(pod, phase_of(pod, named, ended=around.ended), memory, around)
+        return _rejected_status(pod, memory.verdict)
+    init, regular = init_container_statuses(pod, seen, memory), app_container_statuses(pod, seen, memory)
+    named = statuses_by_name((*init, *regular))
+    phase = _phase(pod, pod_phase(pod, named, ended=around.ended), memory, around)
     if around.ended:
-        init, regular = final(pod, init, regular)
-    reason, message = _why(phase, memory)
+        init, regular = finalize_statuses(pod, init, regular)
+    reason, message = _reason_and_message(phase, memory)
     now = Time(format_time(around.now))
-    said = conditions_of(pod, seen.addresses is not None and not around.ended, named, phase)
-    if phase in TERMINAL:  # not earlier, as termination may take a while
+    said = generate_pod_conditions(pod, seen.addresses is not None and not around.ended, named, phase)
+    if phase in TERMINAL_PHASES:  # not earlier, as termination may take a while
         _add_disruption(said, memory.verdict)
     _add_resize(said, memory.resize, phase)
     known = (*memory.reported.conditions, *pod.status.conditions)
@@ -83,18 +83,20 @@ def status_of(pod: Pod, seen: Observation, memory: Memory, around: Around) -> Po
         pod_ips=tuple(PodIP(ip=ip) for ip in ips),
         container_statuses=regular,
         init_container_statuses=init,
-        ephemeral_container_statuses=ephemeral_statuses(pod, seen, memory) if pod.spec.ephemeral_containers else (),
-        allocated_resources=_allocated(memory),
+        ephemeral_container_statuses=ephemeral_container_statuses(pod, seen, memory)
+        if pod.spec.ephemeral_containers
+        else (),
+        allocated_resources=_allocated_resources(memory),
         resources=_resources(memory, phase),
-        conditions=with_times(said, known, pod.metadata.generation, now),
+        conditions=set_transition_times(said, known, pod.metadata.generation, now),
     )
 
 
-def _allocated(memory: Memory) -> Mapping[str, Quantity]:
+def _allocated_resources(memory: PodState) -> Mapping[str, Quantity]:
     return memory.allocation.sizes.allocated if memory.allocation is not None else memory.reported.allocated_resources
 
 
-def _resources(memory: Memory, phase: str) -> ResourceRequirements | None:
+def _resources(memory: PodState, phase: str) -> ResourceRequirements | None:
     """Return the pod-level resources: in effect, or allocated while nothing runs."""
     if memory.allocation is None:
         return memory.reported.resources
@@ -102,7 +104,7 @@ def _resources(memory: Memory, phase: str) -> ResourceRequirements | None:
     return memory.allocation.sizes.running if has_run else memory.allocation.sizes.pending
 
 
-def _rejected(pod: Pod, verdict: Verdict) -> PodStatus:
+def _rejected_status(pod: Pod, verdict: TerminationReason) -> PodStatus:
     return PodStatus(
         phase="Failed",
         reason=verdict.reason,
@@ -112,46 +114,48 @@ def _rejected(pod: Pod, verdict: Verdict) -> PodStatus:
     )
 
 
-def _phase(pod: Pod, found: str, memory: Memory, around: Around) -> str:
+def _phase(pod: Pod, found: str, memory: PodState, around: StatusInputs) -> str:
     """Return the phase: terminal phases are final, and a pod with a termination reason fails."""
     for before in (memory.reported.phase, pod.status.phase):
-        if before in TERMINAL:
+        if before in TERMINAL_PHASES:
             return before
     if memory.verdict is not None and not around.ended:  # only after all containers have exited
         return memory.reported.phase or found
     if memory.verdict is not None:
         return "Failed"
-    if around.ended and found not in TERMINAL:
+    if around.ended and found not in TERMINAL_PHASES:
         return "Failed"
     return found
 
 
-def _why(phase: str, memory: Memory) -> tuple[str, str]:
-    if memory.verdict is not None and phase in TERMINAL:
+def _reason_and_message(phase: str, memory: PodState) -> tuple[str, str]:
+    if memory.verdict is not None and phase in TERMINAL_PHASES:
         return memory.verdict.reason, memory.verdict.message
     if phase == memory.reported.phase:
         return memory.reported.reason, memory.reported.message
     return "", ""
 
 
-def _add_disruption(said: dict[str, Said], verdict: Verdict | None) -> None:
+def _add_disruption(said: dict[str, ConditionState], verdict: TerminationReason | None) -> None:
     if verdict is not None and verdict.disruption:
-        said["DisruptionTarget"] = Said(True, verdict.disruption, verdict.disruption_message or verdict.message)
+        said["DisruptionTarget"] = ConditionState(
+            True, verdict.disruption, verdict.disruption_message or verdict.message
+        )
 
 
-def _add_resize(said: dict[str, Said], resize: Resize, phase: str) -> None:
-    if phase in TERMINAL:
+def _add_resize(said: dict[str, ConditionState], resize: ResizeState, phase: str) -> None:
+    if phase in TERMINAL_PHASES:
         return
     if (waiting := resize.waiting) is not None:
-        said[PENDING] = Said(True, waiting.reason, waiting.message, waiting.generation)
+        said[PENDING] = ConditionState(True, waiting.reason, waiting.message, waiting.generation)
     if resize.generation is not None:
-        said[IN_PROGRESS] = Said(True, generation=resize.generation)
+        said[IN_PROGRESS] = ConditionState(True, generation=resize.generation)
 
 
-def changes(before: PodStatus, after: PodStatus) -> dict[str, Any]:
+def build_status_patch(before: PodStatus, after: PodStatus) -> dict[str, Any]:
     """Return a strategic merge patch from one status to another; empty if they are equal."""
     patch: dict[str, Any] = {}
-    for field, name in WRITTEN:
+    for field, name in REPLACED_FIELDS:
         old, new = getattr(before, field), getattr(after, field)
         if old != new:
             patch[name] = _plain(new) or None
@@ -164,7 +168,9 @@ def changes(before: PodStatus, after: PodStatus) -> dict[str, Any]:
         if old != new:
             patch[name] = None if new is None else {"$patch": "replace", **_plain(new)} if old else _plain(new)
     conditions = [_condition(one, before) for one in after.conditions if one not in before.conditions]
-    conditions += [{"$patch": "delete", "type": type} for type in gone(before.conditions, after.conditions)]
+    conditions += [
+        {"$patch": "delete", "type": type} for type in removed_conditions(before.conditions, after.conditions)
+    ]
     if conditions:
         patch["conditions"] = conditions
     return patch
@@ -178,12 +184,12 @@ def _condition(condition: PodCondition, before: PodStatus) -> dict[str, Any]:
     return plain
 
 
-def gone(before: Sequence[PodCondition], after: Sequence[PodCondition]) -> list[str]:
+def removed_conditions(before: Sequence[PodCondition], after: Sequence[PodCondition]) -> list[str]:
     """Return the types of resize conditions that do not hold any more."""
     return [type for type in (PENDING, IN_PROGRESS) if find_condition(before, type) and not find_condition(after, type)]
 
 
-def merged(reported: PodStatus, written: PodStatus) -> PodStatus:
+def merge_reported_status(reported: PodStatus, written: PodStatus) -> PodStatus:
     """Return the status known to be written after a patch; conditions of other clients are kept as reported."""
     types = {one.type for one in written.conditions} | {PENDING, IN_PROGRESS}
     kept: tuple[PodCondition, ...] = tuple(one for one in reported.conditions if one.type not in types)

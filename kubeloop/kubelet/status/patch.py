@@ -7,13 +7,20 @@ from typing import Any
 import msgspec
 
 from kubeloop.api.generated.core_v1 import PodCondition, PodStatus
-from kubeloop.api.struct_patch import Overlay
-from kubeloop.kubelet.status.generate import MERGED_LISTS, MERGED_MAPS, WRITTEN, changes, gone, merged
+from kubeloop.api.struct_patch import StructPatch
+from kubeloop.kubelet.status.generate import (
+    MERGED_LISTS,
+    MERGED_MAPS,
+    REPLACED_FIELDS,
+    build_status_patch,
+    merge_reported_status,
+    removed_conditions,
+)
 
-_FIELDS = tuple(field for field, _ in (*WRITTEN, *MERGED_LISTS, *MERGED_MAPS))
+_FIELDS = tuple(field for field, _ in (*REPLACED_FIELDS, *MERGED_LISTS, *MERGED_MAPS))
 
 
-class StatusChange(Overlay):
+class KubeletStatusPatch(StructPatch):
     """Status patch; true if there is anything to write."""
 
     part = "status"
@@ -28,13 +35,13 @@ class StatusChange(Overlay):
         return (
             any(getattr(before, field) != getattr(after, field) for field in _FIELDS)
             or any(one not in before.conditions for one in after.conditions)
-            or bool(gone(before.conditions, after.conditions))
+            or bool(removed_conditions(before.conditions, after.conditions))
         )
 
     @property
     def document(self) -> dict[str, Any]:
         """Body of the strategic merge patch."""
-        return {"metadata": {"uid": self.uid}, "status": changes(self._before, self._after)}
+        return {"metadata": {"uid": self.uid}, "status": build_status_patch(self._before, self._after)}
 
     def laid_over(self, present: PodStatus) -> PodStatus | None:
         """Return the patched status; None if another client has changed it or conditions are removed.
@@ -53,7 +60,7 @@ class StatusChange(Overlay):
     def outcome(self) -> PodStatus:
         """Status after the patch was applied."""
         laid = self.laid_over(self._before)
-        return merged(self._before, self._after) if laid is None else laid
+        return merge_reported_status(self._before, self._after) if laid is None else laid
 
 
 def _merged_conditions(
@@ -62,7 +69,7 @@ def _merged_conditions(
     """Return the conditions as a strategic merge patch leaves them; None except in simple cases."""
     said = {one.type: one for one in after if one not in before}
     known = [one.type for one in before]
-    if len(set(known)) < len(known) or gone(before, after):
+    if len(set(known)) < len(known) or removed_conditions(before, after):
         return None
     if said.keys() >= set(known):
         return tuple(said.values())

@@ -14,7 +14,7 @@ from kubeloop.runtime.informer.store import NODE
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
 
-class Disputes:
+class StatusReconciler:
     """Checks the pods of a node at its heartbeat; `wake` queues a pod for sync."""
 
     def __init__(self, pods: Informer, worker: PodWorker) -> None:

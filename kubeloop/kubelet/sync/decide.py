@@ -12,62 +12,67 @@ from datetime import datetime
 
 from kubeloop.api.generated.core_v1 import Container, Pod
 from kubeloop.api.scalars.duration import SECOND, format_duration
-from kubeloop.kubelet.admission.resize import is_to_be_resized, needs_restart
-from kubeloop.kubelet.containers.probes import has_started, probe_of, probes_in_force, verdict
-from kubeloop.kubelet.runtime import Observation, ProbeKind, Run
+from kubeloop.kubelet.admission.resize import needs_resize, resize_requires_restart
+from kubeloop.kubelet.containers.probes import active_probes, has_started, probe_of, probe_result
+from kubeloop.kubelet.runtime import ContainerRun, PodObservation, ProbeKind
 from kubeloop.kubelet.sync.containers import (
-    ephemeral_of,
+    app_containers_of,
+    ephemeral_containers_of,
+    format_pod,
     has_post_start,
     is_sidecar,
-    pod_text,
-    regular_of,
-    sidecars_of,
+    sidecar_containers_of,
 )
-from kubeloop.kubelet.sync.decision import Decision, Kill
-from kubeloop.kubelet.sync.pod_state import Memory, Waiting
+from kubeloop.kubelet.sync.decision import ContainerKill, PodSyncActions
+from kubeloop.kubelet.sync.pod_state import ContainerWaiting, PodState
 from kubeloop.kubelet.sync.restart import (
     CRASH_LOOP,
-    restarts,
-    restarts_after_kill,
-    restarts_all,
-    should_run,
+    should_restart,
+    should_restart_after_kill,
+    should_restart_all,
+    should_start,
 )
 from kubeloop.kubelet.sync.termination import (
     DEADLINE_EXCEEDED,
-    TERMINAL,
-    end,
-    grace_of,
+    TERMINAL_PHASES,
+    grace_period_seconds,
     is_alive,
-    is_over_deadline,
-    is_to_end,
+    is_past_active_deadline,
+    is_termination_requested,
+    plan_termination,
 )
 
-_DEADLY: tuple[ProbeKind, ...] = ("liveness", "startup")
+_KILLING_PROBES: tuple[ProbeKind, ...] = ("liveness", "startup")
 
 
-def decide(pod: Pod, seen: Observation, memory: Memory, now: datetime) -> Decision:
+def compute_pod_actions(pod: Pod, seen: PodObservation, memory: PodState, now: datetime) -> PodSyncActions:
     """Return the next actions for a pod; called again after these are done, until there is only waiting."""
-    return _Look(pod, seen, memory, now).decide()
+    return _PodActionsBuilder(pod, seen, memory, now).decide()
 
 
-class _Look:
+class _PodActionsBuilder:
     """Evaluation of one pod; fills its decision."""
 
-    def __init__(self, pod: Pod, seen: Observation, memory: Memory, now: datetime) -> None:
+    def __init__(self, pod: Pod, seen: PodObservation, memory: PodState, now: datetime) -> None:
         self._pod = pod
         self._seen = seen
         self._memory = memory
         self._now = now
-        self._decision = Decision()
+        self._decision = PodSyncActions()
 
-    def decide(self) -> Decision:
+    def decide(self) -> PodSyncActions:
         """Return the decision."""
         pod, seen, memory, decision = self._pod, self._seen, self._memory, self._decision
         decision.wake(seen.changes_at)
-        if memory.verdict is None and is_over_deadline(pod, memory, self._now, decision):
+        if memory.verdict is None and is_past_active_deadline(pod, memory, self._now, decision):
             decision.verdict = DEADLINE_EXCEEDED
-        if decision.verdict or memory.verdict or is_to_end(pod) or memory.reported.phase in TERMINAL:
-            end(pod, seen, memory, self._now, decision)
+        if (
+            decision.verdict
+            or memory.verdict
+            or is_termination_requested(pod)
+            or memory.reported.phase in TERMINAL_PHASES
+        ):
+            plan_termination(pod, seen, memory, self._now, decision)
         elif seen.addresses is None:
             self._begin()
         else:
@@ -76,8 +81,8 @@ class _Look:
 
     def _begin(self) -> None:
         """Create a sandbox, unless there was one before and no container would run in a new one."""
-        if self._seen.runs and not any(self._is_wanted(one) for one in regular_of(self._pod)):
-            end(self._pod, self._seen, self._memory, self._now, self._decision)
+        if self._seen.runs and not any(self._is_wanted(one) for one in app_containers_of(self._pod)):
+            plan_termination(self._pod, self._seen, self._memory, self._now, self._decision)
         elif self._memory.unmounted is not None:
             self._decision.wake(self._memory.unmounted.until)
         elif (waits := self._memory.waiting.get("")) is not None and self._has_to_wait(waits):
@@ -86,33 +91,35 @@ class _Look:
             self._decision.prepare = True
 
     def _run(self) -> None:
-        if any(self._starts_all_anew(one) for one in (*self._pod.spec.init_containers, *regular_of(self._pod))):
+        if any(self._starts_all_anew(one) for one in (*self._pod.spec.init_containers, *app_containers_of(self._pod))):
             self._begin_anew()
             return
-        for container in ephemeral_of(self._pod):
+        for container in ephemeral_containers_of(self._pod):
             if self._seen.last(container.name) is None:
                 self._start(container)
-        has_begun = any(self._seen.present(one.name) for one in regular_of(self._pod))
+        has_begun = any(self._seen.present(one.name) for one in app_containers_of(self._pod))
         if has_begun:
-            for sidecar in sidecars_of(self._pod):
+            for sidecar in sidecar_containers_of(self._pod):
                 self._keep(sidecar)
         elif not self._initialize():
             return
         if not self._keep_all():
             self._decision.starts.clear()  # sidecars alone do not keep a pod running
-            end(self._pod, self._seen, self._memory, self._now, self._decision)
+            plan_termination(self._pod, self._seen, self._memory, self._now, self._decision)
 
     def _starts_all_anew(self, container: Container) -> bool:
         run = self._seen.present(container.name) if container.restart_policy_rules else None
-        return run is not None and run.state == "exited" and restarts_all(container, run.exit_code)
+        return run is not None and run.state == "exited" and should_restart_all(container, run.exit_code)
 
     def _begin_anew(self) -> None:
         """Kill all running containers without grace period; then restart as if none had run."""
-        for container in (*self._pod.spec.init_containers, *regular_of(self._pod)):
+        for container in (*self._pod.spec.init_containers, *app_containers_of(self._pod)):
             run = self._seen.present(container.name)
             if run is not None and is_alive(run) and not run.stopping:
-                self._decision.kills.append(Kill(container, "killing", 0.0))
-        runs = (self._seen.present(one.name) for one in (*self._pod.spec.init_containers, *regular_of(self._pod)))
+                self._decision.kills.append(ContainerKill(container, "killing", 0.0))
+        runs = (
+            self._seen.present(one.name) for one in (*self._pod.spec.init_containers, *app_containers_of(self._pod))
+        )
         self._decision.begin_anew = not any(is_alive(run) for run in runs)
 
     def _keep_all(self) -> bool:
@@ -121,7 +128,7 @@ class _Look:
         A container whose postStart hook is pending delays those behind it.
         """
         kept = False
-        for container in regular_of(self._pod):
+        for container in app_containers_of(self._pod):
             kept = self._keep(container) or kept
             run = self._seen.present(container.name)
             if has_post_start(container) and (run is None or run.state == "created"):
@@ -158,11 +165,11 @@ class _Look:
             return False
         if run.exit_code == 0:
             return True
-        if restarts(container, self._pod.spec, run.exit_code):
+        if should_restart(container, self._pod.spec, run.exit_code):
             self._start(container)
         else:
             self._decision.starts.clear()
-            end(self._pod, self._seen, self._memory, self._now, self._decision)
+            plan_termination(self._pod, self._seen, self._memory, self._now, self._decision)
         return False
 
     # Running containers.
@@ -178,28 +185,28 @@ class _Look:
         if run.state != "running" or run.stopping:
             return True
         if run.hook_failure:
-            grace = grace_of(self._pod)
-            self._decision.kills.append(Kill(container, "FailedPostStartHook", grace, after_failed_hook=True))
+            grace = grace_period_seconds(self._pod)
+            self._decision.kills.append(ContainerKill(container, "FailedPostStartHook", grace, after_failed_hook=True))
         elif (kind := self._failed_probe(container, run)) is not None:
             self._kill(container, kind)
-        elif is_to_be_resized(container, run):
+        elif needs_resize(container, run):
             self._resize(container, run)
         else:
             self._look_at_probes(container, run)
         return True
 
-    def _resize(self, container: Container, run: Run) -> None:
+    def _resize(self, container: Container, run: ContainerRun) -> None:
         """Change the resources of a running container; restart it if its resize policy requires that."""
-        if needs_restart(container, run):
+        if resize_requires_restart(container, run):
             message = f"Container {container.name} resize requires restart"
-            self._decision.kills.append(Kill(container, message, grace_of(self._pod)))
+            self._decision.kills.append(ContainerKill(container, message, grace_period_seconds(self._pod)))
         elif not run.resizing:
             self._decision.resizes.append(container)
         else:
             self._look_at_probes(container, run)
 
     def _is_wanted(self, container: Container) -> bool:
-        return should_run(container, self._pod, self._seen.last(container.name))
+        return should_start(container, self._pod, self._seen.last(container.name))
 
     def _start(self, container: Container) -> None:
         """Start a container, unless it is backing off."""
@@ -212,22 +219,25 @@ class _Look:
             ends = back_off.ends(last.finished_at)
             if ends is not None and self._now < ends:
                 delay = format_duration(int(back_off.delay * SECOND))
-                message = f"back-off {delay} restarting failed container={name} pod={pod_text(self._pod)}"
-                self._decision.backing_off[name] = Waiting(CRASH_LOOP, message, ends)
+                message = f"back-off {delay} restarting failed container={name} pod={format_pod(self._pod)}"
+                self._decision.backing_off[name] = ContainerWaiting(CRASH_LOOP, message, ends)
                 self._decision.wake(ends)
                 return
         self._decision.starts.append(container)
 
-    def _has_to_wait(self, waits: Waiting) -> bool:
+    def _has_to_wait(self, waits: ContainerWaiting) -> bool:
         if waits.until is None or waits.until <= self._now:
             return False
         self._decision.wake(waits.until)
         return True
 
-    def _failed_probe(self, container: Container, run: Run) -> ProbeKind | None:
+    def _failed_probe(self, container: Container, run: ContainerRun) -> ProbeKind | None:
         """Return the kind of the failed probe that requires killing a running container."""
-        for kind in _DEADLY:
-            if probe_of(container, kind) is not None and verdict(self._memory.probes, container, run, kind) is False:
+        for kind in _KILLING_PROBES:
+            if (
+                probe_of(container, kind) is not None
+                and probe_result(self._memory.probes, container, run, kind) is False
+            ):
                 return kind
         return None
 
@@ -235,12 +245,14 @@ class _Look:
         if any(one is container for one in self._pod.spec.init_containers):
             message = f"Init container {container.name} failed {kind} probe"
         else:
-            again = ", will be restarted" if restarts_after_kill(container, self._pod.spec) else ""
+            again = ", will be restarted" if should_restart_after_kill(container, self._pod.spec) else ""
             message = f"Container {container.name} failed {kind} probe{again}"
-        self._decision.kills.append(Kill(container, message, grace_of(self._pod, probe_of(container, kind))))
+        self._decision.kills.append(
+            ContainerKill(container, message, grace_period_seconds(self._pod, probe_of(container, kind)))
+        )
 
-    def _look_at_probes(self, container: Container, run: Run) -> None:
-        for due in probes_in_force(self._memory.probes, self._pod, container, run):
+    def _look_at_probes(self, container: Container, run: ContainerRun) -> None:
+        for due in active_probes(self._memory.probes, self._pod, container, run):
             if due.at <= self._now:
                 self._decision.probes.append(due)
             else:

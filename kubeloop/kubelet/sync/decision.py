@@ -8,10 +8,10 @@ import msgspec
 
 from kubeloop.api.generated.core_v1 import Container, LifecycleHandler
 from kubeloop.kubelet.containers.probes import DueProbe
-from kubeloop.kubelet.sync.pod_state import Verdict, Waiting
+from kubeloop.kubelet.sync.pod_state import ContainerWaiting, TerminationReason
 
 
-class Kill(msgspec.Struct, frozen=True):
+class ContainerKill(msgspec.Struct, frozen=True):
     """Container to be killed."""
 
     container: Container
@@ -26,19 +26,21 @@ class Kill(msgspec.Struct, frozen=True):
         return lifecycle.pre_stop if lifecycle is not None and self.grace else None
 
 
-class Decision(msgspec.Struct, kw_only=True):
+class PodSyncActions(msgspec.Struct, kw_only=True):
     """Actions to perform now, and the time of the next sync."""
 
     prepare: bool = False
     begin_anew: bool = False  # restart all containers in the present sandbox
     starts: list[Container] = msgspec.field(default_factory=list)
-    kills: list[Kill] = msgspec.field(default_factory=list)
+    kills: list[ContainerKill] = msgspec.field(default_factory=list)
     probes: list[DueProbe] = msgspec.field(default_factory=list)
-    warnings: list[Kill] = msgspec.field(default_factory=list)  # preStop hooks of containers that are stopped later
+    warnings: list[ContainerKill] = msgspec.field(
+        default_factory=list
+    )  # preStop hooks of containers that are stopped later
     resizes: list[Container] = msgspec.field(default_factory=list)
-    backing_off: dict[str, Waiting] = msgspec.field(default_factory=dict)
+    backing_off: dict[str, ContainerWaiting] = msgspec.field(default_factory=dict)
     wake_at: datetime | None = None
-    verdict: Verdict | None = None  # a new termination reason
+    verdict: TerminationReason | None = None  # a new termination reason
     grace: float | None = None  # grace period given to the containers if all are stopped
     ended: bool = False  # nothing runs or will run again
 

@@ -10,9 +10,9 @@ import msgspec
 from kubeloop.api.generated.core_v1 import PodCondition, PodStatus
 from kubeloop.api.meta.conditions import remove_condition
 from kubeloop.api.scalars.wire import Time
-from kubeloop.kubelet.admission.resize import Allocation, Resize
+from kubeloop.kubelet.admission.resize import PodAllocation, ResizeState
 from kubeloop.kubelet.containers.probes import ProbeRecords
-from kubeloop.kubelet.sync.restart import BackOff
+from kubeloop.kubelet.sync.restart import RestartBackOff
 
 
 class PullBackOff(msgspec.Struct, frozen=True):
@@ -23,7 +23,7 @@ class PullBackOff(msgspec.Struct, frozen=True):
     error: str  # the last error
 
 
-class Waiting(msgspec.Struct, frozen=True):
+class ContainerWaiting(msgspec.Struct, frozen=True):
     """Reason why a container that should run does not."""
 
     reason: str
@@ -33,17 +33,17 @@ class Waiting(msgspec.Struct, frozen=True):
     pull: PullBackOff | None = None  # if its image is the reason
 
 
-class Retry(msgspec.Struct, frozen=True):
+class RetryTime(msgspec.Struct, frozen=True):
     """Time of the next try, and its delay after the last one in seconds."""
 
     delay: float
     at: datetime
 
 
-class Unmounted(msgspec.Struct, frozen=True):
+class UnmountedVolumes(msgspec.Struct, frozen=True):
     """Volumes that prevent a pod from starting."""
 
-    retries: Mapping[str, Retry]  # volumes that are polled, by name
+    retries: Mapping[str, RetryTime]  # volumes that are polled, by name
 
     @property
     def until(self) -> datetime | None:
@@ -51,14 +51,14 @@ class Unmounted(msgspec.Struct, frozen=True):
         return min((one.at for one in self.retries.values()), default=None)
 
 
-class StopHook(msgspec.Struct, frozen=True):
+class PreStopHookRun(msgspec.Struct, frozen=True):
     """preStop hook of a run, which may have been started more than once."""
 
     run: str
     failures_told: int = 0
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class TerminationReason(msgspec.Struct, frozen=True):
     """Reason for failing a pod regardless of its containers."""
 
     reason: str
@@ -69,28 +69,28 @@ class Verdict(msgspec.Struct, frozen=True):
     grace: float | None = None  # overrides the pod's grace period
 
 
-class Memory(msgspec.Struct, frozen=True, kw_only=True):
+class PodState(msgspec.Struct, frozen=True, kw_only=True):
     """State of a pod; immutable, replaced on change."""
 
     reported: PodStatus  # status that the agent last wrote or read
     agreed: str = ""  # resourceVersion of the pod last seen with that status
     met_at: Time  # when a kubelet first saw the pod: its startTime
-    backoffs: Mapping[str, BackOff] = msgspec.field(default_factory=dict)
-    waiting: Mapping[str, Waiting] = msgspec.field(default_factory=dict)
+    backoffs: Mapping[str, RestartBackOff] = msgspec.field(default_factory=dict)
+    waiting: Mapping[str, ContainerWaiting] = msgspec.field(default_factory=dict)
     probes: ProbeRecords = msgspec.field(default_factory=dict)
-    allocation: Allocation | None = None  # resources allocated on the node; None if not admitted
-    resize: Resize = Resize()
-    verdict: Verdict | None = None
-    unmounted: Unmounted | None = None
+    allocation: PodAllocation | None = None  # resources allocated on the node; None if not admitted
+    resize: ResizeState = ResizeState()
+    verdict: TerminationReason | None = None
+    unmounted: UnmountedVolumes | None = None
     mounted: bool = False  # all volumes were mounted
     grace: float | None = None  # grace period last given to its containers, if they are being stopped
     told_at: datetime | None = None  # when the containers were told to stop
     starting: Mapping[str, str] = msgspec.field(default_factory=dict)  # runs whose start event is pending, by container
-    stop_hooks: Mapping[str, StopHook] = msgspec.field(default_factory=dict)  # started hooks, by container
+    stop_hooks: Mapping[str, PreStopHookRun] = msgspec.field(default_factory=dict)  # started hooks, by container
     deleted: bool = False  # the final delete was sent
 
 
-def doubted(status: PodStatus) -> PodStatus:
+def with_unknown_readiness(status: PodStatus) -> PodStatus:
     """Return a status with an unknown Ready condition, as another client may have changed it."""
     others = remove_condition(status.conditions, "Ready")
     unlike = PodCondition(type="Ready", status="Unknown", reason="Doubted", message="Doubted")

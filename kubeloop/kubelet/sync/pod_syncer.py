@@ -9,38 +9,38 @@ import msgspec
 from kubeloop.api.generated.core_v1 import Container, Pod
 from kubeloop.clock import Clock
 from kubeloop.kubelet.containers import image_pulls, probes
-from kubeloop.kubelet.containers.env_sources import Sources
-from kubeloop.kubelet.events.recorder import Telling
-from kubeloop.kubelet.runtime import Observation, Runtime, StartFailed
-from kubeloop.kubelet.sync.containers import container_named
-from kubeloop.kubelet.sync.decide import decide
-from kubeloop.kubelet.sync.decision import Decision
-from kubeloop.kubelet.sync.pod_state import Memory, Waiting
-from kubeloop.kubelet.sync.restart import FIRST_DELAY, LONGEST_DELAY, raised
-from kubeloop.kubelet.sync.stop_hooks import after_look, with_begun
+from kubeloop.kubelet.containers.env_sources import EnvSources
+from kubeloop.kubelet.events.recorder import PodEvents
+from kubeloop.kubelet.runtime import ContainerStartError, PodObservation, Runtime
+from kubeloop.kubelet.sync.containers import find_container
+from kubeloop.kubelet.sync.decide import compute_pod_actions
+from kubeloop.kubelet.sync.decision import PodSyncActions
+from kubeloop.kubelet.sync.pod_state import ContainerWaiting, PodState
+from kubeloop.kubelet.sync.restart import INITIAL_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS, next_backoff
+from kubeloop.kubelet.sync.stop_hooks import collect_hook_failures, with_started_hook
 
 # Limit of steps per sync; a pod with more containers continues in its next turn.
-_STEPS = 100
+_MAX_STEPS = 100
 
 
-class Actor:
+class PodSyncer:
     """Syncs pods by one runtime."""
 
-    def __init__(self, runtime: Runtime, telling: Telling, clock: Clock, sources: Sources | None = None) -> None:
+    def __init__(self, runtime: Runtime, telling: PodEvents, clock: Clock, sources: EnvSources | None = None) -> None:
         self._runtime = runtime
         self._sources = sources
         self._telling = telling
         self._clock = clock
 
-    async def bring_on(self, pod: Pod, memory: Memory) -> tuple[Decision, Observation, Memory]:
+    async def bring_on(self, pod: Pod, memory: PodState) -> tuple[PodSyncActions, PodObservation, PodState]:
         """Perform all actions possible now; return the last decision, the observation and the new state."""
-        for _ in range(_STEPS):
+        for _ in range(_MAX_STEPS):
             seen, now = await self._runtime.observe(pod), self._clock.now()
             if memory.starting:
                 memory = self._look_at_starts(pod, seen, memory)
             if memory.stop_hooks:
                 memory = self._look_at_stop_hooks(pod, seen, memory)
-            decision = decide(pod, seen, memory, now)
+            decision = compute_pod_actions(pod, seen, memory, now)
             memory = self._remember(pod, decision, memory)
             if not decision.acts:
                 return decision, seen, memory
@@ -48,7 +48,7 @@ class Actor:
         decision.wake(self._clock.now())
         return decision, await self._runtime.observe(pod), memory
 
-    def _remember(self, pod: Pod, decision: Decision, memory: Memory) -> Memory:
+    def _remember(self, pod: Pod, decision: PodSyncActions, memory: PodState) -> PodState:
         if decision.verdict is not None:
             self._telling.deadline_exceeded(pod, decision.verdict.reason, decision.verdict.message)
             memory = msgspec.structs.replace(memory, verdict=decision.verdict)
@@ -59,7 +59,7 @@ class Actor:
             memory = msgspec.structs.replace(memory, waiting={**memory.waiting, **decision.backing_off})
         return memory
 
-    async def _act(self, pod: Pod, seen: Observation, decision: Decision, memory: Memory) -> Memory:
+    async def _act(self, pod: Pod, seen: PodObservation, decision: PodSyncActions, memory: PodState) -> PodState:
         for kill in decision.kills:
             if kill.after_failed_hook:
                 self._telling.post_start_failed(pod, kill.container)
@@ -86,42 +86,42 @@ class Actor:
             memory = await self._probe(pod, due, memory)
         return memory
 
-    def _look_at_stop_hooks(self, pod: Pod, seen: Observation, memory: Memory) -> Memory:
-        left, failed = after_look(memory.stop_hooks, seen)
+    def _look_at_stop_hooks(self, pod: Pod, seen: PodObservation, memory: PodState) -> PodState:
+        left, failed = collect_hook_failures(memory.stop_hooks, seen)
         for name in failed:
-            if (container := container_named(pod, name)) is not None:
+            if (container := find_container(pod, name)) is not None:
                 self._telling.pre_stop_failed(pod, container)
         return msgspec.structs.replace(memory, stop_hooks=left)
 
-    async def _prepare(self, pod: Pod, seen: Observation, memory: Memory) -> Memory:
+    async def _prepare(self, pod: Pod, seen: PodObservation, memory: PodState) -> PodState:
         if seen.runs:
             self._telling.sandbox_changed(pod)
         try:
             await self._runtime.prepare(pod)
-        except StartFailed as error:
+        except ContainerStartError as error:
             self._telling.sandbox_failed(pod, error.message)
-            return _waits(memory, "", self._until_retry(memory))
-        return _waits(memory, "", None)
+            return _with_waiting(memory, "", self._until_retry(memory))
+        return _with_waiting(memory, "", None)
 
-    async def _start(self, pod: Pod, container: Container, seen: Observation, memory: Memory) -> Memory:
+    async def _start(self, pod: Pod, container: Container, seen: PodObservation, memory: PodState) -> PodState:
         name, last = container.name, seen.last(container.name)
         now, waits = self._clock.now(), memory.waiting.get(name)
         if waits is not None and waits.pull is not None and now < waits.pull.ends:
             self._telling.pull_backing_off(pod, container)
-            return _waits(memory, name, image_pulls.while_backing_off(container.image, waits.pull, now))
+            return _with_waiting(memory, name, image_pulls.waiting_in_back_off(container.image, waits.pull, now))
         if last is not None and last.finished_at is not None and not last.put_aside:
-            back_off = raised(memory.backoffs.get(name), last.finished_at, now)
+            back_off = next_backoff(memory.backoffs.get(name), last.finished_at, now)
             memory = msgspec.structs.replace(memory, backoffs={**memory.backoffs, name: back_off})
         try:
             found = await self._sources.found(pod, container) if self._sources is not None else None
             await self._runtime.start(pod, container, last.attempt + 1 if last is not None else 0, found)
-        except StartFailed as error:
+        except ContainerStartError as error:
             return self._failed(pod, container, error, memory)
         if self._telling.is_loud:
             memory = await self._tell_start(pod, container, memory)
-        return _waits(memory, name, None) if memory.waiting else memory
+        return _with_waiting(memory, name, None) if memory.waiting else memory
 
-    async def _tell_start(self, pod: Pod, container: Container, memory: Memory) -> Memory:
+    async def _tell_start(self, pod: Pod, container: Container, memory: PodState) -> PodState:
         """Emit the image event now, and remember to emit the start event once the run has started."""
         self._telling.pulling(pod, container)
         run = (await self._runtime.observe(pod)).last(container.name)
@@ -130,10 +130,10 @@ class Actor:
             return memory
         return msgspec.structs.replace(memory, starting={**memory.starting, container.name: run.id})
 
-    def _look_at_starts(self, pod: Pod, seen: Observation, memory: Memory) -> Memory:
+    def _look_at_starts(self, pod: Pod, seen: PodObservation, memory: PodState) -> PodState:
         left = dict(memory.starting)
         for name, id in memory.starting.items():
-            run, container = seen.last(name), container_named(pod, name)
+            run, container = seen.last(name), find_container(pod, name)
             if run is None or run.id != id or container is None or run.state == "exited":
                 del left[name]
             elif run.started_at is not None:
@@ -141,37 +141,43 @@ class Actor:
                 self._telling.started(pod, container, (run.started_at - run.created_at).total_seconds())
         return msgspec.structs.replace(memory, starting=left)
 
-    def _failed(self, pod: Pod, container: Container, error: StartFailed, memory: Memory) -> Memory:
+    def _failed(self, pod: Pod, container: Container, error: ContainerStartError, memory: PodState) -> PodState:
         """Record a failed start, to be retried later."""
         name, now = container.name, self._clock.now()
         self._telling.start_failed(pod, container, error.reason, error.message)
         if error.reason in image_pulls.PULL_FAILURES:
             before = memory.waiting.get(name)
-            return _waits(memory, name, image_pulls.after_failed_pull(before, error.reason, error.message, now))
-        return _waits(memory, name, Waiting(error.reason, error.message, now + timedelta(seconds=FIRST_DELAY), now))
+            return _with_waiting(
+                memory, name, image_pulls.waiting_after_failed_pull(before, error.reason, error.message, now)
+            )
+        return _with_waiting(
+            memory,
+            name,
+            ContainerWaiting(error.reason, error.message, now + timedelta(seconds=INITIAL_BACKOFF_SECONDS), now),
+        )
 
-    def _until_retry(self, memory: Memory) -> Waiting:
+    def _until_retry(self, memory: PodState) -> ContainerWaiting:
         """Return the wait before the next try of a sandbox, twice as long as the last one."""
         now, before = self._clock.now(), memory.waiting.get("")
-        delay = FIRST_DELAY
+        delay = INITIAL_BACKOFF_SECONDS
         if before is not None and before.until is not None and before.since is not None:
-            delay = min(2 * (before.until - before.since).total_seconds(), LONGEST_DELAY)
-        return Waiting("", "", now + timedelta(seconds=delay), now)
+            delay = min(2 * (before.until - before.since).total_seconds(), MAX_BACKOFF_SECONDS)
+        return ContainerWaiting("", "", now + timedelta(seconds=delay), now)
 
-    async def _probe(self, pod: Pod, due: probes.DueProbe, memory: Memory) -> Memory:
+    async def _probe(self, pod: Pod, due: probes.DueProbe, memory: PodState) -> PodState:
         answer = await self._runtime.probe(pod, due.container, due.kind, due.probe)
         if not answer.ok:
             self._telling.unhealthy(pod, due, answer)
         key = (due.container.name, due.kind)
-        record = probes.after(memory.probes.get(key), due, answer, self._clock.now())
+        record = probes.update_record(memory.probes.get(key), due, answer, self._clock.now())
         return msgspec.structs.replace(memory, probes={**memory.probes, key: record})
 
 
-def _with_stop_hook(memory: Memory, container: Container, seen: Observation) -> Memory:
-    hooks = with_begun(memory.stop_hooks, container.name, seen)
+def _with_stop_hook(memory: PodState, container: Container, seen: PodObservation) -> PodState:
+    hooks = with_started_hook(memory.stop_hooks, container.name, seen)
     return memory if hooks is memory.stop_hooks else msgspec.structs.replace(memory, stop_hooks=hooks)
 
 
-def _waits(memory: Memory, name: str, waiting: Waiting | None) -> Memory:
+def _with_waiting(memory: PodState, name: str, waiting: ContainerWaiting | None) -> PodState:
     others = {other: one for other, one in memory.waiting.items() if other != name}
     return msgspec.structs.replace(memory, waiting=others if waiting is None else {**others, name: waiting})

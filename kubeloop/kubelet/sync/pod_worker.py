@@ -17,40 +17,40 @@ from kubeloop.api.scalars.times import format_time
 from kubeloop.api.scalars.wire import Time
 from kubeloop.client import Client
 from kubeloop.clock import Clock
-from kubeloop.kubelet.admission.allocations import Ledger
-from kubeloop.kubelet.admission.allocator import Allocator
+from kubeloop.kubelet.admission.allocations import NodeAllocations
+from kubeloop.kubelet.admission.allocator import AllocationManager
 from kubeloop.kubelet.admission.predicates import (
-    SHUTDOWN,
-    lacking_for,
-    rejection_anew,
-    rejection_of,
-    rejection_of_critical,
+    NODE_SHUTDOWN_REJECTION,
+    admission_rejection,
+    critical_admission_rejection,
+    insufficient_amounts,
+    readmission_rejection,
 )
-from kubeloop.kubelet.admission.preemption import PREEMPTED, NoVictims, victims_of
-from kubeloop.kubelet.admission.resize import RETRY, as_allocated, found_allocation
-from kubeloop.kubelet.containers.env_sources import ApiSources
-from kubeloop.kubelet.containers.probes import found_records
-from kubeloop.kubelet.events.recorder import Telling
-from kubeloop.kubelet.eviction.ranking import is_critical, refusal_of
+from kubeloop.kubelet.admission.preemption import PREEMPTED, NoVictimsError, get_pods_to_preempt
+from kubeloop.kubelet.admission.resize import RESIZE_RETRY_INTERVAL, allocation_from_status, with_allocation
+from kubeloop.kubelet.containers.env_sources import ApiEnvSources
+from kubeloop.kubelet.containers.probes import initial_records
+from kubeloop.kubelet.events.recorder import PodEvents
+from kubeloop.kubelet.eviction.ranking import is_critical_pod, pressure_rejection
 from kubeloop.kubelet.runtime import Runtime
-from kubeloop.kubelet.status.generate import Around, status_of
-from kubeloop.kubelet.status.patch import StatusChange
-from kubeloop.kubelet.sync.pod_state import Memory, Verdict, doubted
-from kubeloop.kubelet.sync.pod_syncer import Actor
-from kubeloop.kubelet.sync.termination import TERMINAL
-from kubeloop.kubelet.volumes.mounter import Mounting
+from kubeloop.kubelet.status.generate import StatusInputs, generate_pod_status
+from kubeloop.kubelet.status.patch import KubeletStatusPatch
+from kubeloop.kubelet.sync.pod_state import PodState, TerminationReason, with_unknown_readiness
+from kubeloop.kubelet.sync.pod_syncer import PodSyncer
+from kubeloop.kubelet.sync.termination import TERMINAL_PHASES
+from kubeloop.kubelet.volumes.mounter import VolumeManager
 from kubeloop.runtime.controller import Result
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
 
-class Pods(Protocol):
+class PodLister(Protocol):
     """Lister of pods, as far as the worker needs it."""
 
     def get(self, namespace: str, name: str) -> Any | None:
         """Return a pod, or None."""
 
 
-class Nodes(Protocol):
+class ServedNodesView(Protocol):
     """Nodes served by this agent."""
 
     def reachable(self, name: str) -> Node | None:
@@ -67,7 +67,13 @@ class PodWorker:
     """Reconciles the pods of all nodes of an agent."""
 
     def __init__(
-        self, client: Client, pods: Pods, nodes: Nodes, runtime: Runtime, telling: Telling, clock: Clock
+        self,
+        client: Client,
+        pods: PodLister,
+        nodes: ServedNodesView,
+        runtime: Runtime,
+        telling: PodEvents,
+        clock: Clock,
     ) -> None:
         self._client = client
         self._pods = pods
@@ -75,13 +81,13 @@ class PodWorker:
         self._runtime = runtime
         self._telling = telling
         self._clock = clock
-        self._actor = Actor(runtime, telling, clock, ApiSources(client))
-        self._memories: dict[str, Memory] = {}  # by uid
+        self._actor = PodSyncer(runtime, telling, clock, ApiEnvSources(client))
+        self._memories: dict[str, PodState] = {}  # by uid
         self._known: dict[ObjectKey, tuple[str, str]] = {}  # uid and node of the pods with a state
-        self.allocator = Allocator(telling)
-        self._evicted: dict[str, Verdict] = {}  # by uid, until their next sync
+        self.allocator = AllocationManager(telling)
+        self._evicted: dict[str, TerminationReason] = {}  # by uid, until their next sync
         self.pods_on: Callable[[str], Iterable[Pod]] = lambda _: ()  # pods of a node
-        self.mounting: Mounting | None = None  # None: no pod waits for volumes
+        self.mounting: VolumeManager | None = None  # None: no pod waits for volumes
         self._contradicted: set[str] = set()  # uids of pods whose status must be written again at their next sync
 
     @property
@@ -104,7 +110,7 @@ class PodWorker:
         if (verdict := self._evicted.pop(pod.metadata.uid, None)) is not None:
             memory = msgspec.structs.replace(memory, verdict=verdict)
         memory = self.allocator.size(pod, node, memory)
-        given = as_allocated(pod, memory.allocation) if memory.allocation is not None else pod
+        given = with_allocation(pod, memory.allocation) if memory.allocation is not None else pod
         if pod.spec.volumes and self.mounting is not None and not memory.mounted:
             memory = await self.mounting.look(pod, node, memory)
         return await self._bring_on(given, node, memory)
@@ -123,17 +129,17 @@ class PodWorker:
         """Return True if no other client has changed the status that the agent reported; always for terminal pods."""
         uid, revision = pod.metadata.uid, pod.metadata.resource_version
         memory = self._memories.get(uid)
-        if memory is None or memory.agreed == revision or memory.deleted or memory.reported.phase in TERMINAL:
+        if memory is None or memory.agreed == revision or memory.deleted or memory.reported.phase in TERMINAL_PHASES:
             return True
-        if StatusChange(uid, pod.status, memory.reported):
+        if KubeletStatusPatch(uid, pod.status, memory.reported):
             return False
         self._memories[uid] = msgspec.structs.replace(memory, agreed=revision)
         return True
 
-    def evict(self, pod: Pod, verdict: Verdict) -> bool:
+    def evict(self, pod: Pod, verdict: TerminationReason) -> bool:
         """Fail a pod at its next sync; return False if it is unknown, terminal, or failing already."""
         memory = self._memories.get(pod.metadata.uid)
-        if memory is None or memory.verdict is not None or memory.reported.phase in TERMINAL:
+        if memory is None or memory.verdict is not None or memory.reported.phase in TERMINAL_PHASES:
             return False
         self._evicted[pod.metadata.uid] = verdict
         return True
@@ -141,19 +147,19 @@ class PodWorker:
     def is_finished(self, uid: str) -> bool:
         """Return True if nothing of a pod runs any more and that was reported."""
         memory = self._memories.get(uid)
-        return memory is None or memory.deleted or memory.reported.phase in TERMINAL
+        return memory is None or memory.deleted or memory.reported.phase in TERMINAL_PHASES
 
     # Steps.
 
-    def _meet(self, key: ObjectKey, pod: Pod, node: Node) -> Memory:
+    def _meet(self, key: ObjectKey, pod: Pod, node: Node) -> PodState:
         """Admit or reject a pod that is seen for the first time."""
         uid = pod.metadata.uid
         met_at = pod.status.start_time or Time(format_time(self._clock.now()))
-        memory = Memory(reported=pod.status, met_at=met_at)
-        if pod.status.phase not in TERMINAL and pod.metadata.deletion_timestamp is None:
+        memory = PodState(reported=pod.status, met_at=met_at)
+        if pod.status.phase not in TERMINAL_PHASES and pod.metadata.deletion_timestamp is None:
             has_run = bool(pod.status.container_statuses)
             if has_run:
-                memory = msgspec.structs.replace(memory, probes=found_records(pod, self._clock.now()))
+                memory = msgspec.structs.replace(memory, probes=initial_records(pod, self._clock.now()))
             verdict = self._refusal_anew(pod, node) if has_run else self._refusal(pod, node)
             if verdict is not None:
                 self._telling.refused(pod, verdict.reason, verdict.message.removeprefix("Pod was rejected: "))
@@ -164,44 +170,44 @@ class PodWorker:
         self._memories[uid] = memory
         return memory
 
-    def _refusal(self, pod: Pod, node: Node) -> Verdict | None:
+    def _refusal(self, pod: Pod, node: Node) -> TerminationReason | None:
         if self._nodes.is_shutting_down(node):
-            return SHUTDOWN
+            return NODE_SHUTDOWN_REJECTION
         taken = self.allocator.ledger(pod.spec.node_name)
-        if is_critical(pod):
-            return rejection_of_critical(pod, node, taken) or self._make_room(pod, node, taken)
-        return refusal_of(pod, self._nodes.pressures_of(node)) or rejection_of(pod, node, taken)
+        if is_critical_pod(pod):
+            return critical_admission_rejection(pod, node, taken) or self._make_room(pod, node, taken)
+        return pressure_rejection(pod, self._nodes.pressures_of(node)) or admission_rejection(pod, node, taken)
 
-    def _make_room(self, pod: Pod, node: Node, taken: Ledger) -> Verdict | None:
+    def _make_room(self, pod: Pod, node: Node, taken: NodeAllocations) -> TerminationReason | None:
         """Evict other pods for a critical one that does not fit; return the reason if that is impossible."""
-        lacking = lacking_for(pod, node, taken)
+        lacking = insufficient_amounts(pod, node, taken)
         if not lacking:
             return None
         others = [one for one in self.pods_on(pod.spec.node_name) if one is not pod and one.metadata.uid in taken]
         try:
-            victims = victims_of(pod, others, lacking)
-        except NoVictims as error:
-            return Verdict("UnexpectedAdmissionError", str(error), rejected=True)
+            victims = get_pods_to_preempt(pod, others, lacking)
+        except NoVictimsError as error:
+            return TerminationReason("UnexpectedAdmissionError", str(error), rejected=True)
         for victim in victims:
             if self.evict(victim, PREEMPTED):
                 self._telling.refused(victim, PREEMPTED.reason, PREEMPTED.message)
                 self.allocator.wake(key_of(victim))
         return None
 
-    def _refusal_anew(self, pod: Pod, node: Node) -> Verdict | None:
+    def _refusal_anew(self, pod: Pod, node: Node) -> TerminationReason | None:
         """Return the reason for rejecting a pod that ran before this agent started."""
-        if is_critical(pod):
+        if is_critical_pod(pod):
             return None
-        given = as_allocated(pod, found_allocation(pod))
-        return rejection_anew(given, node, self.allocator.ledger(pod.spec.node_name))
+        given = with_allocation(pod, allocation_from_status(pod))
+        return readmission_rejection(given, node, self.allocator.ledger(pod.spec.node_name))
 
-    async def _bring_on(self, pod: Pod, node: Node, memory: Memory) -> Result | None:
+    async def _bring_on(self, pod: Pod, node: Node, memory: PodState) -> Result | None:
         uid = pod.metadata.uid
         decision, seen, memory = await self._actor.bring_on(pod, memory)
         memory = self._memories[uid] = self.allocator.settled(pod, seen, memory)
-        if not (decision.ended and memory.reported.phase in TERMINAL):
-            around = Around(_addresses_of(node), self._clock.now(), decision.ended)
-            await self._report(pod, memory, status_of(pod, seen, memory, around))
+        if not (decision.ended and memory.reported.phase in TERMINAL_PHASES):
+            around = StatusInputs(_addresses_of(node), self._clock.now(), decision.ended)
+            await self._report(pod, memory, generate_pod_status(pod, seen, memory, around))
         if decision.ended:
             self.allocator.release(pod.spec.node_name, uid)
             await self._runtime.release(pod)
@@ -209,13 +215,15 @@ class PodWorker:
                 await self._delete(pod)
             return None
         if memory.resize.waiting is not None:
-            decision.wake(self._clock.now() + RETRY)
+            decision.wake(self._clock.now() + RESIZE_RETRY_INTERVAL)
         return Result(requeue_after=self._seconds_until(decision.wake_at)) if decision.wake_at is not None else None
 
-    async def _report(self, pod: Pod, memory: Memory, status: Any) -> None:
+    async def _report(self, pod: Pod, memory: PodState, status: Any) -> None:
         meta = pod.metadata
         is_disputed = meta.uid in self._contradicted
-        change = StatusChange(meta.uid, doubted(pod.status) if is_disputed else memory.reported, status)
+        change = KubeletStatusPatch(
+            meta.uid, with_unknown_readiness(pod.status) if is_disputed else memory.reported, status
+        )
         if not change:
             return
         try:

@@ -8,33 +8,40 @@ from typing import NamedTuple
 
 from kubeloop.api.generated.core_v1 import Container, Pod, Probe
 from kubeloop.api.scalars.times import parse_time
-from kubeloop.kubelet.runtime import Observation, Run
-from kubeloop.kubelet.sync.containers import ephemeral_of, one_shots_of, regular_of, sidecars_of
-from kubeloop.kubelet.sync.decision import Decision, Kill
-from kubeloop.kubelet.sync.pod_state import Memory, Verdict
+from kubeloop.kubelet.runtime import ContainerRun, PodObservation
+from kubeloop.kubelet.sync.containers import (
+    app_containers_of,
+    ephemeral_containers_of,
+    regular_init_containers_of,
+    sidecar_containers_of,
+)
+from kubeloop.kubelet.sync.decision import ContainerKill, PodSyncActions
+from kubeloop.kubelet.sync.pod_state import PodState, TerminationReason
 
-TERMINAL = ("Succeeded", "Failed")
-DEFAULT_GRACE = 30.0
+TERMINAL_PHASES = ("Succeeded", "Failed")
+DEFAULT_GRACE_PERIOD_SECONDS = 30.0
 # Upstream's minimum grace period, even if less is left.
-LEAST_GRACE = 2.0
-DEADLINE_EXCEEDED = Verdict("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
+MIN_GRACE_PERIOD_SECONDS = 2.0
+DEADLINE_EXCEEDED = TerminationReason(
+    "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
+)
 
 
-class Ending(NamedTuple):
+class GracePeriod(NamedTuple):
     """Grace period of the containers, and whether it is shorter than before."""
 
     grace: float
     is_sooner: bool
 
 
-def is_to_end(pod: Pod) -> bool:
+def is_termination_requested(pod: Pod) -> bool:
     """Return True if a pod is deleted or its phase is terminal."""
-    return pod.metadata.deletion_timestamp is not None or pod.status.phase in TERMINAL
+    return pod.metadata.deletion_timestamp is not None or pod.status.phase in TERMINAL_PHASES
 
 
-def is_over_deadline(pod: Pod, memory: Memory, now: datetime, decision: Decision) -> bool:
+def is_past_active_deadline(pod: Pod, memory: PodState, now: datetime, decision: PodSyncActions) -> bool:
     """Return True if activeDeadlineSeconds has passed; else request a sync at the deadline."""
-    if pod.spec.active_deadline_seconds is None or is_to_end(pod):
+    if pod.spec.active_deadline_seconds is None or is_termination_requested(pod):
         return False
     deadline = parse_time(memory.met_at) + timedelta(seconds=pod.spec.active_deadline_seconds)
     if now < deadline:
@@ -42,54 +49,54 @@ def is_over_deadline(pod: Pod, memory: Memory, now: datetime, decision: Decision
     return now >= deadline
 
 
-def end(pod: Pod, seen: Observation, memory: Memory, now: datetime, decision: Decision) -> None:
+def plan_termination(pod: Pod, seen: PodObservation, memory: PodState, now: datetime, decision: PodSyncActions) -> None:
     """Add the actions that stop a pod: sidecars last, in reverse order.
 
     The preStop hooks of sidecars start with the others'; the sidecars then get the rest of the grace period.
     """
     why = decision.verdict or memory.verdict
-    grace = grace_of(pod) if why is None or why.grace is None else why.grace
+    grace = grace_period_seconds(pod) if why is None or why.grace is None else why.grace
     sooner = memory.grace is None or grace < memory.grace
-    first = (*regular_of(pod), *one_shots_of(pod), *ephemeral_of(pod))
-    _stop(first, seen, Ending(grace, sooner), decision)
-    sidecars = [one for one in reversed(sidecars_of(pod)) if is_alive(seen.last(one.name))]
+    first = (*app_containers_of(pod), *regular_init_containers_of(pod), *ephemeral_containers_of(pod))
+    _stop(first, seen, GracePeriod(grace, sooner), decision)
+    sidecars = [one for one in reversed(sidecar_containers_of(pod)) if is_alive(seen.last(one.name))]
     if any(is_alive(seen.last(one.name)) for one in first):
         _warn(sidecars, seen, grace, decision)
     elif sidecars:
         past = (now - memory.told_at).total_seconds() if memory.told_at is not None else 0.0
         _warn(sidecars[1:], seen, grace, decision)
-        _stop(sidecars[:1], seen, Ending(max(grace - past, LEAST_GRACE), sooner), decision)
+        _stop(sidecars[:1], seen, GracePeriod(max(grace - past, MIN_GRACE_PERIOD_SECONDS), sooner), decision)
     else:
         decision.ended = True
 
 
-def grace_of(pod: Pod, probe: Probe | None = None) -> float:
+def grace_period_seconds(pod: Pod, probe: Probe | None = None) -> float:
     """Return the grace period in seconds: of the deletion, of the failed probe, or of the pod's spec."""
     own = pod.metadata.deletion_grace_period_seconds
     if own is None and probe is not None:
         own = probe.termination_grace_period_seconds
     if own is None:
         own = pod.spec.termination_grace_period_seconds
-    return DEFAULT_GRACE if own is None else max(float(own), LEAST_GRACE)
+    return DEFAULT_GRACE_PERIOD_SECONDS if own is None else max(float(own), MIN_GRACE_PERIOD_SECONDS)
 
 
-def is_alive(run: Run | None) -> bool:
+def is_alive(run: ContainerRun | None) -> bool:
     """Return True if the run has not exited."""
     return run is not None and run.state != "exited"
 
 
-def _warn(containers: Iterable[Container], seen: Observation, grace: float, decision: Decision) -> None:
+def _warn(containers: Iterable[Container], seen: PodObservation, grace: float, decision: PodSyncActions) -> None:
     """Start the preStop hooks of containers that are stopped later."""
     for container in containers:
-        run, kill = seen.last(container.name), Kill(container, "", grace)
+        run, kill = seen.last(container.name), ContainerKill(container, "", grace)
         if kill.hook is not None and run is not None and run.state == "running" and not (run.warned or run.stopping):
             decision.warnings.append(kill)
 
 
-def _stop(containers: Iterable[Container], seen: Observation, ending: Ending, decision: Decision) -> None:
+def _stop(containers: Iterable[Container], seen: PodObservation, ending: GracePeriod, decision: PodSyncActions) -> None:
     """Stop containers; those that are stopping already only if the grace period is shorter now."""
     for container in containers:
         run = seen.last(container.name)
         if run is not None and run.state != "exited" and (ending.is_sooner or not run.stopping):
-            decision.kills.append(Kill(container, f"Stopping container {container.name}", ending.grace))
+            decision.kills.append(ContainerKill(container, f"Stopping container {container.name}", ending.grace))
             decision.grace = ending.grace

@@ -14,28 +14,28 @@ from typing import Any, Protocol
 
 from kubeloop.api.generated.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from kubeloop.api.pods.volumes import (
-    CONTROLLER_ATTACHES,
+    CONTROLLER_MANAGED_ATTACH_ANNOTATION,
     bound_volume,
     claim_uses,
-    is_done_with_volumes,
-    is_made_for,
-    needs_attaching,
-    unique_name,
+    has_released_volumes,
+    is_attachable,
+    is_claim_for_pod,
+    unique_volume_name,
 )
 from kubeloop.kubelet.volumes.reported_volumes import ReportedVolumes
 
 
-class Cache(Protocol):
+class AttachmentLister(Protocol):
     """Lister, as far as it is needed here."""
 
     def get(self, namespace: str, name: str) -> Any | None:
         """Return an object, or None."""
 
 
-class Attachments:
+class VolumeAttachmentsView:
     """Determines attachable volumes from claims, volumes and drivers."""
 
-    def __init__(self, claims: Cache, volumes: Cache, drivers: Cache) -> None:
+    def __init__(self, claims: AttachmentLister, volumes: AttachmentLister, drivers: AttachmentLister) -> None:
         self._claims = claims
         self._volumes = volumes
         self._drivers = drivers
@@ -43,7 +43,7 @@ class Attachments:
 
     def missing(self, pod: Pod, node: Node) -> tuple[str, ...]:
         """Return the names of a pod's volumes that are not attached yet."""
-        if not pod.spec.volumes or CONTROLLER_ATTACHES not in node.metadata.annotations:
+        if not pod.spec.volumes or CONTROLLER_MANAGED_ATTACH_ANNOTATION not in node.metadata.annotations:
             return ()
         listed = {one.name for one in node.status.volumes_attached} & set(node.status.volumes_in_use)
         there = {one for one in listed if self.reported.has(node.metadata.name, one)}
@@ -51,22 +51,22 @@ class Attachments:
 
     def needed(self, pod: Pod, node: Node) -> tuple[str, ...]:
         """Return the names of a pod's volumes that the attach/detach controller attaches."""
-        if CONTROLLER_ATTACHES not in node.metadata.annotations:
+        if CONTROLLER_MANAGED_ATTACH_ANNOTATION not in node.metadata.annotations:
             return ()
         return tuple(name for name, _ in self._needed(pod))
 
     def in_use(self, pods: Iterable[Pod]) -> tuple[str, ...]:
         """Return the unique names of the volumes that the pods use or are about to use."""
-        wanted = (pod for pod in pods if pod.spec.volumes and not is_done_with_volumes(pod))
+        wanted = (pod for pod in pods if pod.spec.volumes and not has_released_volumes(pod))
         return tuple(sorted({unique for pod in wanted for _, unique in self._needed(pod)}))
 
     def _needed(self, pod: Pod) -> Iterator[tuple[str, str]]:
         for use in claim_uses(pod):
             claim: PersistentVolumeClaim | None = self._claims.get(pod.metadata.namespace, use.name)
-            if claim is None or (use.volume.ephemeral is not None and not is_made_for(claim, pod)):
+            if claim is None or (use.volume.ephemeral is not None and not is_claim_for_pod(claim, pod)):
                 continue
             volume: PersistentVolume | None = self._volumes.get("", bound_volume(claim))
             if volume is None or volume.spec.csi is None:
                 continue
-            if needs_attaching(self._drivers.get("", volume.spec.csi.driver)):
-                yield use.volume.name, unique_name(volume.spec.csi)
+            if is_attachable(self._drivers.get("", volume.spec.csi.driver)):
+                yield use.volume.name, unique_volume_name(volume.spec.csi)

@@ -8,24 +8,24 @@ from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeCla
 from kubeloop.api.pods.volumes import (
     CLAIM_PROTECTION,
     FILESYSTEM,
-    ClaimUse,
+    PodClaimUse,
     claim_uses,
-    is_made_for,
+    is_claim_for_pod,
 )
-from kubeloop.kubelet.sync.containers import all_of
+from kubeloop.kubelet.sync.containers import all_containers_of
 
 
-class Cache(Protocol):
+class ClaimLister(Protocol):
     """Lister, as far as it is needed here."""
 
     def get(self, namespace: str, name: str) -> Any | None:
         """Return an object, or None."""
 
 
-class Claims:
+class ClaimChecker:
     """Checks claims and their volumes."""
 
-    def __init__(self, claims: Cache, volumes: Cache) -> None:
+    def __init__(self, claims: ClaimLister, volumes: ClaimLister) -> None:
         self._claims = claims
         self._volumes = volumes
 
@@ -37,24 +37,24 @@ class Claims:
             found = {name: why for name, why in found.items() if name in used}
         return found
 
-    def _complaint(self, pod: Pod, use: ClaimUse) -> str:
+    def _complaint(self, pod: Pod, use: PodClaimUse) -> str:
         claim: PersistentVolumeClaim | None = self._claims.get(pod.metadata.namespace, use.name)
         where = f"error processing PVC {pod.metadata.namespace}/{use.name}: "
         if claim is None:
             return f'{where}failed to fetch PVC from API server: persistentvolumeclaims "{use.name}" not found'
-        if why := _unusable(claim):
+        if why := _claim_state_error(claim):
             return where + why
-        if use.volume.ephemeral is not None and not is_made_for(claim, pod):
+        if use.volume.ephemeral is not None and not is_claim_for_pod(claim, pod):
             owner = f"{pod.metadata.namespace}/{pod.metadata.name}"
             return f"PVC {claim.metadata.namespace}/{use.name} was not created for pod {owner} (pod is not owner)"
         volume: PersistentVolume | None = self._volumes.get("", claim.spec.volume_name)
-        if why := _unbound(volume, claim):
+        if why := _volume_binding_error(volume, claim):
             return where + why
         mode = (volume.spec.volume_mode if volume is not None else "") or FILESYSTEM
-        return _misused(pod, use.volume.name, mode)
+        return _volume_mode_error(pod, use.volume.name, mode)
 
 
-def _unusable(claim: PersistentVolumeClaim) -> str:
+def _claim_state_error(claim: PersistentVolumeClaim) -> str:
     if claim.metadata.deletion_timestamp is not None and CLAIM_PROTECTION not in claim.metadata.finalizers:
         return "PVC is being deleted"
     if claim.status.phase != "Bound":
@@ -62,7 +62,7 @@ def _unusable(claim: PersistentVolumeClaim) -> str:
     return "" if claim.spec.volume_name else "PVC has empty pvc.Spec.VolumeName"
 
 
-def _unbound(volume: PersistentVolume | None, claim: PersistentVolumeClaim) -> str:
+def _volume_binding_error(volume: PersistentVolume | None, claim: PersistentVolumeClaim) -> str:
     name = claim.spec.volume_name
     if volume is None:
         return f'failed to fetch PV {name} from API server: persistentvolumes "{name}" not found'
@@ -76,10 +76,10 @@ def _unbound(volume: PersistentVolume | None, claim: PersistentVolumeClaim) -> s
     return f"found PV object {name} but {why}"
 
 
-def _misused(pod: Pod, name: str, mode: str) -> str:
+def _volume_mode_error(pod: Pod, name: str, mode: str) -> str:
     """Return an error if a filesystem volume is used as a device, or a block volume is mounted."""
-    mounts = any(one.name == name for container in all_of(pod) for one in container.volume_mounts)
-    devices = any(one.name == name for container in all_of(pod) for one in container.volume_devices)
+    mounts = any(one.name == name for container in all_containers_of(pod) for one in container.volume_mounts)
+    devices = any(one.name == name for container in all_containers_of(pod) for one in container.volume_devices)
     for is_used, right, field in ((mounts, FILESYSTEM, "volumeMounts"), (devices, "Block", "volumeDevices")):
         if is_used and mode != right:
             return f"volume {name} has volumeMode {mode}, but is specified in {field}"
@@ -88,5 +88,5 @@ def _misused(pod: Pod, name: str, mode: str) -> str:
 
 def used_volumes(pod: Pod) -> set[str]:
     """Return the names of the volumes that any container of a pod uses."""
-    mounts = {one.name for container in all_of(pod) for one in container.volume_mounts}
-    return mounts | {one.name for container in all_of(pod) for one in container.volume_devices}
+    mounts = {one.name for container in all_containers_of(pod) for one in container.volume_mounts}
+    return mounts | {one.name for container in all_containers_of(pod) for one in container.volume_devices}

@@ -15,29 +15,29 @@ from kubeloop.api.errors import NotFound
 from kubeloop.api.generated.core_v1 import Node, Pod, Volume
 from kubeloop.client import Client
 from kubeloop.clock import Clock
-from kubeloop.kubelet.events.recorder import Telling
-from kubeloop.kubelet.sync.pod_state import Memory, Retry, Unmounted
-from kubeloop.kubelet.volumes.attachments import Attachments
-from kubeloop.kubelet.volumes.claims import Claims, used_volumes
-from kubeloop.kubelet.volumes.projected import VolumeSources, shows_something
+from kubeloop.kubelet.events.recorder import PodEvents
+from kubeloop.kubelet.sync.pod_state import PodState, RetryTime, UnmountedVolumes
+from kubeloop.kubelet.volumes.attachments import VolumeAttachmentsView
+from kubeloop.kubelet.volumes.claims import ClaimChecker, used_volumes
+from kubeloop.kubelet.volumes.projected import VolumeSourceChecker, has_checked_sources
 
 # Initial and maximum delay in seconds between tries of volumes with missing contents.
-FIRST_RETRY, LONGEST_RETRY = 0.5, 122.0
+INITIAL_RETRY_SECONDS, MAX_RETRY_SECONDS = 0.5, 122.0
 # Interval in seconds of checks of claims, as of pod syncs.
-CLAIMS_RETRY = 10.0
+CLAIM_CHECK_SECONDS = 10.0
 _CLAIMS = ""  # key of claims among the retries
 
 
-class Mounting:
+class VolumeManager:
     """Checks the volumes of an agent's pods."""
 
     def __init__(
         self,
         client: Client,
-        attachments: Attachments,
-        claims: Claims,
-        sources: VolumeSources,
-        telling: Telling,
+        attachments: VolumeAttachmentsView,
+        claims: ClaimChecker,
+        sources: VolumeSourceChecker,
+        telling: PodEvents,
         clock: Clock,
     ) -> None:
         self._client = client
@@ -47,14 +47,18 @@ class Mounting:
         self._telling = telling
         self._clock = clock
 
-    async def look(self, pod: Pod, node: Node, memory: Memory) -> Memory:
+    async def look(self, pod: Pod, node: Node, memory: PodState) -> PodState:
         """Return the pod's state with its missing volumes, or marked as mounted."""
-        if memory.mounted or pod.metadata.deletion_timestamp is not None or not any(map(_may_lack, pod.spec.volumes)):
+        if (
+            memory.mounted
+            or pod.metadata.deletion_timestamp is not None
+            or not any(map(_may_be_missing, pod.spec.volumes))
+        ):
             return memory
         before = memory.unmounted.retries if memory.unmounted is not None else {}
-        now, retries = self._clock.now(), dict[str, Retry]()
+        now, retries = self._clock.now(), dict[str, RetryTime]()
         for volume in pod.spec.volumes:
-            if not shows_something(volume):
+            if not has_checked_sources(volume):
                 continue
             last = before.get(volume.name)
             if last is not None and now < last.at:
@@ -68,10 +72,10 @@ class Mounting:
             if last is None or now >= last.at:
                 unmounted = {*complaints, *missing, *retries} - {_CLAIMS}
                 self._telling.not_claimed(pod, sorted(unmounted), list(missing), complaints)
-                last = Retry(CLAIMS_RETRY, now + timedelta(seconds=CLAIMS_RETRY))
+                last = RetryTime(CLAIM_CHECK_SECONDS, now + timedelta(seconds=CLAIM_CHECK_SECONDS))
             retries[_CLAIMS] = last
         if retries or missing:
-            return msgspec.structs.replace(memory, unmounted=Unmounted(retries))
+            return msgspec.structs.replace(memory, unmounted=UnmountedVolumes(retries))
         return msgspec.structs.replace(memory, unmounted=None, mounted=True)
 
     async def _missing(self, pod: Pod, node: Node) -> tuple[str, ...]:
@@ -88,11 +92,11 @@ class Mounting:
             return needed
 
 
-def _may_lack(volume: Volume) -> bool:
+def _may_be_missing(volume: Volume) -> bool:
     """Return True if a volume may be missing; most pods have none of that kind."""
-    return volume.persistent_volume_claim is not None or volume.ephemeral is not None or shows_something(volume)
+    return volume.persistent_volume_claim is not None or volume.ephemeral is not None or has_checked_sources(volume)
 
 
-def _next_retry(last: Retry | None, now: datetime) -> Retry:
-    delay = FIRST_RETRY if last is None else min(2 * last.delay, LONGEST_RETRY)
-    return Retry(delay, now + timedelta(seconds=delay))
+def _next_retry(last: RetryTime | None, now: datetime) -> RetryTime:
+    delay = INITIAL_RETRY_SECONDS if last is None else min(2 * last.delay, MAX_RETRY_SECONDS)
+    return RetryTime(delay, now + timedelta(seconds=delay))

@@ -14,13 +14,13 @@ from kubeloop.api.generated.core_v1 import ConfigMap, KeyToPath, Pod, Secret, Vo
 from kubeloop.client import Client
 from kubeloop.clock import Clock
 
-BELIEVED_SECONDS = 10.0
-_MOST_BELIEVED = 4096
+SOURCE_CACHE_SECONDS = 10.0
+_MAX_CACHED_SOURCES = 4096
 # Volume added by admission; simulated containers never read it, so its sources need not exist.
-_OF_SERVICE_ACCOUNT = "kube-api-access-"
+_SERVICE_ACCOUNT_VOLUME_PREFIX = "kube-api-access-"
 
 
-class Reference(NamedTuple):
+class VolumeSourceReference(NamedTuple):
     """ConfigMap or Secret with the keys that must exist."""
 
     is_secret: bool
@@ -29,30 +29,30 @@ class Reference(NamedTuple):
     keys: tuple[str, ...]
 
 
-class _Held(NamedTuple):
+class _CachedKeys(NamedTuple):
     """Cached keys of a ConfigMap or Secret, and the time of the request."""
 
     keys: frozenset[str]
     at: float
 
 
-class VolumeSources:
+class VolumeSourceChecker:
     """Checks sources at the API server."""
 
     def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client
         self._clock = clock
-        self._held: dict[tuple[str, bool, str], _Held] = {}
+        self._held: dict[tuple[str, bool, str], _CachedKeys] = {}
 
     async def complaint(self, pod: Pod, volume: Volume) -> str:
         """Return the error of a volume's sources with the kubelet's message; empty if all exist."""
         found: list[str] = []
-        for reference in references_of(volume):
+        for reference in volume_source_references(volume):
             if (why := await self._complaint(pod.metadata.namespace, reference)) and why not in found:
                 found.append(why)
         return found[0] if len(found) == 1 else f"[{', '.join(found)}]" if found else ""
 
-    async def _complaint(self, namespace: str, reference: Reference) -> str:
+    async def _complaint(self, namespace: str, reference: VolumeSourceReference) -> str:
         keys = await self._keys(namespace, reference)
         if keys is None:
             kind = "secret" if reference.is_secret else "configmap"
@@ -64,20 +64,20 @@ class VolumeSources:
             return f"references non-existent secret key: {missing}"
         return f"configmap references non-existent config key: {missing}"
 
-    async def _keys(self, namespace: str, reference: Reference) -> frozenset[str] | None:
+    async def _keys(self, namespace: str, reference: VolumeSourceReference) -> frozenset[str] | None:
         where, now = (namespace, reference.is_secret, reference.name), self._clock.monotonic()
         held = self._held.get(where)
-        if held is None or now - held.at >= BELIEVED_SECONDS or not held.keys.issuperset(reference.keys):
+        if held is None or now - held.at >= SOURCE_CACHE_SECONDS or not held.keys.issuperset(reference.keys):
             keys = await self._asked(namespace, reference)
             if keys is None:
                 self._held.pop(where, None)
                 return None
-            if len(self._held) >= _MOST_BELIEVED:
+            if len(self._held) >= _MAX_CACHED_SOURCES:
                 self._held.clear()
-            held = self._held[where] = _Held(keys, now)
+            held = self._held[where] = _CachedKeys(keys, now)
         return held.keys
 
-    async def _asked(self, namespace: str, reference: Reference) -> frozenset[str] | None:
+    async def _asked(self, namespace: str, reference: VolumeSourceReference) -> frozenset[str] | None:
         try:
             if reference.is_secret:
                 return frozenset((await self._client.get(Secret, reference.name, namespace)).data)
@@ -87,25 +87,25 @@ class VolumeSources:
         return frozenset({*found.data, *found.binary_data})
 
 
-def references_of(volume: Volume) -> Iterator[Reference]:
+def volume_source_references(volume: Volume) -> Iterator[VolumeSourceReference]:
     """Yield the ConfigMaps and Secrets of a volume."""
     if (secret := volume.secret) is not None:
-        yield Reference(True, secret.secret_name, bool(secret.optional), _keys(secret.items))
+        yield VolumeSourceReference(True, secret.secret_name, bool(secret.optional), _keys(secret.items))
     elif (config_map := volume.config_map) is not None:
-        yield Reference(False, config_map.name, bool(config_map.optional), _keys(config_map.items))
+        yield VolumeSourceReference(False, config_map.name, bool(config_map.optional), _keys(config_map.items))
     elif volume.projected is not None:
         for source in volume.projected.sources or ():
             for one, is_secret in ((source.secret, True), (source.config_map, False)):
                 if one is not None:
-                    yield Reference(is_secret, one.name, bool(one.optional), _keys(one.items))
+                    yield VolumeSourceReference(is_secret, one.name, bool(one.optional), _keys(one.items))
 
 
 def _keys(items: tuple[KeyToPath, ...] | None) -> tuple[str, ...]:
     return tuple(one.key for one in items or ())
 
 
-def shows_something(volume: Volume) -> bool:
+def has_checked_sources(volume: Volume) -> bool:
     """Return True if a volume has ConfigMap or Secret sources that must exist."""
     if volume.projected is not None:
-        return not volume.name.startswith(_OF_SERVICE_ACCOUNT)
+        return not volume.name.startswith(_SERVICE_ACCOUNT_VOLUME_PREFIX)
     return volume.secret is not None or volume.config_map is not None

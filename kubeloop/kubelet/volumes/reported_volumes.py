@@ -9,26 +9,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-InUse = tuple[str, ...]
+VolumesInUse = tuple[str, ...]
 
 
 class ReportedVolumes:
     """Last confirmed volumesInUse of each node, by node name."""
 
     def __init__(self) -> None:
-        self._lists: dict[str, InUse] = {}
+        self._lists: dict[str, VolumesInUse] = {}
         self.on_confirmed: Callable[[str], None] = lambda _: None
 
     def has(self, node: str, volume: str) -> bool:
         """Return True if the confirmed status of the node lists the volume."""
         return volume in self._lists.get(node, ())
 
-    def is_current(self, node: str, in_use: InUse, shown: InUse) -> bool:
+    def is_current(self, node: str, in_use: VolumesInUse, shown: VolumesInUse) -> bool:
         """Return True if nothing must be written; `shown` is the list of the cached Node."""
         return in_use == shown == self._lists.get(node, ())
 
     @contextmanager
-    def writing(self, node: str, in_use: InUse) -> Iterator[None]:
+    def writing(self, node: str, in_use: VolumesInUse) -> Iterator[None]:
         """Confirm a list once it is written; meanwhile, and if the write fails, none is confirmed."""
         self._lists.pop(node, None)
         yield

@@ -11,19 +11,19 @@ from kubeloop.api.pods.volumes import PODS_BY_CLAIM, bound_volume, claim_keys_of
 from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
-from kubeloop.kubelet.events.recorder import Telling
-from kubeloop.kubelet.sync.pod_state import Memory
-from kubeloop.kubelet.volumes.attachments import Attachments
-from kubeloop.kubelet.volumes.claims import Claims
-from kubeloop.kubelet.volumes.mounter import Mounting
-from kubeloop.kubelet.volumes.projected import VolumeSources
-from kubeloop.kubelet.volumes.watch import Loop, VolumeNews
-from kubeloop.runtime.informer.event_handlers import Callbacks
-from kubeloop.runtime.informer.informer import Informer, Informers
+from kubeloop.kubelet.events.recorder import PodEvents
+from kubeloop.kubelet.sync.pod_state import PodState
+from kubeloop.kubelet.volumes.attachments import VolumeAttachmentsView
+from kubeloop.kubelet.volumes.claims import ClaimChecker
+from kubeloop.kubelet.volumes.mounter import VolumeManager
+from kubeloop.kubelet.volumes.projected import VolumeSourceChecker
+from kubeloop.kubelet.volumes.watch import Loop, VolumeWatch
+from kubeloop.runtime.informer.event_handlers import ResourceEventHandlerFuncs
+from kubeloop.runtime.informer.informer import Informer, SharedInformerFactory
 from kubeloop.runtime.objects.keys import ObjectKey
 
 
-class Known:
+class FetchedObjects:
     """Objects of one kind as last fetched."""
 
     def __init__(self, client: Client, kind: type[Any]) -> None:
@@ -48,17 +48,20 @@ class Known:
         self._objects.pop((namespace, name), None)
 
 
-class RelatedNews(VolumeNews):
+class RestrictedVolumeWatch(VolumeWatch):
     """Volume watch of one node that cannot watch claims and volumes."""
 
-    def __init__(self, pods: Informer, informers: Informers, client: Client) -> None:
+    def __init__(self, pods: Informer, informers: SharedInformerFactory, client: Client) -> None:
         self._pods = pods
         pods.add_indexer(PODS_BY_CLAIM, claim_keys_of)
-        pods.add_handler(Callbacks(on_delete=self._forget))
-        self._asked_claims, self._asked_volumes = Known(client, PersistentVolumeClaim), Known(client, PersistentVolume)
+        pods.add_handler(ResourceEventHandlerFuncs(on_delete=self._forget))
+        self._asked_claims, self._asked_volumes = (
+            FetchedObjects(client, PersistentVolumeClaim),
+            FetchedObjects(client, PersistentVolume),
+        )
         self._drivers = informers.of(resource_of_class(CSIDriver))
-        self.attachments = Attachments(self._asked_claims, self._asked_volumes, self._drivers)
-        self.claims = Claims(self._asked_claims, self._asked_volumes)
+        self.attachments = VolumeAttachmentsView(self._asked_claims, self._asked_volumes, self._drivers)
+        self.claims = ClaimChecker(self._asked_claims, self._asked_volumes)
         self._node_loop: Loop | None = None
 
     def follow(self, pod_loop: Loop, node_loop: Loop) -> None:
@@ -67,10 +70,12 @@ class RelatedNews(VolumeNews):
         for loop in (pod_loop, node_loop):
             loop.watches(self._drivers, lambda _: ())  # they rarely change; the caches only need to be filled first
 
-    def mounting(self, client: Client, telling: Telling, clock: Clock) -> Mounting:
+    def mounting(self, client: Client, telling: PodEvents, clock: Clock) -> VolumeManager:
         """Return a volume manager that fetches claims and volumes first."""
-        sources = VolumeSources(client, clock)
-        return AskingMounting(self, Mounting(client, self.attachments, self.claims, sources, telling, clock))
+        sources = VolumeSourceChecker(client, clock)
+        return RestrictedVolumeManager(
+            self, VolumeManager(client, self.attachments, self.claims, sources, telling, clock)
+        )
 
     async def ask(self, pod: Pod, node: Node) -> None:
         """Fetch a pod's claims and volumes; queue the node if its volumes in use have changed."""
@@ -93,14 +98,14 @@ class RelatedNews(VolumeNews):
                 self._asked_volumes.forget("", bound_volume(claim))
 
 
-class AskingMounting(Mounting):
+class RestrictedVolumeManager(VolumeManager):
     """Volume manager that fetches claims and volumes before each check."""
 
-    def __init__(self, news: RelatedNews, mounting: Mounting) -> None:
+    def __init__(self, news: RestrictedVolumeWatch, mounting: VolumeManager) -> None:
         self._news = news
         self._mounting = mounting
 
-    async def look(self, pod: Pod, node: Node, memory: Memory) -> Memory:
+    async def look(self, pod: Pod, node: Node, memory: PodState) -> PodState:
         """Fetch the pod's claims and volumes, then check them."""
         if not memory.mounted and pod.metadata.deletion_timestamp is None:
             await self._news.ask(pod, node)

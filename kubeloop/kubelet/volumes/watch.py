@@ -7,33 +7,33 @@ from typing import Any
 
 from kubeloop.api.generated.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from kubeloop.api.generated.storage_v1 import CSIDriver
-from kubeloop.api.pods.volumes import PODS_BY_CLAIM, claim_keys_of, is_done_with_volumes
+from kubeloop.api.pods.volumes import PODS_BY_CLAIM, claim_keys_of, has_released_volumes
 from kubeloop.client import Client
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import Clock
-from kubeloop.kubelet.events.recorder import Telling
-from kubeloop.kubelet.volumes.attachments import Attachments
-from kubeloop.kubelet.volumes.claims import Claims
-from kubeloop.kubelet.volumes.mounter import Mounting
-from kubeloop.kubelet.volumes.projected import VolumeSources
+from kubeloop.kubelet.events.recorder import PodEvents
+from kubeloop.kubelet.volumes.attachments import VolumeAttachmentsView
+from kubeloop.kubelet.volumes.claims import ClaimChecker
+from kubeloop.kubelet.volumes.mounter import VolumeManager
+from kubeloop.kubelet.volumes.projected import VolumeSourceChecker
 from kubeloop.runtime.controller import Controller
-from kubeloop.runtime.informer.informer import Informer, Informers
+from kubeloop.runtime.informer.informer import Informer, SharedInformerFactory
 from kubeloop.runtime.informer.store import NODE
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
 Loop = Controller[ObjectKey]
 
 
-class VolumeNews:
+class VolumeWatch:
     """Wakes pods that wait for volumes, and nodes whose volumes in use change."""
 
-    def __init__(self, pods: Informer, informers: Informers) -> None:
+    def __init__(self, pods: Informer, informers: SharedInformerFactory) -> None:
         self._pods = pods
         pods.add_indexer(PODS_BY_CLAIM, claim_keys_of)
         kinds = (PersistentVolumeClaim, PersistentVolume, CSIDriver)
         self._claims, self._volumes, self._drivers = (informers.of(resource_of_class(kind)) for kind in kinds)
-        self.attachments = Attachments(self._claims, self._volumes, self._drivers)
-        self.claims = Claims(self._claims, self._volumes)
+        self.attachments = VolumeAttachmentsView(self._claims, self._volumes, self._drivers)
+        self.claims = ClaimChecker(self._claims, self._volumes)
 
     def follow(self, pod_loop: Loop, node_loop: Loop) -> None:
         """Register the watches of the pod and node controllers."""
@@ -45,9 +45,9 @@ class VolumeNews:
         for loop in (pod_loop, node_loop):
             loop.watches(self._drivers, lambda _: ())  # they rarely change; the caches only need to be filled first
 
-    def mounting(self, client: Client, telling: Telling, clock: Clock) -> Mounting:
+    def mounting(self, client: Client, telling: PodEvents, clock: Clock) -> VolumeManager:
         """Return the volume manager."""
-        return Mounting(client, self.attachments, self.claims, VolumeSources(client, clock), telling, clock)
+        return VolumeManager(client, self.attachments, self.claims, VolumeSourceChecker(client, clock), telling, clock)
 
     def in_use(self, node: str) -> tuple[str, ...]:
         """Return the unique names of the volumes that the pods of a node use."""
@@ -89,4 +89,4 @@ def _changes_use(old: Any, new: Any) -> bool:
         return False
     if old is None or new is None:
         return True
-    return bool(old.spec.node_name != new.spec.node_name or is_done_with_volumes(old) != is_done_with_volumes(new))
+    return bool(old.spec.node_name != new.spec.node_name or has_released_volumes(old) != has_released_volumes(new))

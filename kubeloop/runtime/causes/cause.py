@@ -36,7 +36,7 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
 Origins = tuple[Origin, ...]
 
 
-class Write(msgspec.Struct, frozen=True, gc=False):
+class RecordedWrite(msgspec.Struct, frozen=True, gc=False):
     """Write made by a reconcile; `outcome` is the new revision, or the kind of the error."""
 
     verb: str
@@ -52,7 +52,7 @@ class Cause(msgspec.Struct, gc=False):
     controller: str
     key: Any
     origins: Origins = ()
-    writes: tuple[Write, ...] = ()
+    writes: tuple[RecordedWrite, ...] = ()
     _text: str | None = None
 
     @property
@@ -62,13 +62,13 @@ class Cause(msgspec.Struct, gc=False):
             self._text = _text_of(self)
         return self._text
 
-    def wrote(self, write: Write) -> None:
+    def wrote(self, write: RecordedWrite) -> None:
         """Record a write, up to `MAX_WRITES`."""
         if len(self.writes) < MAX_WRITES:
             self.writes = (*self.writes, write)
 
 
-def merge(known: Origins, newer: Origins) -> Origins:
+def merge_origins(known: Origins, newer: Origins) -> Origins:
     """Merge origins, oldest first. A later change of the same object replaces the earlier; a resync adds nothing."""
     for origin in newer:
         name = origin.name
@@ -94,12 +94,12 @@ def cause_text() -> str:
     return "" if cause is None else cause.text
 
 
-def enter(cause: Cause) -> Token[Cause | None]:
+def set_current(cause: Cause) -> Token[Cause | None]:
     """Make a cause current; `leave` with the token restores the previous one."""
     return _current.set(cause)
 
 
-def leave(token: Token[Cause | None]) -> None:
+def reset_current(token: Token[Cause | None]) -> None:
     """Restore the cause that was current before `enter`."""
     _current.reset(token)
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import msgspec
 
-from kubeloop.runtime.causes.cause import Origins, Write
+from kubeloop.runtime.causes.cause import Origins, RecordedWrite
 
-ACTIVE = 2048  # reconciles that wrote something or failed
-QUIET = 256  # reconciles that found nothing to do; kept apart, or a resync would push out all that matters
+MAX_WITH_EFFECT = 2048  # reconciles that wrote something or failed
+MAX_WITHOUT_EFFECT = 256  # reconciles that found nothing to do; kept apart, or a resync would push out all that matters
 
 
-class Entry(msgspec.Struct, frozen=True):
+class JournalEntry(msgspec.Struct, frozen=True):
     """Journal entry of one reconcile."""
 
     number: int  # counts up, so that order is known even within one moment
@@ -24,7 +24,7 @@ class Entry(msgspec.Struct, frozen=True):
     controller: str
     key: Any
     origins: Origins
-    writes: tuple[Write, ...]
+    writes: tuple[RecordedWrite, ...]
     result: str
     seconds: float
 
@@ -32,22 +32,28 @@ class Entry(msgspec.Struct, frozen=True):
 class Journal:
     """Latest reconciles of all controllers that share the journal."""
 
-    def __init__(self, active: int = ACTIVE, quiet: int = QUIET) -> None:
-        self._active: deque[Entry] = deque(maxlen=active)  # each in order of `number`
-        self._quiet: deque[Entry] = deque(maxlen=quiet)
+    def __init__(self, active: int = MAX_WITH_EFFECT, quiet: int = MAX_WITHOUT_EFFECT) -> None:
+        self._active: deque[JournalEntry] = deque(maxlen=active)  # each in order of `number`
+        self._quiet: deque[JournalEntry] = deque(maxlen=quiet)
         self.written = 0
 
     def write(
-        self, time: datetime, controller: str, key: object, origins: Origins, writes: tuple[Write, ...], result: str,
+        self,
+        time: datetime,
+        controller: str,
+        key: object,
+        origins: Origins,
+        writes: tuple[RecordedWrite, ...],
+        result: str,
         seconds: float,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Record a reconcile; the oldest of its class (with or without effects) is dropped if full."""
         self.written += 1
-        entry = Entry(self.written, time, controller, key, origins, writes, result, seconds)
+        entry = JournalEntry(self.written, time, controller, key, origins, writes, result, seconds)
         quiet = not writes and result == "success"
         (self._quiet if quiet else self._active).append(entry)
 
-    def entries(self, controller: str = "", key: object = None) -> Iterator[Entry]:
+    def entries(self, controller: str = "", key: object = None) -> Iterator[JournalEntry]:
         """Yield entries, oldest first; optionally of one controller or one key."""
         for entry in merge(self._active, self._quiet, key=lambda entry: entry.number):
             if (not controller or entry.controller == controller) and (key is None or entry.key == key):

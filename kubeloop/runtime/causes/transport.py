@@ -10,12 +10,12 @@ import msgspec
 from kubeloop.api.kinds import Resource
 from kubeloop.api.requests import Call, WatchEvent
 from kubeloop.client.transport import ClientTransport
-from kubeloop.runtime.causes.cause import Write, current_cause
+from kubeloop.runtime.causes.cause import RecordedWrite, current_cause
 
 _READS = ("get", "list", "watch")
 
 
-class CausedTransport:
+class CauseTransport:
     """Transport whose writes carry the current cause and are recorded in it."""
 
     def __init__(self, inner: ClientTransport) -> None:
@@ -61,8 +61,10 @@ class CausedTransport:
         await self._inner.close()
 
 
-def _write_of(call: Call, answer: Any, outcome: str) -> Write:
+def _write_of(call: Call, answer: Any, outcome: str) -> RecordedWrite:
     resource = call.resource.qualified + (f"/{call.subresource}" if call.subresource else "")
     meta = getattr(answer, "metadata", None)
     name = call.name or getattr(meta, "name", "") or ""
-    return Write(call.verb, resource, call.namespace, name, outcome or getattr(meta, "resource_version", "") or "")
+    return RecordedWrite(
+        call.verb, resource, call.namespace, name, outcome or getattr(meta, "resource_version", "") or ""
+    )

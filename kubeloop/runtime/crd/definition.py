@@ -24,7 +24,7 @@ from kubeloop.api import codec
 from kubeloop.api.generated.apiextensions_v1 import CustomResourceDefinition
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.kinds import STATUS, Resource
-from kubeloop.api.unstructured import Custom
+from kubeloop.api.unstructured import Unstructured
 from kubeloop.client import Client
 from kubeloop.runtime.crd.schema import Schema, at_path, schema_of
 from kubeloop.runtime.objects.owner_references import controller_reference
@@ -95,13 +95,13 @@ class CustomKind(Generic[T]):
 
     def read(self, found: Mapping[str, Any]) -> T:
         """Convert an object of a cache or a response to a typed one."""
-        document = found.document if isinstance(found, Custom) else found
+        document = found.document if isinstance(found, Unstructured) else found
         return codec.from_plain(document, self.type)
 
-    def write(self, obj: T) -> Custom:
+    def write(self, obj: T) -> Unstructured:
         """Convert a typed object to the form that clients take."""
         document = codec.to_plain(obj)
-        return Custom({"apiVersion": self.resource.group_version, "kind": self.kind, **document})
+        return Unstructured({"apiVersion": self.resource.group_version, "kind": self.kind, **document})
 
     def owner_reference(self, obj: T) -> dict[str, Any]:
         """Return a controller owner reference to the object, as plain data to apply."""

@@ -39,7 +39,7 @@ _SEQUENCES: Final = (inspect.ListType, inspect.VarTupleType, inspect.SetType, in
 _SETS: Final = (inspect.SetType, inspect.FrozenSetType)
 
 
-class NoSchema(TypeError):
+class SchemaError(TypeError):
     """Type without a structural schema; the message has its path and the reason."""
 
 
@@ -67,7 +67,7 @@ def _schema(info: inspect.Type, path: str, within: tuple[type, ...]) -> Schema:
         return {"type": "string"}
     plain = _PLAIN.get(type(info))
     if plain is None:
-        raise NoSchema(f"{path or 'the type'}: {type(info).__name__} has no structural schema")
+        raise SchemaError(f"{path or 'the type'}: {type(info).__name__} has no structural schema")
     return plain | _constraints(info, str(plain.get("type")))
 
 
@@ -75,7 +75,7 @@ def _of_struct(info: inspect.StructType, path: str, within: tuple[type, ...]) ->
     if info.cls.__module__.startswith(_GENERATED):  # Kubernetes' own: checked where it is used
         return {"type": "object", **ANYTHING}
     if info.cls in within:
-        raise NoSchema(f"{path}: {info.cls.__name__} contains itself, which a structural schema can't say")
+        raise SchemaError(f"{path}: {info.cls.__name__} contains itself, which a structural schema can't say")
     properties, required = {}, []
     for field in info.fields:
         where = f"{path}.{field.encode_name}"
@@ -104,12 +104,12 @@ def _of_union(info: inspect.UnionType, path: str, within: tuple[type, ...]) -> S
         return _schema(others[0], path, within) | nullable
     if {type(one) for one in others} == {inspect.IntType, inspect.StrType}:
         return {"x-kubernetes-int-or-string": True, **nullable}
-    raise NoSchema(f"{path}: of several types only int | str, and one with None, can be told in a structural schema")
+    raise SchemaError(f"{path}: of several types only int | str, and one with None, can be told in a structural schema")
 
 
 def _of_dict(info: inspect.DictType, path: str, within: tuple[type, ...]) -> Schema:
     if not isinstance(info.key_type, inspect.StrType | inspect.AnyType):
-        raise NoSchema(f"{path}: the keys of an object are strings")
+        raise SchemaError(f"{path}: the keys of an object are strings")
     values = _schema(info.value_type, f"{path}[*]", within)
     return {"type": "object", "additionalProperties": values} | _lengths(info, _PROPERTIES)
 
@@ -125,7 +125,7 @@ def _of_values(values: list[Any], path: str) -> Schema:
     for kind, name in ((str, "string"), (int, "integer")):
         if all(isinstance(one, kind) for one in values):
             return {"type": name, "enum": sorted(values)}
-    raise NoSchema(f"{path}: the values of an enumeration are strings or whole numbers")
+    raise SchemaError(f"{path}: the values of an enumeration are strings or whole numbers")
 
 
 def _constraints(info: Any, kind: str) -> Schema:
@@ -149,5 +149,5 @@ def at_path(schema: Mapping[str, Any], path: str) -> Mapping[str, Any]:
         try:
             schema = schema["properties"][name]
         except KeyError:
-            raise NoSchema(f"{path}: there is no {name}") from None
+            raise SchemaError(f"{path}: there is no {name}") from None
     return schema

@@ -30,7 +30,7 @@ V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class EventWrite:
     """Correlated event: to be created, or patched onto the existing one."""
 
     event: Event
@@ -42,11 +42,11 @@ class EventCorrelator:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._similar: _Recent[_Similar] = _Recent()
-        self._observed: _Recent[_Observed] = _Recent()
-        self._allowances: _Recent[_Allowance] = _Recent()
+        self._similar: _LRUCache[_Similar] = _LRUCache()
+        self._observed: _LRUCache[_Observed] = _LRUCache()
+        self._allowances: _LRUCache[_SpamBucket] = _LRUCache()
 
-    def correlate(self, event: Event) -> Write | None:
+    def correlate(self, event: Event) -> EventWrite | None:
         """Return the write for an event; None if it is dropped."""
         event, key = self._aggregated(event)
         write = self._counted(event, key)
@@ -66,21 +66,21 @@ class EventCorrelator:
         similar.messages.pop(next(iter(similar.messages)))
         return msgspec.structs.replace(event, message=COMBINED + event.message), key
 
-    def _counted(self, event: Event, key: _Key) -> Write:
+    def _counted(self, event: Event, key: _Key) -> EventWrite:
         seen = self._observed.get(key)
         if seen is None:
             self._observed.put(key, _Observed(event.metadata.name, event.first_timestamp, event.count))
-            return Write(event)
+            return EventWrite(event)
         seen.count += 1
         self._observed.put(key, seen)
         meta = msgspec.structs.replace(event.metadata, name=seen.name)
         event = msgspec.structs.replace(event, metadata=meta, first_timestamp=seen.first, count=seen.count)
         patch = {"count": event.count, "lastTimestamp": event.last_timestamp, "message": event.message}
-        return Write(event, patch)
+        return EventWrite(event, patch)
 
     def _is_allowed(self, event: Event) -> bool:
         now, key = self._clock.monotonic(), _spam_key(event)
-        allowance = self._allowances.get(key) or _Allowance(now)
+        allowance = self._allowances.get(key) or _SpamBucket(now)
         allowance.tokens = min(SPAM_BURST, allowance.tokens + (now - allowance.since) * SPAM_REFILL_PER_SECOND)
         allowance.since = now
         self._allowances.put(key, allowance)
@@ -108,14 +108,14 @@ class _Observed:
 
 
 @dataclass(slots=True)
-class _Allowance:
+class _SpamBucket:
     """Token bucket."""
 
     since: float
     tokens: float = SPAM_BURST
 
 
-class _Recent(Generic[V]):
+class _LRUCache(Generic[V]):
     """LRU cache of bounded size."""
 
     def __init__(self) -> None:

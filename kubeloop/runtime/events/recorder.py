@@ -22,14 +22,14 @@ from kubeloop.api.scalars.wire import MicroTime, Time
 from kubeloop.clock import Clock, new_uid
 from kubeloop.runtime.events.correlator import EventCorrelator
 from kubeloop.runtime.events.series import FINISH_SECONDS, REFRESH_SECONDS, EventSeriesCache
-from kubeloop.runtime.idle import quiet_moment
+from kubeloop.runtime.idle import wait_idle
 
 MAX_QUEUED: Final = 1000  # of one component, as many as upstream keeps
 TRIES: Final = 12
 RETRY_SECONDS: Final = 10.0
 # Events give way to the work that they tell of, unless so many wait that some could be lost. While the work leaves no
 # time for them, so many are written a second, which is what upstream's clients are allowed at any time.
-PATIENT: Final = MAX_QUEUED // 2
+RELAXED_QUEUE_LENGTH: Final = MAX_QUEUED // 2
 LONGEST_WAIT: Final = 1.0
 HURRIED: Final = 50
 
@@ -64,7 +64,7 @@ def reference_to(obj: Any) -> core_v1.ObjectReference:
     )
 
 
-class _Note(msgspec.Struct, frozen=True, gc=False):
+class _QueuedEvent(msgspec.Struct, frozen=True, gc=False):
     """Event data that must be captured when it happens; the event is built when it is written."""
 
     component: str
@@ -79,7 +79,7 @@ class _Note(msgspec.Struct, frozen=True, gc=False):
     annotations: Mapping[str, str]
 
 
-class _Tally:
+class _RecorderState:
     """State shared by the recorders of all components that use the same writer."""
 
     __slots__ = ("dropped", "full", "last_stamp", "queued")
@@ -107,8 +107,8 @@ class EventRecorder:
         self._as_series = series
         self._correlator = EventCorrelator(clock)
         self._series = EventSeriesCache(clock)
-        self._queue: asyncio.Queue[_Note] = asyncio.Queue()
-        self._tally = _Tally()
+        self._queue: asyncio.Queue[_QueuedEvent] = asyncio.Queue()
+        self._tally = _RecorderState()
 
     @property
     def dropped(self) -> int:
@@ -143,7 +143,7 @@ class EventRecorder:
         about = reference_to(obj)
         if self._has_no_room(reason, about):
             return
-        note = _Note(
+        note = _QueuedEvent(
             self._component,
             host or self._host,
             self._clock.now(),
@@ -162,7 +162,7 @@ class EventRecorder:
         """Return True if too many of this component's events wait; logged once, not per event."""
         component, tally = self._component, self._tally
         queued = tally.queued[component]
-        if queued <= PATIENT:
+        if queued <= RELAXED_QUEUE_LENGTH:
             tally.full.discard(component)
         if queued < MAX_QUEUED:
             return False
@@ -198,7 +198,7 @@ class EventRecorder:
         name = f"{about}.{self._tally.last_stamp:x}"
         return new_uid(self._clock) if check_dns1123_subdomain(name) else name
 
-    def _made(self, note: _Note) -> AnyEvent:
+    def _made(self, note: _QueuedEvent) -> AnyEvent:
         about = note.about
         name, namespace = self._name(about.name, note.time), about.namespace or "default"
         meta = ObjectMeta(name=name, namespace=namespace, annotations=note.annotations)
@@ -213,7 +213,7 @@ class EventRecorder:
             try:
                 if hurried:
                     hurried -= 1
-                elif not await quiet_moment(LONGEST_WAIT, self._has_many):
+                elif not await wait_idle(LONGEST_WAIT, self._has_many):
                     hurried = HURRIED
                 await self._write(self._made(note))
             finally:
@@ -222,7 +222,7 @@ class EventRecorder:
 
     def _has_many(self) -> bool:
         """Return True if so many of a component's events wait that further ones could be lost."""
-        return max(self._tally.queued.values(), default=0) >= PATIENT
+        return max(self._tally.queued.values(), default=0) >= RELAXED_QUEUE_LENGTH
 
     async def _write(self, event: AnyEvent) -> None:
         if isinstance(event, core_v1.Event):
@@ -280,7 +280,7 @@ class EventRecorder:
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def _core_event(meta: ObjectMeta, note: _Note) -> core_v1.Event:
+def _core_event(meta: ObjectMeta, note: _QueuedEvent) -> core_v1.Event:
     stamp = Time(format_time(note.time))
     return core_v1.Event(
         metadata=meta,
@@ -297,7 +297,7 @@ def _core_event(meta: ObjectMeta, note: _Note) -> core_v1.Event:
     )
 
 
-def _series_event(meta: ObjectMeta, note: _Note) -> events_v1.Event:
+def _series_event(meta: ObjectMeta, note: _QueuedEvent) -> events_v1.Event:
     return events_v1.Event(
         metadata=meta,
         regarding=note.about,

@@ -10,35 +10,35 @@ import msgspec
 from kubeloop.runtime.objects.keys import ObjectKey
 
 
-class Place(msgspec.Struct, frozen=True, gc=False):
+class GroupKey(msgspec.Struct, frozen=True, gc=False):
     """Group of an object, such as its owner, and its equivalence class within it."""
 
     group: str
     look: Hashable
 
 
-PlaceFunction = Callable[[Any], Place | None]
-Alike = Mapping[Any, Mapping[ObjectKey, Any]]
-_NONE: Alike = {}
+GroupKeyFunction = Callable[[Any], GroupKey | None]
+EquivalenceGroups = Mapping[Any, Mapping[ObjectKey, Any]]
+_NONE: EquivalenceGroups = {}
 
 
-class Grouping:
+class GroupIndex:
     """Objects by group, and within it by equivalence class.
 
     Invariant: an object that was put and not removed is at the place that the function returned for it, and nowhere
     else; no group and no class is empty.
     """
 
-    def __init__(self, function: PlaceFunction) -> None:
+    def __init__(self, function: GroupKeyFunction) -> None:
         self.function = function
         self._groups: dict[str, dict[Hashable, dict[ObjectKey, Any]]] = {}
-        self._places: dict[ObjectKey, Place] = {}
+        self._places: dict[ObjectKey, GroupKey] = {}
 
-    def of(self, group: str) -> Alike:
+    def of(self, group: str) -> EquivalenceGroups:
         """Return a group's objects by class: a live view, not to be kept while others may change it."""
         return self._groups.get(group, _NONE)
 
-    def put(self, key: ObjectKey, obj: Any, place: Place | None) -> None:
+    def put(self, key: ObjectKey, obj: Any, place: GroupKey | None) -> None:
         """Store an object at its place and remove it from its previous one."""
         before = self._places.get(key)
         if before is not None and before != place:

@@ -14,14 +14,14 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Deleted:
+class DeletedFinalStateUnknown:
     """Tombstone of an object whose deletion was missed, so that its last state may be unknown."""
 
     key: ObjectKey
     last_known: Any
 
 
-class Handler(Protocol):
+class ResourceEventHandler(Protocol):
     """Informer event handler. It must return at once: it enqueues, and works elsewhere.
 
     `on_update(old, new)` with `old is new` is a resync: nothing has changed. A handler that also has
@@ -44,7 +44,7 @@ def _ignore(*_: Any) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Callbacks:
+class ResourceEventHandlerFuncs:
     """Handler made of optional functions."""
 
     on_add: Callable[[Any], None] = _ignore
@@ -52,10 +52,10 @@ class Callbacks:
     on_delete: Callable[[Any], None] = _ignore
 
 
-class Registration:
+class HandlerRegistration:
     """Registration of a handler with an informer."""
 
-    def __init__(self, handler: Handler, resync: float, objects: Callable[[], Iterable[Any]]) -> None:
+    def __init__(self, handler: ResourceEventHandler, resync: float, objects: Callable[[], Iterable[Any]]) -> None:
         self._handler = handler
         self._resync = resync
         self._objects = objects
@@ -84,7 +84,7 @@ class Registration:
                 self._handler.on_add(new)
             elif new is not None:
                 self._handler.on_update(old, new)
-            elif type(old) is Deleted:
+            elif type(old) is DeletedFinalStateUnknown:
                 self._missed(old)
             else:
                 self._handler.on_delete(old)
@@ -93,7 +93,7 @@ class Registration:
             self.last_error = error
             log.exception("a handler failed")
 
-    def _missed(self, deleted: Deleted) -> None:
+    def _missed(self, deleted: DeletedFinalStateUnknown) -> None:
         tell = getattr(self._handler, "on_missed_delete", None)
         if tell is not None:
             tell(deleted)

@@ -11,11 +11,11 @@ from typing import Any
 from kubeloop.api.kinds import Resource
 from kubeloop.api.requests import WatchEvent
 from kubeloop.clock import Clock
-from kubeloop.runtime.informer.equivalence_groups import Alike, PlaceFunction
-from kubeloop.runtime.informer.event_handlers import Deleted, Handler, Registration
-from kubeloop.runtime.informer.list_watch import Reader, SelectedSource, Selection, Source
-from kubeloop.runtime.informer.reflector import PATIENT, Patience, Reflector
-from kubeloop.runtime.informer.store import Cache, IndexFunction
+from kubeloop.runtime.informer.equivalence_groups import EquivalenceGroups, GroupKeyFunction
+from kubeloop.runtime.informer.event_handlers import DeletedFinalStateUnknown, HandlerRegistration, ResourceEventHandler
+from kubeloop.runtime.informer.list_watch import ClientListWatch, ListWatch, ListWatchClient, ResourceSelection
+from kubeloop.runtime.informer.reflector import DEFAULT_TIMEOUTS, Reflector, ReflectorTimeouts
+from kubeloop.runtime.informer.store import Indexer, IndexFunction
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
 Transform = Callable[[Any], Any]
@@ -29,11 +29,17 @@ class Informer:
     Handlers are called in the order of the changes, after the cache shows them. All of them see the same order.
     """
 
-    def __init__(self, source: Source, selection: Selection, clock: Clock, patience: Patience = PATIENT) -> None:
+    def __init__(
+        self,
+        source: ListWatch,
+        selection: ResourceSelection,
+        clock: Clock,
+        patience: ReflectorTimeouts = DEFAULT_TIMEOUTS,
+    ) -> None:
         self.selection = selection
         self.reflector = Reflector(source, self, clock=clock, name=str(selection), patience=patience)
-        self._cache = Cache()
-        self._registrations: list[Registration] = []
+        self._cache = Indexer()
+        self._registrations: list[HandlerRegistration] = []
         self._has_readers = False
         self._transform: Transform | None = None
         self._first_state = asyncio.Event()
@@ -87,11 +93,11 @@ class Informer:
         """Add an index."""
         self._cache.add_indexer(index, function)
 
-    def alike(self, grouping: str, group: str) -> Alike:
+    def alike(self, grouping: str, group: str) -> EquivalenceGroups:
         """Return a group's objects by equivalence class."""
         return self._cache.alike(grouping, group)
 
-    def add_grouping(self, name: str, function: PlaceFunction) -> None:
+    def add_grouping(self, name: str, function: GroupKeyFunction) -> None:
         """Add a grouping by equivalence class."""
         self._cache.add_grouping(name, function)
 
@@ -119,9 +125,9 @@ class Informer:
 
     # Handlers
 
-    def add_handler(self, handler: Handler, resync: float = 0.0) -> Registration:
+    def add_handler(self, handler: ResourceEventHandler, resync: float = 0.0) -> HandlerRegistration:
         """Add a handler: called for present objects, then every change; all again each `resync` seconds."""
-        one = Registration(handler, resync, lambda: self._cache)
+        one = HandlerRegistration(handler, resync, lambda: self._cache)
         for obj in self._cache.list():
             one.tell(None, obj)
         self._registrations.append(one)
@@ -140,7 +146,7 @@ class Informer:
         """True if there are handlers or readers."""
         return self._has_readers or bool(self._registrations)
 
-    def remove_handler(self, registration: Registration) -> None:
+    def remove_handler(self, registration: HandlerRegistration) -> None:
         """Remove a handler."""
         registration.stop_resyncs()
         self._registrations.remove(registration)
@@ -198,7 +204,7 @@ class Informer:
         return ((last if self._transform is None else self._transform(last), None),)
 
     def _bury(self, key: ObjectKey) -> _Change:
-        return Deleted(key, self._cache.remove(key)), None
+        return DeletedFinalStateUnknown(key, self._cache.remove(key)), None
 
     def _reach(self, version: str) -> None:
         self.version = version
@@ -211,15 +217,15 @@ class Informer:
         return self.version.isdigit() and int(self.version) >= version
 
 
-class Informers:
+class SharedInformerFactory:
     """Shared informer factory of a process: one informer per selection."""
 
-    def __init__(self, client: Reader, clock: Clock, patience: Patience = PATIENT) -> None:
+    def __init__(self, client: ListWatchClient, clock: Clock, patience: ReflectorTimeouts = DEFAULT_TIMEOUTS) -> None:
         self._client = client
         self._clock = clock
         self._patience = patience
-        self._informers: dict[Selection, Informer] = {}
-        self._tasks: dict[Selection, asyncio.Task[None]] = {}
+        self._informers: dict[ResourceSelection, Informer] = {}
+        self._tasks: dict[ResourceSelection, asyncio.Task[None]] = {}
         self._started = False
 
     def __iter__(self) -> Iterator[Informer]:
@@ -235,10 +241,10 @@ class Informers:
         metadata_only: bool = False,
     ) -> Informer:
         """Return the informer of a selection; after `start` it follows the server at once."""
-        selection = Selection(resource, namespace, labels, fields, metadata_only)
+        selection = ResourceSelection(resource, namespace, labels, fields, metadata_only)
         informer = self._informers.get(selection)
         if informer is None:
-            informer = Informer(SelectedSource(self._client, selection), selection, self._clock, self._patience)
+            informer = Informer(ClientListWatch(self._client, selection), selection, self._clock, self._patience)
             self._informers[selection] = informer
             if self._started:
                 self._run(informer)
@@ -246,7 +252,7 @@ class Informers:
 
     def metadata_of(self, resource: Resource) -> Informer:
         """Return an informer of a resource's metadata: the one of whole objects if it exists."""
-        return self._informers.get(Selection(resource)) or self.of(resource, metadata_only=True)
+        return self._informers.get(ResourceSelection(resource)) or self.of(resource, metadata_only=True)
 
     def release(self, informer: Informer) -> None:
         """Stop the informer of a collection that is gone for good, unless it has handlers or readers."""

@@ -10,7 +10,7 @@ from kubeloop.api.kinds import Resource
 from kubeloop.api.requests import ListResult, WatchEvent
 
 
-class Source(Protocol):
+class ListWatch(Protocol):
     """Collection that can be listed and watched."""
 
     @property
@@ -26,7 +26,7 @@ class Source(Protocol):
         """Yield batches of events and bookmarks until the server ends the watch; 0 seconds means never."""
 
 
-class Reader(Protocol):
+class ListWatchClient(Protocol):
     """Client methods that list and watch need."""
 
     def is_in_process(self, resource: Resource) -> bool:
@@ -62,7 +62,7 @@ class Reader(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class ResourceSelection:
     """Resource with namespace and selectors."""
 
     resource: Resource
@@ -80,10 +80,10 @@ class Selection:
         return (("in", self.namespace), ("labelled", self.labels), ("with", self.fields))
 
 
-class SelectedSource:
+class ClientListWatch:
     """Selected objects of an API server."""
 
-    def __init__(self, client: Reader, selection: Selection) -> None:
+    def __init__(self, client: ListWatchClient, selection: ResourceSelection) -> None:
         self._client = client
         self._selection = selection
 

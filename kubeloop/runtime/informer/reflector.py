@@ -14,22 +14,22 @@ from typing import Any, Protocol
 from kubeloop.api.errors import Expired, NotFound
 from kubeloop.api.requests import ListResult, WatchEvent
 from kubeloop.clock import Clock
-from kubeloop.runtime.informer.list_watch import Source
+from kubeloop.runtime.informer.list_watch import ListWatch
 from kubeloop.runtime.informer.reflector_states import (
     ANY_VERSION,
     NEWEST,
     Asking,
-    BackingOff,
-    CutShort,
-    Empty,
-    Listing,
-    OutOfOrder,
-    Stalled,
+    BackoffState,
+    InitialState,
+    ListState,
+    OutOfOrderError,
     State,
-    StreamingList,
-    Watching,
-    after_failure,
+    StreamingListState,
+    WatchEndedEarly,
+    WatchStalled,
+    WatchState,
     is_refusal,
+    next_state_after_failure,
 )
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 from kubeloop.runtime.queue.backoff import FIRST, Backoff
@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class ReflectorTimeouts:
     """Timeouts of a reflector, in seconds."""
 
     page: float = 60.0
@@ -58,10 +58,10 @@ class Patience:
     first_pause: float = FIRST
 
 
-PATIENT = Patience()
+DEFAULT_TIMEOUTS = ReflectorTimeouts()
 
 
-class Sink(Protocol):
+class ReflectorStore(Protocol):
     """Receiver that is kept equal to the server."""
 
     def replace(self, items: Sequence[Any], resource_version: str) -> None:
@@ -76,13 +76,13 @@ class Reflector:
 
     def __init__(
         self,
-        source: Source,
-        sink: Sink,
+        source: ListWatch,
+        sink: ReflectorStore,
         *,
         clock: Clock,
         name: str = "",
         streaming: bool = True,
-        patience: Patience = PATIENT,
+        patience: ReflectorTimeouts = DEFAULT_TIMEOUTS,
     ) -> None:
         self._source = source
         self._sink = sink
@@ -94,7 +94,7 @@ class Reflector:
         self._stream: _Stream | None = None
         self._paged = False  # the server pages even what it could serve from memory
         self._sends_bookmarks = False
-        self.state: State = Empty()
+        self.state: State = InitialState()
         self.last_error: Exception | None = None
 
     async def run(self) -> None:
@@ -108,34 +108,34 @@ class Reflector:
     async def step(self, state: State) -> State:
         """Perform a state once and return the next one. Failures are transitions, too."""
         match state:
-            case Empty():
-                return StreamingList(ANY_VERSION)
-            case BackingOff(seconds, then):
+            case InitialState():
+                return StreamingListState(ANY_VERSION)
+            case BackoffState(seconds, then):
                 await asyncio.sleep(seconds)
                 return then
         try:
             match state:
-                case StreamingList(at_least):
-                    following = await self._stream_list(at_least) if self._streaming else Listing(at_least)
-                case Listing(at_least):
+                case StreamingListState(at_least):
+                    following = await self._stream_list(at_least) if self._streaming else ListState(at_least)
+                case ListState(at_least):
                     following = await self._list(at_least)
-                case Watching(version):
+                case WatchState(version):
                     following = await self._watch(version)
         except Exception as error:  # the reflector must survive failures of the server, the network and the sink
             await self._close()
             return self._failed(state, error)
-        if isinstance(following, Watching):
+        if isinstance(following, WatchState):
             self.last_error = None
         return following
 
     def _failed(self, state: Asking, error: Exception) -> State:
         self.last_error = error
-        if isinstance(state, StreamingList) and is_refusal(error):
+        if isinstance(state, StreamingListState) and is_refusal(error):
             self._streaming = False
-        following = after_failure(state, error, self._backoff.delay)
+        following = next_state_after_failure(state, error, self._backoff.delay)
         # A kind that is not served may be installed later: not worth an error.
         level = logging.INFO if isinstance(error, NotFound) else logging.WARNING
-        level = level if isinstance(following, BackingOff) else logging.DEBUG
+        level = level if isinstance(following, BackoffState) else logging.DEBUG
         log.log(level, "%s: %s failed: %s; next: %s", self._name, state, error, following)
         return following
 
@@ -154,7 +154,7 @@ class Reflector:
         else:
             self._paged = self._paged or (at_least == ANY_VERSION and bool(first.continue_token))
         self._sink.replace(items, first.resource_version)
-        return Watching(first.resource_version)
+        return WatchState(first.resource_version)
 
     async def _with_following_pages(self, page: ListResult) -> list[Any]:
         items = list(page.items)
@@ -182,7 +182,7 @@ class Reflector:
                     self._sink.replace(list(found.values()), event.resource_version)
                     return self._apply(batch[index + 1 :], event.resource_version)
                 _collect(found, event)
-        raise CutShort("the stream ended before the whole state had come")
+        raise WatchEndedEarly("the stream ended before the whole state had come")
 
     # Watching
 
@@ -192,8 +192,8 @@ class Reflector:
         if batch is None:
             await self._close()
             if stream.was_cut_short():
-                raise CutShort("the watch ended at once and without a word")
-            return Watching(version)
+                raise WatchEndedEarly("the watch ended at once and without a word")
+            return WatchState(version)
         return self._apply(batch, version)
 
     def _apply(self, batch: Sequence[WatchEvent], version: str) -> State:
@@ -202,7 +202,7 @@ class Reflector:
             self._sink.apply(batch)
             self._sends_bookmarks = self._sends_bookmarks or any(one.type == "BOOKMARK" for one in batch)
             version = batch[-1].resource_version
-        return Watching(version)
+        return WatchState(version)
 
     async def _open(self, version: str, initial_events: bool | None = None) -> _Stream:
         await self._close()
@@ -244,7 +244,7 @@ class _Stream:
         except TimeoutError:
             if not limit.expired():
                 raise  # the transport's own
-            raise Stalled(f"nothing was heard for {patience:.0f} s") from None
+            raise WatchStalled(f"nothing was heard for {patience:.0f} s") from None
         self._has_spoken = self._has_spoken or bool(batch)
         return batch
 
@@ -281,5 +281,5 @@ def _check_order(batch: Sequence[WatchEvent], version: str) -> None:
         if not event.resource_version.isdigit():
             return
         if (number := int(event.resource_version)) < last:
-            raise OutOfOrder(f"version {number} came after {last}")
+            raise OutOfOrderError(f"version {number} came after {last}")
         last = number

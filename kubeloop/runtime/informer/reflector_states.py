@@ -23,80 +23,80 @@ NEWEST: Final = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Empty:
+class InitialState:
     """Initial state: nothing was fetched."""
 
 
 @dataclass(frozen=True, slots=True)
-class StreamingList:
+class StreamingListState:
     """State that receives the whole state as a watch's first events, no older than `at_least`."""
 
     at_least: str = ANY_VERSION
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ListState:
     """State that lists everything, no older than `at_least`."""
 
     at_least: str = ANY_VERSION
 
 
 @dataclass(frozen=True, slots=True)
-class Watching:
+class WatchState:
     """State that waits for events after `version`; all earlier ones are in the sink."""
 
     version: str
 
 
 @dataclass(frozen=True, slots=True)
-class BackingOff:
+class BackoffState:
     """State after a failure: waits some seconds, then goes on."""
 
     seconds: float
-    then: StreamingList | Listing | Watching
+    then: StreamingListState | ListState | WatchState
     error: Exception
 
 
-State: TypeAlias = Empty | StreamingList | Listing | Watching | BackingOff
-Asking: TypeAlias = StreamingList | Listing | Watching
+State: TypeAlias = InitialState | StreamingListState | ListState | WatchState | BackoffState
+Asking: TypeAlias = StreamingListState | ListState | WatchState
 
 
-class OutOfOrder(Exception):
+class OutOfOrderError(Exception):
     """Watch event with an older version after a newer one: the watch cannot be trusted."""
 
 
-class Stalled(Exception):
+class WatchStalled(Exception):
     """Watch that was silent for so long that it counts as dead."""
 
 
-class CutShort(Exception):
+class WatchEndedEarly(Exception):
     """Watch that ended at once without any event."""
 
 
-def after_failure(state: Asking, error: Exception, delay: Callable[[], float]) -> State:
+def next_state_after_failure(state: Asking, error: Exception, delay: Callable[[], float]) -> State:
     """Return the next state after a failure."""
     then = _then(state, error)
-    if isinstance(error, Stalled) or (is_version_gone(error) and not isinstance(state, Watching)):
+    if isinstance(error, WatchStalled) or (is_version_gone(error) and not isinstance(state, WatchState)):
         return then  # no backoff: it has already taken time; or the answer requires another request and is no failure
-    if isinstance(state, StreamingList) and is_refusal(error):
+    if isinstance(state, StreamingListState) and is_refusal(error):
         return then  # fall back to a plain list
     asked = error.retry_after_seconds if isinstance(error, ApiError) else 0
-    return BackingOff(max(delay(), float(asked)), then, error)
+    return BackoffState(max(delay(), float(asked)), then, error)
 
 
 def _then(state: Asking, error: Exception) -> Asking:
     match state:
-        case Watching(version):
-            if is_version_gone(error) or isinstance(error, OutOfOrder):
-                return StreamingList(version)
-            return StreamingList(NEWEST) if is_refusal(error) else state
-        case StreamingList(at_least):
+        case WatchState(version):
+            if is_version_gone(error) or isinstance(error, OutOfOrderError):
+                return StreamingListState(version)
+            return StreamingListState(NEWEST) if is_refusal(error) else state
+        case StreamingListState(at_least):
             if is_version_gone(error):
-                return StreamingList(NEWEST)
+                return StreamingListState(NEWEST)
             # A plain list may succeed where the server or a proxy rejects streaming.
-            return state if isinstance(error, TooManyRequests) else Listing(at_least)
-        case Listing():
-            return Listing(NEWEST) if is_version_gone(error) else state
+            return state if isinstance(error, TooManyRequests) else ListState(at_least)
+        case ListState():
+            return ListState(NEWEST) if is_version_gone(error) else state
 
 
 def is_version_gone(error: Exception) -> bool:

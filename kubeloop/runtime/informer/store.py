@@ -9,17 +9,17 @@ from collections.abc import Callable, Iterable, Iterator, MutableSequence, Seque
 from typing import Any
 
 from kubeloop.api.meta.owner_references import controller_of
-from kubeloop.runtime.informer.equivalence_groups import Alike, Grouping, PlaceFunction
+from kubeloop.runtime.informer.equivalence_groups import EquivalenceGroups, GroupIndex, GroupKeyFunction
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 
 # The values under which an index lists an object.
 IndexFunction = Callable[[Any], Iterable[str]]
-Part = Callable[[Any], Any]
+IndexedPart = Callable[[Any], Any]
 # Keys in the order in which they came: objects change too often to be put into each of their buckets again.
 _Buckets = dict[str, dict[ObjectKey, None]]
 
 
-def reads(part: Part) -> Callable[[IndexFunction], IndexFunction]:
+def depends_on(part: IndexedPart) -> Callable[[IndexFunction], IndexFunction]:
     """Declare that an index function depends on one part only, so that it is skipped while that is unchanged."""
 
     def declare(function: IndexFunction) -> IndexFunction:
@@ -33,32 +33,32 @@ def _owners_part(obj: Any) -> Any:
     return obj.metadata.owner_references
 
 
-@reads(lambda obj: obj.metadata.namespace)
+@depends_on(lambda obj: obj.metadata.namespace)
 def namespace_of(obj: Any) -> tuple[str, ...]:
     """Index by namespace; every cache has it."""
     return (obj.metadata.namespace,)
 
 
-@reads(_owners_part)
+@depends_on(_owners_part)
 def owner_uids_of(obj: Any) -> tuple[str, ...]:
     """Index by the uid of every owner."""
     return tuple(one.uid for one in obj.metadata.owner_references)
 
 
-@reads(_owners_part)
+@depends_on(_owners_part)
 def controller_uid_of(obj: Any) -> tuple[str, ...]:
     """Index by the uid of the controlling owner."""
     controller = controller_of(obj.metadata.owner_references)
     return (controller.uid,) if controller is not None else ()
 
 
-@reads(_owners_part)
+@depends_on(_owners_part)
 def orphan_namespace_of(obj: Any) -> tuple[str, ...]:
     """Index objects without a controlling owner by namespace: candidates for adoption."""
     return () if controller_of(obj.metadata.owner_references) is not None else (obj.metadata.namespace,)
 
 
-@reads(lambda pod: pod.spec.node_name)
+@depends_on(lambda pod: pod.spec.node_name)
 def node_name_of(pod: Any) -> tuple[str, ...]:
     """Index pods by the node that they are bound to."""
     return (pod.spec.node_name,) if pod.spec.node_name else ()
@@ -78,7 +78,7 @@ class _Index:
 
     def __init__(self, function: IndexFunction) -> None:
         self.function = function
-        self.part: Part | None = getattr(function, "part", None)
+        self.part: IndexedPart | None = getattr(function, "part", None)
         self.buckets: _Buckets = {}
 
     def file(self, values: Iterable[str], key: ObjectKey) -> None:
@@ -94,10 +94,10 @@ class _Index:
                     del self.buckets[value]
 
 
-_Move = tuple[_Index, tuple[str, ...], tuple[str, ...]]  # from these values to those
+_IndexChange = tuple[_Index, tuple[str, ...], tuple[str, ...]]  # from these values to those
 
 
-class Cache:
+class Indexer:
     """Indexed objects of one kind.
 
     Invariant: an index lists exactly the stored objects, under exactly the values that its function returns for them;
@@ -107,7 +107,7 @@ class Cache:
     def __init__(self) -> None:
         self._objects: dict[ObjectKey, Any] = {}
         self._indexes: dict[str, _Index] = {}
-        self._groupings: dict[str, Grouping] = {}
+        self._groupings: dict[str, GroupIndex] = {}
         self.add_indexer(NAMESPACE, namespace_of)
 
     def __len__(self) -> int:
@@ -151,17 +151,17 @@ class Cache:
                 made.file(function(obj), key)
             self._indexes[index] = made
 
-    def alike(self, grouping: str, group: str) -> Alike:
+    def alike(self, grouping: str, group: str) -> EquivalenceGroups:
         """Return a group's objects by equivalence class; raises KeyError for an unknown grouping."""
         return self._groupings[grouping].of(group)
 
-    def add_grouping(self, name: str, function: PlaceFunction) -> None:
+    def add_grouping(self, name: str, function: GroupKeyFunction) -> None:
         """Add a grouping over present and future objects. Users of a shared cache may add the same one."""
         known = self._groupings.get(name)
         if known is not None and known.function is not function:
             raise ValueError(f"there is another grouping called {name} already")
         if known is None:
-            grouping = Grouping(function)
+            grouping = GroupIndex(function)
             for key, obj in self._objects.items():
                 grouping.put(key, obj, function(obj))
             self._groupings[name] = grouping
@@ -181,9 +181,9 @@ class Cache:
             index.file(after, key)
         return old
 
-    def _moves(self, old: Any | None, new: Any) -> Sequence[_Move]:
+    def _moves(self, old: Any | None, new: Any) -> Sequence[_IndexChange]:
         """Return the indexes in which an object's values change."""
-        moves: MutableSequence[_Move] = []
+        moves: MutableSequence[_IndexChange] = []
         for index in self._indexes.values():
             part, function = index.part, index.function
             if old is None:

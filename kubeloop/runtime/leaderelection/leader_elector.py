@@ -22,7 +22,7 @@ from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.scalars.times import format_micro_time
 from kubeloop.api.scalars.wire import MicroTime
 from kubeloop.clock import Clock, new_uid
-from kubeloop.runtime.instruments import LeaderInstruments
+from kubeloop.runtime.instruments import LeaderElectionMetrics
 from kubeloop.runtime.leaderelection.fence import Fence, LeadershipLost
 
 # Candidates wait up to this much longer than the retry period, so that they don't all come at once.
@@ -55,7 +55,7 @@ class EventSink(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class LeaseDurations:
     """Durations of the election in seconds; kube-controller-manager's defaults."""
 
     lease_duration: float = 15.0
@@ -89,10 +89,10 @@ class LeaderElector:
         identity: str,
         clock: Clock,
         *,
-        terms: Terms | None = None,
+        terms: LeaseDurations | None = None,
         release: bool = True,
         recorder: EventSink | None = None,
-        instruments: LeaderInstruments | None = None,
+        instruments: LeaderElectionMetrics | None = None,
         on_new_leader: Callable[[str], None] | None = None,
     ) -> None:
         if not identity:
@@ -101,7 +101,7 @@ class LeaderElector:
         self._namespace, self._name = namespace, name
         self.identity = identity
         self._clock = clock
-        self._terms = terms or Terms()
+        self._terms = terms or LeaseDurations()
         self._release_at_end = release
         self._recorder = recorder
         self._instruments = instruments
@@ -148,7 +148,7 @@ class LeaderElector:
             is_lost = not leading.done()
         finally:
             try:
-                await _ended(leading)
+                await _cancel_and_wait(leading)
             finally:
                 renewing.cancel()
                 self.fence.close()
@@ -329,7 +329,7 @@ def _micro_time(moment: datetime) -> MicroTime:
     return MicroTime(format_micro_time(moment))
 
 
-async def _ended(task: asyncio.Future[Any]) -> None:
+async def _cancel_and_wait(task: asyncio.Future[Any]) -> None:
     """Cancel a task and wait until it is over, however it ends."""
     task.cancel()
     await asyncio.wait((task,))

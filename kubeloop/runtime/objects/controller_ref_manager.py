@@ -22,14 +22,14 @@ from kubeloop.runtime.objects.patcher import Patcher
 
 T = TypeVar("T")
 LiveCheck = Callable[[], Awaitable[None]]
-AT_ONCE = 64  # concurrent calls of one round of claims
+MAX_CONCURRENT_CALLS = 64  # concurrent calls of one round of claims
 
 
-class CannotAdopt(Exception):
+class AdoptionError(Exception):
     """Adoption by an owner that is gone or being deleted, unknown to the cache."""
 
 
-class Verdict(Enum):
+class ClaimAction(Enum):
     """Action for an object: adopt, release, keep or ignore."""
 
     OWNED = "it is the owner's, and stays so"
@@ -38,11 +38,11 @@ class Verdict(Enum):
     IGNORE = "it is none of the owner's business"
 
 
-_NEEDS_A_CALL = (Verdict.ADOPT, Verdict.RELEASE)
+_NEEDS_A_CALL = (ClaimAction.ADOPT, ClaimAction.RELEASE)
 
 
 @dataclass(frozen=True)
-class Claimant:
+class ClaimOwner:
     """Owner with its selector."""
 
     owner: Any
@@ -51,26 +51,26 @@ class Claimant:
     finalizers: tuple[str, ...] = ()  # added on adoption, removed on release
 
 
-def verdict_of(claimant: Claimant, obj: Any, matches: Callable[[Any], bool]) -> Verdict:
+def claim_action_of(claimant: ClaimOwner, obj: Any, matches: Callable[[Any], bool]) -> ClaimAction:
     """Decide what to do with an object, from the cache alone."""
     owner, meta = claimant.owner.metadata, obj.metadata
     manager = controller_of(meta.owner_references)
     if manager is not None:
         if manager.uid != owner.uid:
-            return Verdict.IGNORE
+            return ClaimAction.IGNORE
         if matches(obj):  # also while the owner is being deleted: nothing has to be done for it
-            return Verdict.OWNED
-        return Verdict.RELEASE if owner.deletion_timestamp is None else Verdict.IGNORE
+            return ClaimAction.OWNED
+        return ClaimAction.RELEASE if owner.deletion_timestamp is None else ClaimAction.IGNORE
     if owner.deletion_timestamp is not None or not matches(obj):
-        return Verdict.IGNORE
+        return ClaimAction.IGNORE
     if meta.deletion_timestamp is not None or (owner.namespace and owner.namespace != meta.namespace):
-        return Verdict.IGNORE
-    return Verdict.ADOPT
+        return ClaimAction.IGNORE
+    return ClaimAction.ADOPT
 
 
 async def claim(
     client: Patcher,
-    claimant: Claimant,
+    claimant: ClaimOwner,
     resource: Resource,
     objects: Iterable[T],
     may_adopt: LiveCheck,
@@ -80,12 +80,12 @@ async def claim(
 
     All objects are processed concurrently before failures are raised: one as it is, several as a group.
     """
-    claiming = _Claiming(client, claimant, resource, may_adopt)
+    claiming = _ClaimRound(client, claimant, resource, may_adopt)
 
     def matches(obj: Any) -> bool:
         return claimant.selector.matches(obj.metadata.labels) and (wanted is None or wanted(obj))
 
-    judged = [(obj, verdict_of(claimant, obj, matches)) for obj in objects]
+    judged = [(obj, claim_action_of(claimant, obj, matches)) for obj in objects]
     outcomes = await claiming.act_on(judged)
     failures = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
     if len(failures) == 1:
@@ -95,19 +95,19 @@ async def claim(
     return [obj for (obj, _), is_owned in zip(judged, outcomes, strict=True) if is_owned]
 
 
-class _Claiming:
+class _ClaimRound:
     """One round of claims; the owner is read from the server at most once."""
 
-    def __init__(self, client: Patcher, claimant: Claimant, resource: Resource, may_adopt: LiveCheck) -> None:
+    def __init__(self, client: Patcher, claimant: ClaimOwner, resource: Resource, may_adopt: LiveCheck) -> None:
         self._client = client
         self._claimant = claimant
         self._resource = resource
         self._may_adopt = may_adopt
         self._refusal: Exception | None = None
 
-    async def act_on(self, judged: Sequence[tuple[Any, Verdict]]) -> list[bool | Exception]:
+    async def act_on(self, judged: Sequence[tuple[Any, ClaimAction]]) -> list[bool | Exception]:
         """Return for each object True if the owner controls it now, or the exception."""
-        outcomes: list[bool | Exception] = [verdict is Verdict.OWNED for _, verdict in judged]
+        outcomes: list[bool | Exception] = [verdict is ClaimAction.OWNED for _, verdict in judged]
 
         async def attempt(position: int) -> None:
             try:
@@ -116,16 +116,16 @@ class _Claiming:
                 outcomes[position] = error
 
         pending = [position for position, (_, verdict) in enumerate(judged) if verdict in _NEEDS_A_CALL]
-        if any(judged[position][1] is Verdict.ADOPT for position in pending):
+        if any(judged[position][1] is ClaimAction.ADOPT for position in pending):
             await self._check()
-        for begin in range(0, len(pending), AT_ONCE):
+        for begin in range(0, len(pending), MAX_CONCURRENT_CALLS):
             async with asyncio.TaskGroup() as group:
-                for position in pending[begin : begin + AT_ONCE]:
+                for position in pending[begin : begin + MAX_CONCURRENT_CALLS]:
                     group.create_task(attempt(position))
         return outcomes
 
-    async def _act(self, obj: Any, verdict: Verdict) -> bool:
-        if verdict is Verdict.ADOPT:
+    async def _act(self, obj: Any, verdict: ClaimAction) -> bool:
+        if verdict is ClaimAction.ADOPT:
             return await self._adopt(obj)
         await self._release(obj)
         return False
@@ -156,7 +156,7 @@ class _Claiming:
         if self._refusal is not None:
             meta = obj.metadata
             what = f"{self._resource.kind} {meta.namespace}/{meta.name} ({meta.uid})"
-            raise CannotAdopt(f"can't adopt {what}: {self._refusal}") from self._refusal
+            raise AdoptionError(f"can't adopt {what}: {self._refusal}") from self._refusal
 
     async def _patch(self, obj: Any, patch: dict[str, Any]) -> None:
         meta = obj.metadata
@@ -172,11 +172,11 @@ def live_check(owner: Any, kind: str, read: Callable[[], Awaitable[Any]]) -> Liv
         try:
             found = (await read()).metadata
         except Exception as error:
-            raise CannotAdopt(f"can't recheck DeletionTimestamp: {error}") from error
+            raise AdoptionError(f"can't recheck DeletionTimestamp: {error}") from error
         if found.uid != expected.uid:
             gone = f"original {kind} {where} is gone: got uid {found.uid}, wanted {expected.uid}"
-            raise CannotAdopt(f"can't recheck DeletionTimestamp: {gone}")
+            raise AdoptionError(f"can't recheck DeletionTimestamp: {gone}")
         if found.deletion_timestamp is not None:
-            raise CannotAdopt(f"{where} has just been deleted at {found.deletion_timestamp}")
+            raise AdoptionError(f"{where} has just been deleted at {found.deletion_timestamp}")
 
     return check

@@ -37,7 +37,7 @@ def controller_key(owner: Resource) -> KeysOf[ObjectKey]:
     return keys_of
 
 
-class Enqueue(Generic[Key]):
+class EnqueueHandler(Generic[Key]):
     """Event handler that puts keys into a queue.
 
     An update that changes nothing is a resync: it has low priority, and the predicate sees it as an added object,

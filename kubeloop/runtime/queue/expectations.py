@@ -16,7 +16,7 @@ Key = TypeVar("Key", bound=Hashable)
 TIMEOUT = 300.0  # seconds after which expectations expire and the controller trusts its cache again
 
 
-class Expected:
+class KeyExpectations:
     """Expectations of one key. Numbers below zero count as zero: a watch may be quicker than the controller."""
 
     __slots__ = ("creations", "deletions", "since", "uids")
@@ -41,11 +41,11 @@ class Expectations(Generic[Key]):
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._of: dict[Key, Expected] = {}
+        self._of: dict[Key, KeyExpectations] = {}
 
     def expect(self, key: Key, creations: int = 0, deletions: int = 0) -> None:
         """Set the expectations of a key, replacing earlier ones."""
-        self._of[key] = Expected(creations, deletions, set(), self._clock.monotonic())
+        self._of[key] = KeyExpectations(creations, deletions, set(), self._clock.monotonic())
 
     def expect_creations(self, key: Key, count: int) -> None:
         """Expect a number of creations."""
@@ -83,7 +83,7 @@ class Expectations(Generic[Key]):
         """Delete the expectations of a key that is gone."""
         self._of.pop(key, None)
 
-    def of(self, key: Key) -> Expected | None:
+    def of(self, key: Key) -> KeyExpectations | None:
         """Return the expectations of a key."""
         return self._of.get(key)
 

@@ -29,7 +29,7 @@ class RateLimiter(Protocol[AnyKey]):
         """Return the failures of the key since it was last forgotten."""
 
 
-class ItemExponential(Generic[Key]):
+class ItemExponentialFailureRateLimiter(Generic[Key]):
     """Doubles a key's delay with each failure."""
 
     def __init__(self, base: float = FIRST_DELAY, longest: float = LONGEST_DELAY) -> None:
@@ -52,7 +52,7 @@ class ItemExponential(Generic[Key]):
         return self._failures.get(key, 0)
 
 
-class Bucket:
+class BucketRateLimiter:
     """Token bucket shared by all keys; without a token a key waits for a reserved one."""
 
     def __init__(self, clock: Clock, qps: float = RETRIES_PER_SECOND, burst: int = RETRY_BURST) -> None:
@@ -77,7 +77,7 @@ class Bucket:
         return 0
 
 
-class MaxOf(Generic[Key]):
+class MaxOfRateLimiter(Generic[Key]):
     """Longest delay of several limiters."""
 
     def __init__(self, *limiters: RateLimiter[Key]) -> None:
@@ -97,6 +97,6 @@ class MaxOf(Generic[Key]):
         return max(limiter.retries(key) for limiter in self._limiters)
 
 
-def default_limiter(clock: Clock) -> RateLimiter[object]:
+def default_controller_rate_limiter(clock: Clock) -> RateLimiter[object]:
     """Return client-go's default limiter for controllers."""
-    return MaxOf[object](ItemExponential[object](), Bucket(clock))
+    return MaxOfRateLimiter[object](ItemExponentialFailureRateLimiter[object](), BucketRateLimiter(clock))

@@ -16,15 +16,15 @@ from typing import Generic, TypeVar
 import msgspec
 
 from kubeloop.clock import Clock
-from kubeloop.runtime.causes.cause import Origins, merge
-from kubeloop.runtime.instruments import QueueInstruments, queue_instruments
-from kubeloop.runtime.metrics import Registry
-from kubeloop.runtime.queue.rate_limits import RateLimiter, default_limiter
+from kubeloop.runtime.causes.cause import Origins, merge_origins
+from kubeloop.runtime.instruments import QueueMetrics, register_queue_metrics
+from kubeloop.runtime.metrics import MetricRegistry
+from kubeloop.runtime.queue.rate_limits import RateLimiter, default_controller_rate_limiter
 
 Key = TypeVar("Key", bound=Hashable)
 
-PATIENCE = 60.0  # seconds a resync may be passed over by fresh changes…
-PASSED_OVER = 32  # …before one taken key in so many is such a resync
+MAX_RESYNC_DELAY = 60.0  # seconds a resync may be passed over by fresh changes…
+FRESH_KEYS_PER_RESYNC = 32  # …before one taken key in so many is such a resync
 
 
 class Priority(IntEnum):
@@ -48,7 +48,7 @@ class Item(msgspec.Struct, Generic[Key], gc=False):
     def absorb(self, origins: Origins, priority: Priority) -> None:
         """Merge a second addition of the same key."""
         if origins:
-            self.origins = merge(self.origins, origins)
+            self.origins = merge_origins(self.origins, origins)
         if priority < self.priority:
             self.priority = priority
 
@@ -70,10 +70,10 @@ class WorkQueue(Generic[Key]):
         *,
         name: str = "",
         limiter: RateLimiter[Key] | None = None,
-        registry: Registry | None = None,
+        registry: MetricRegistry | None = None,
     ) -> None:
         self._clock = clock
-        self._limiter: RateLimiter[Key] = limiter or default_limiter(clock)
+        self._limiter: RateLimiter[Key] = limiter or default_controller_rate_limiter(clock)
         # Keys that may be taken now, longest waiting first. A key is in at most one level, and never in `_running`.
         self._fresh: OrderedDict[Key, Item[Key]] = OrderedDict()
         self._resyncs: OrderedDict[Key, Item[Key]] = OrderedDict()
@@ -91,7 +91,7 @@ class WorkQueue(Generic[Key]):
         self.shutting_down = False
         self.adds = 0
         self.requeues = 0
-        self._metrics: QueueInstruments | None = queue_instruments(registry, name, self) if registry else None
+        self._metrics: QueueMetrics | None = register_queue_metrics(registry, name, self) if registry else None
 
     # -- adding
 
@@ -113,7 +113,7 @@ class WorkQueue(Generic[Key]):
         waiting = self._fresh.get(key)
         if waiting is not None:
             if origins:
-                waiting.origins = merge(waiting.origins, origins)
+                waiting.origins = merge_origins(waiting.origins, origins)
             return
         waiting = self._resyncs.get(key)
         if waiting is None:
@@ -252,10 +252,10 @@ class WorkQueue(Generic[Key]):
 
     def _resync_is_due(self) -> bool:
         """Return True if the oldest resync was passed over for too long."""
-        if self._taken_before_resync < PASSED_OVER:
+        if self._taken_before_resync < FRESH_KEYS_PER_RESYNC:
             return False
         longest_waiting = next(iter(self._resyncs.values()))
-        return self._clock.monotonic() - longest_waiting.queued_at > PATIENCE
+        return self._clock.monotonic() - longest_waiting.queued_at > MAX_RESYNC_DELAY
 
     def _come_due(self, key: Key) -> None:
         item = self._delayed.pop(key).item

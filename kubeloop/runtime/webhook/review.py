@@ -14,11 +14,11 @@ import msgspec
 API_VERSION: Final = "admission.k8s.io/v1"
 
 
-class NoReview(ValueError):
+class InvalidReview(ValueError):
     """Invalid AdmissionReview; the message is for the sender."""
 
 
-class Denied(Exception):
+class AdmissionDenied(Exception):
     """Denial by a hook; the message is for the author of the request."""
 
     def __init__(self, message: str, code: int = 403, reason: str = "") -> None:
@@ -70,7 +70,7 @@ class Review(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     warnings: list[str] = msgspec.field(default_factory=list)  # added by the hook; returned to the client
 
 
-class _Asked(msgspec.Struct, rename="camel"):
+class _AdmissionReview(msgspec.Struct, rename="camel"):
     api_version: str = ""
     kind: str = ""
     request: Review | None = None
@@ -79,7 +79,7 @@ class _Asked(msgspec.Struct, rename="camel"):
 # Returns the object as it should be, or nothing if it is good as it is; raises `Denied`.
 Hook = Callable[[Review], Awaitable[Mapping[str, Any] | None]]
 
-_ASKED: Final = msgspec.json.Decoder(_Asked)
+_ASKED: Final = msgspec.json.Decoder(_AdmissionReview)
 _SORTED: Final = msgspec.json.Encoder(order="deterministic")
 
 
@@ -88,17 +88,17 @@ def read_review(body: bytes) -> Review:
     try:
         asked = _ASKED.decode(body)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise NoReview(f"no AdmissionReview: {error}") from None
+        raise InvalidReview(f"no AdmissionReview: {error}") from None
     if (asked.api_version, asked.kind) != (API_VERSION, "AdmissionReview") or asked.request is None:
-        raise NoReview(f"not a {API_VERSION} AdmissionReview with a request")
+        raise InvalidReview(f"not a {API_VERSION} AdmissionReview with a request")
     return asked.request
 
 
-async def answer(review: Review, hook: Hook) -> dict[str, Any]:
+async def review_response(review: Review, hook: Hook) -> dict[str, Any]:
     """Return the AdmissionReview with the hook's decision. Other exceptions of the hook propagate to the server."""
     try:
         wanted = await hook(review)
-    except Denied as refusal:
+    except AdmissionDenied as refusal:
         status = {"message": str(refusal), "code": refusal.code}
         verdict = {"allowed": False, "status": status | ({"reason": refusal.reason} if refusal.reason else {})}
     else:

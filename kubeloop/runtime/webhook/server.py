@@ -24,9 +24,9 @@ import httptools
 import msgspec
 
 from kubeloop.api.scalars.duration import parse_duration
-from kubeloop.runtime.webhook.review import Denied, Hook, NoReview, Review, answer, read_review
+from kubeloop.runtime.webhook.review import AdmissionDenied, Hook, InvalidReview, Review, read_review, review_response
 
-__all__ = ["Denied", "Hook", "Review", "respond", "serving"]
+__all__ = ["AdmissionDenied", "Hook", "Review", "respond", "serve_webhooks"]
 
 MAX_BODY: Final = 8 * 2**20  # an object and its predecessor, of at most three MiB each
 MAX_HEAD: Final = 64 * 2**10
@@ -37,10 +37,10 @@ _NANOSECONDS: Final = 1e9
 
 log = logging.getLogger(__name__)
 
-Answer = tuple[HTTPStatus, bytes]
+WebhookAnswer = tuple[HTTPStatus, bytes]
 
 
-async def respond(hooks: Mapping[str, Hook], method: str, url: str, body: bytes) -> Answer:
+async def respond(hooks: Mapping[str, Hook], method: str, url: str, body: bytes) -> WebhookAnswer:
     """Answer one request. A hook that fails is an error, and the webhook's failure policy decides."""
     where = urlsplit(url)
     if where.path == "/healthz":
@@ -52,8 +52,8 @@ async def respond(hooks: Mapping[str, Hook], method: str, url: str, body: bytes)
         return HTTPStatus.METHOD_NOT_ALLOWED, b"reviews are posted"
     try:
         async with asyncio.timeout(_seconds(where.query)):
-            return HTTPStatus.OK, msgspec.json.encode(await answer(read_review(body), hook))
-    except NoReview as error:
+            return HTTPStatus.OK, msgspec.json.encode(await review_response(read_review(body), hook))
+    except InvalidReview as error:
         return HTTPStatus.BAD_REQUEST, str(error).encode()
     except Exception as error:
         log.exception("the hook at %s failed", where.path)
@@ -70,7 +70,7 @@ def _seconds(query: str) -> float:
 
 
 @asynccontextmanager
-async def serving(
+async def serve_webhooks(
     hooks: Mapping[str, Hook], certificate: Path, key: Path, *, host: str = "0.0.0.0", port: int = 8443
 ) -> AsyncIterator[int]:
     """Serve until the block ends; yields the port, which matters if 0 was requested."""
@@ -80,7 +80,7 @@ async def serving(
     tasks: set[asyncio.Task[None]] = set()
 
     def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.ensure_future(_Conversation(hooks, reader, writer).run())
+        task = asyncio.ensure_future(_WebhookConnection(hooks, reader, writer).run())
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
@@ -95,7 +95,7 @@ async def serving(
         # wait_closed() would, from Python 3.12 on, wait for clients that do not finish a TLS handshake or shutdown.
 
 
-class _Conversation:
+class _WebhookConnection:
     """Connection with requests one after the other, and the parser's callbacks."""
 
     def __init__(self, hooks: Mapping[str, Hook], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

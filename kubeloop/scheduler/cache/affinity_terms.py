@@ -6,16 +6,16 @@ from collections.abc import Iterator, Mapping
 from typing import Literal, NamedTuple
 
 from kubeloop.api.generated.core_v1 import Pod, PodAffinityTerm
-from kubeloop.api.selectors import NOTHING, LabelSelector, SelectorError, from_label_selector
+from kubeloop.api.selectors import NOTHING, LabelSelector, SelectorError, label_selector_as_selector
 
 # Required affinity, required anti-affinity, preferred (with a negative weight: anti-affinity).
-Kind = Literal["affinity", "anti-affinity", "preference"]
+TermKind = Literal["affinity", "anti-affinity", "preference"]
 
 
-class Term(NamedTuple):
+class AffinityTerm(NamedTuple):
     """One affinity term; equal terms of different pods compare equal."""
 
-    kind: Kind
+    kind: TermKind
     weight: int
     topology_key: str
     namespaces: frozenset[str]
@@ -29,12 +29,12 @@ class Term(NamedTuple):
         return self.selector.matches(labels)
 
 
-def terms_of(pod: Pod) -> tuple[Term, ...]:
+def affinity_terms_of(pod: Pod) -> tuple[AffinityTerm, ...]:
     """Return all affinity terms of a pod."""
     return tuple(_terms(pod))
 
 
-def _terms(pod: Pod) -> Iterator[Term]:
+def _terms(pod: Pod) -> Iterator[AffinityTerm]:
     affinity, own = pod.spec.affinity, pod.metadata.namespace
     if affinity is None:
         return
@@ -50,7 +50,7 @@ def _terms(pod: Pod) -> Iterator[Term]:
             yield _term("preference", -weighted.weight, weighted.pod_affinity_term, own)
 
 
-def _term(kind: Kind, weight: int, term: PodAffinityTerm, own: str) -> Term:
+def _term(kind: TermKind, weight: int, term: PodAffinityTerm, own: str) -> AffinityTerm:
     """Convert a term; without namespaces and selector it means the pod's namespace.
 
     The API server has already merged matchLabelKeys into the selectors.
@@ -59,11 +59,11 @@ def _term(kind: Kind, weight: int, term: PodAffinityTerm, own: str) -> Term:
     if not namespaces and term.namespace_selector is None:
         namespaces = frozenset((own,))
     selector, among = _selector(term.label_selector), _selector(term.namespace_selector)
-    return Term(kind, weight, term.topology_key, namespaces, among, selector)
+    return AffinityTerm(kind, weight, term.topology_key, namespaces, among, selector)
 
 
 def _selector(selector: object) -> LabelSelector:
     try:
-        return from_label_selector(selector)  # type: ignore[arg-type]  # a generated struct, or None
+        return label_selector_as_selector(selector)  # type: ignore[arg-type]  # a generated struct, or None
     except SelectorError:
         return NOTHING

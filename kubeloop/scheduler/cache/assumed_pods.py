@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.scheduler.cache.cluster import ClusterState
-from kubeloop.scheduler.cache.pod_info import PodInfo, Templates, takes_the_same
+from kubeloop.scheduler.cache.pod_info import PodInfo, SignatureCache, has_same_resources
 
 
-class Place(NamedTuple):
+class PodPlacement(NamedTuple):
     """Pod on a node; assumed until the API server confirms the binding."""
 
     info: PodInfo
@@ -17,13 +17,13 @@ class Place(NamedTuple):
     assumed: bool
 
 
-class Placements:
+class AssumedPods:
     """Tracks the assigned and assumed pods of the cluster state; the next attempt sees an assumed pod at once."""
 
-    def __init__(self, cluster: ClusterState, templates: Templates) -> None:
+    def __init__(self, cluster: ClusterState, templates: SignatureCache) -> None:
         self._cluster = cluster
         self._templates = templates
-        self._places: dict[str, Place] = {}  # by uid
+        self._places: dict[str, PodPlacement] = {}  # by uid
 
     def __len__(self) -> int:
         return len(self._places)
@@ -38,13 +38,13 @@ class Placements:
         place = self._places.get(uid)
         return place is not None and place.assumed
 
-    def get(self, uid: str) -> Place | None:
+    def get(self, uid: str) -> PodPlacement | None:
         """Return the placement of a pod by uid, or None."""
         return self._places.get(uid)
 
     def assume(self, info: PodInfo, node: str) -> None:
         """Add a pod to a node before the API server confirms it."""
-        self._places[info.uid] = Place(info, node, True)
+        self._places[info.uid] = PodPlacement(info, node, True)
         self._cluster.add_pod(info, node)
 
     def forget(self, uid: str) -> None:
@@ -58,15 +58,15 @@ class Placements:
         uid, node = pod.metadata.uid, pod.spec.node_name
         place = self._places.get(uid)
         if place is not None:
-            if place.node == node and takes_the_same(place.info.pod, pod):
+            if place.node == node and has_same_resources(place.info.pod, pod):
                 self._same_place(uid, place, pod)
                 return
             self._drop(uid, place)
         info = self._templates.info(pod)
-        self._places[uid] = Place(info, node, False)
+        self._places[uid] = PodPlacement(info, node, False)
         self._cluster.add_pod(info, node)
 
-    def _same_place(self, uid: str, place: Place, pod: Pod) -> None:
+    def _same_place(self, uid: str, place: PodPlacement, pod: Pod) -> None:
         """Update a pod that uses the same resources on the same node.
 
         The most frequent case: binding itself copies the topology labels of the node to the pod.
@@ -77,7 +77,7 @@ class Placements:
         else:
             info = self._templates.relabelled(place.info, pod)
             self._cluster.relabel_pod(place.info, info, place.node)
-        self._places[uid] = Place(info, place.node, False)
+        self._places[uid] = PodPlacement(info, place.node, False)
 
     def remove(self, uid: str) -> None:
         """Remove a pod."""
@@ -85,6 +85,6 @@ class Placements:
         if place is not None:
             self._drop(uid, place)
 
-    def _drop(self, uid: str, place: Place) -> None:
+    def _drop(self, uid: str, place: PodPlacement) -> None:
         del self._places[uid]
         self._cluster.remove_pod(place.info, place.node)

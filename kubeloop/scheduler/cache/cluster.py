@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from kubeloop.api.generated.core_v1 import Node, Taint
 from kubeloop.scheduler.cache import resources
-from kubeloop.scheduler.cache.counts import Counts
-from kubeloop.scheduler.cache.images import Images
-from kubeloop.scheduler.cache.labels import Labels
+from kubeloop.scheduler.cache.counts import RowCounts
+from kubeloop.scheduler.cache.images import ImageStates
+from kubeloop.scheduler.cache.labels import NodeLabels
 from kubeloop.scheduler.cache.pod_info import PodInfo
-from kubeloop.scheduler.cache.port_use import PortUse
-from kubeloop.scheduler.cache.selector_counts import Selections
+from kubeloop.scheduler.cache.port_use import HostPortInfo
+from kubeloop.scheduler.cache.selector_counts import SelectorCounts
 
 Rows = slice | NDArray[np.intp]
 Numbers = NDArray[np.int64]
@@ -44,13 +44,13 @@ class ClusterState:
         self.allocatable: dict[str, Numbers] = {}
         self.requested: dict[str, Numbers] = {}
         self.presumed: dict[str, Numbers] = {}  # non-zero requests of cpu and memory, as for scoring
-        self.labels = Labels(self.size)
-        self.names = Labels(self.size)
-        self.ports = PortUse(self.size)
-        self.images = Images(self.size)
-        self.selections = Selections(self.size)
-        self.terms = Counts(self.size)  # number of pods with an affinity term, by node
-        self.claims = Counts(self.size)  # number of pods using a volume claim, by node
+        self.labels = NodeLabels(self.size)
+        self.names = NodeLabels(self.size)
+        self.ports = HostPortInfo(self.size)
+        self.images = ImageStates(self.size)
+        self.selections = SelectorCounts(self.size)
+        self.terms = RowCounts(self.size)  # number of pods with an affinity term, by node
+        self.claims = RowCounts(self.size)  # number of pods using a volume claim, by node
         self.nodes: dict[int, Node] = {}
         self.pods: dict[int, dict[str, PodInfo]] = {}  # by row and uid
         self.structure = 0  # incremented when rows are added or removed
@@ -128,7 +128,7 @@ class ClusterState:
     def _fill(self, row: int, old: Node | None, node: Node) -> None:
         self.unschedulable[row] = node.spec.unschedulable
         self.taints[row] = self._taint_number(node.spec.taints)
-        have = resources.whole(node.status.allocatable)
+        have = resources.to_amounts(node.status.allocatable)
         self.allowed_pods[row] = have.pop(resources.PODS, 0)
         for name in (*self.allocatable, *(name for name in have if name not in self.allocatable)):
             self._column(self.allocatable, name)[row] = have.get(name, 0)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-class Counts:
+class RowCounts:
     """Arrays of counts by key; a key without any count has no array."""
 
     def __init__(self, size: int) -> None:

@@ -6,17 +6,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kubeloop.scheduler.cache.cluster import ClusterState
-from kubeloop.scheduler.cache.labels import Column
+from kubeloop.scheduler.cache.labels import LabelColumn
 
 Numbers = NDArray[np.int64]
 HOSTNAME = "kubernetes.io/hostname"
 
 
-class Domains:
+class TopologyDomains:
     """Domains of one label; nodes without the label are in no domain."""
 
     def __init__(self, cluster: ClusterState, label: str) -> None:
-        self._column: Column = cluster.labels.column(label)
+        self._column: LabelColumn = cluster.labels.column(label)
 
     @property
     def ids(self) -> NDArray[np.int32]:

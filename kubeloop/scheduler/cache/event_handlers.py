@@ -6,25 +6,25 @@ from typing import TYPE_CHECKING, Any
 
 from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.pods.pod import is_terminal
-from kubeloop.runtime.informer.event_handlers import Deleted
+from kubeloop.runtime.informer.event_handlers import DeletedFinalStateUnknown
 from kubeloop.runtime.objects.keys import key_of
-from kubeloop.scheduler.cache.pod_info import PodInfo, is_alike, on_node
-from kubeloop.scheduler.framework.status import Code, Refusal
+from kubeloop.scheduler.cache.pod_info import PodInfo, is_irrelevant_update, with_node_name
+from kubeloop.scheduler.framework.status import Code, Status
 from kubeloop.scheduler.queue.cluster_event import (
     ASSIGNED_POD,
     NODE,
     TARGET_POD,
-    About,
-    Action,
-    node_changes,
-    pod_changes,
+    ActionType,
+    ClusterEvent,
+    node_change_events,
+    pod_change_events,
 )
 
 if TYPE_CHECKING:
     from kubeloop.scheduler.scheduler import Scheduler
 
 
-_NODE_ADD, _NODE_DELETE = About(NODE, Action.ADD), About(NODE, Action.DELETE)
+_NODE_ADD, _NODE_DELETE = ClusterEvent(NODE, ActionType.ADD), ClusterEvent(NODE, ActionType.DELETE)
 
 
 class NodeHandler:
@@ -42,7 +42,7 @@ class NodeHandler:
     def on_update(self, old: Node, new: Node) -> None:
         """Update a node and requeue pods by the kinds of change."""
         self._scheduler.start_engine().cluster.set_node(new)
-        for about in node_changes(old, new):
+        for about in node_change_events(old, new):
             with self._scheduler.handling(about.label):
                 self._scheduler.queue.move(about, old, new)
 
@@ -97,7 +97,7 @@ class PodHandler:
             with self._scheduler.handling("UnscheduledPodDelete"):
                 self._gone_waiting(pod)
 
-    def on_missed_delete(self, deleted: Deleted) -> None:
+    def on_missed_delete(self, deleted: DeletedFinalStateUnknown) -> None:
         """Delete a pod whose last known state may be outdated: it may have been assigned since."""
         pod: Any = deleted.last_known
         engine = self._scheduler.engine
@@ -113,22 +113,22 @@ class PodHandler:
         engine = self._scheduler.engine
         if engine is not None:
             engine.placements.put(pod)
-        self._scheduler.queue.move(About(ASSIGNED_POD, Action.ADD), None, pod)
+        self._scheduler.queue.move(ClusterEvent(ASSIGNED_POD, ActionType.ADD), None, pod)
 
     def _changed_on_node(self, old: Pod, new: Pod) -> None:
         engine = self._scheduler.engine
         if engine is not None:
             engine.placements.put(new)
-        if is_alike(old, new):  # frequent status updates
+        if is_irrelevant_update(old, new):  # frequent status updates
             return
-        for about in pod_changes(old, new, ASSIGNED_POD):
+        for about in pod_change_events(old, new, ASSIGNED_POD):
             self._scheduler.queue.move(about, old, new)
 
     def _gone_from_node(self, pod: Pod) -> None:
         engine = self._scheduler.engine
         if engine is not None:
             engine.placements.remove(pod.metadata.uid)
-        self._scheduler.queue.move(About(ASSIGNED_POD, Action.DELETE), pod, None)
+        self._scheduler.queue.move(ClusterEvent(ASSIGNED_POD, ActionType.DELETE), pod, None)
 
     # Unassigned pods.
 
@@ -146,7 +146,7 @@ class PodHandler:
         info, before = self._scheduler.templates.info(new), old.status.nominated_node_name
         by_others = self._scheduler.nominations.node_of(info.uid) == before
         self._scheduler.nominations.set(info, new.status.nominated_node_name)
-        self._scheduler.queue.update(old, info, pod_changes(old, new, TARGET_POD))
+        self._scheduler.queue.update(old, info, pod_change_events(old, new, TARGET_POD))
         if before and before != new.status.nominated_node_name:
             self._freed_nomination(old, itself=by_others)
 
@@ -165,10 +165,10 @@ class PodHandler:
         place = None if engine is None else engine.placements.get(pod.metadata.uid)
         if engine is None or place is None:
             return
-        gone = Refusal(Code.UNSCHEDULABLE, ("the pod was deleted",))
+        gone = Status(Code.UNSCHEDULABLE, ("the pod was deleted",))
         if not self._scheduler.permits.refuse(pod.metadata.uid, gone):
             engine.placements.forget(pod.metadata.uid)
-        self._scheduler.queue.move(About(ASSIGNED_POD, Action.DELETE), on_node(pod, place.node), None)
+        self._scheduler.queue.move(ClusterEvent(ASSIGNED_POD, ActionType.DELETE), with_node_name(pod, place.node), None)
 
     def _freed_nomination(self, pod: Pod, *, itself: bool = False) -> None:
         """Requeue pods of no higher priority after a nomination was removed.
@@ -180,4 +180,4 @@ class PodHandler:
         def may_go_there(one: PodInfo) -> bool:
             return one.priority <= priority and (itself or one.uid != uid)
 
-        self._scheduler.queue.move(About(ASSIGNED_POD, Action.DELETE), pod, None, may_go_there)
+        self._scheduler.queue.move(ClusterEvent(ASSIGNED_POD, ActionType.DELETE), pod, None, may_go_there)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from kubeloop.api.generated.core_v1 import ContainerImage
 
 
-class Images:
+class ImageStates:
     """Image sizes by name and node."""
 
     def __init__(self, size: int) -> None:
@@ -36,7 +36,7 @@ class Images:
         """Return by node the size of the given images present, each scaled by the share of nodes that have it."""
         total = np.zeros(self._size, np.int64)
         for name in names:
-            sizes = self._sizes.get(normalized(name))
+            sizes = self._sizes.get(normalize_image_name(name))
             if sizes:
                 rows = np.fromiter(sizes.keys(), np.intp, len(sizes))
                 amounts = np.fromiter(sizes.values(), np.float64, len(sizes))
@@ -48,7 +48,7 @@ class Images:
         self._size = size
 
 
-def normalized(name: str) -> str:
+def normalize_image_name(name: str) -> str:
     """Return an image name with its tag, `:latest` by default."""
     return name if name.rfind(":") > name.rfind("/") else f"{name}:latest"
 

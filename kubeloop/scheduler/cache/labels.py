@@ -11,7 +11,7 @@ Ids = NDArray[np.int32]
 ABSENT = -1
 
 
-class Column:
+class LabelColumn:
     """Values of one label as numbers; -1 for nodes without it."""
 
     def __init__(self, size: int) -> None:
@@ -36,19 +36,19 @@ class Column:
         self.ids = np.concatenate([self.ids, np.full(size - len(self.ids), ABSENT, np.int32)])
 
 
-class Labels:
+class NodeLabels:
     """Columns of node labels, created on first use."""
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._columns: dict[str, Column] = {}
+        self._columns: dict[str, LabelColumn] = {}
         self._rows: dict[int, Mapping[str, str]] = {}
 
-    def column(self, label: str) -> Column:
+    def column(self, label: str) -> LabelColumn:
         """Return the column of a label."""
         found = self._columns.get(label)
         if found is None:
-            found = self._columns[label] = Column(self._size)
+            found = self._columns[label] = LabelColumn(self._size)
             for row, labels in self._rows.items():
                 found.set(row, labels.get(label))
         return found
@@ -72,10 +72,10 @@ class Labels:
             column.grow(size)
 
 
-class Verdicts:
+class LabelPredicate:
     """Predicate on one label, evaluated once for each value and for its absence."""
 
-    def __init__(self, column: Column, matches: Callable[[str | None], bool]) -> None:
+    def __init__(self, column: LabelColumn, matches: Callable[[str | None], bool]) -> None:
         self._column = column
         self._matches = matches
         self._absent = matches(None)

@@ -11,18 +11,18 @@ from kubeloop.api.generated.core_v1 import Node, NodeSelector, NodeSelectorRequi
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.pods.placement import term_matches
 from kubeloop.scheduler.cache.cluster import NAME_FIELD, ClusterState, Rows
-from kubeloop.scheduler.cache.labels import Verdicts
+from kubeloop.scheduler.cache.labels import LabelPredicate
 from kubeloop.scheduler.cache.pod_info import PodInfo
 
 
-class TermTest:
+class NodeSelectorTermMatcher:
     """Node selector term; all its requirements must match; an empty term matches no node."""
 
     def __init__(self, term: NodeSelectorTerm, cluster: ClusterState) -> None:
         labels, names = cluster.labels, cluster.names.column(NAME_FIELD)
         self._alive = cluster
-        self._tests = [Verdicts(labels.column(one.key), _label_test(one)) for one in term.match_expressions]
-        self._tests += [Verdicts(names, _name_test(one)) for one in term.match_fields]
+        self._tests = [LabelPredicate(labels.column(one.key), _label_test(one)) for one in term.match_expressions]
+        self._tests += [LabelPredicate(names, _name_test(one)) for one in term.match_fields]
 
     def of(self, rows: Rows) -> NDArray[np.bool_]:
         """Return a mask of the rows that match."""
@@ -34,15 +34,15 @@ class TermTest:
         return found
 
 
-class AnyTerm:
+class NodeSelectorMatcher:
     """Node selector: one of its terms must match; without terms no node matches."""
 
     def __init__(self, selector: NodeSelector, cluster: ClusterState) -> None:
-        self._tests = [TermTest(term, cluster) for term in selector.node_selector_terms or ()]
+        self._tests = [NodeSelectorTermMatcher(term, cluster) for term in selector.node_selector_terms or ()]
         self._cluster = cluster
 
     @classmethod
-    def of_selector(cls, selector: NodeSelector | None, cluster: ClusterState) -> AnyTerm | None:
+    def of_selector(cls, selector: NodeSelector | None, cluster: ClusterState) -> NodeSelectorMatcher | None:
         """Return the compiled selector; None for None."""
         return None if selector is None else cls(selector, cluster)
 
@@ -54,21 +54,23 @@ class AnyTerm:
         return found
 
 
-class RequiredAffinity:
+class RequiredNodeAffinity:
     """Node selector and required node affinity of a pod."""
 
     def __init__(self, pod: PodInfo, cluster: ClusterState) -> None:
         wanted = pod.pod.spec.node_selector.items()
         exactly = tuple(NodeSelectorRequirement(key=key, operator="In", values=(value,)) for key, value in wanted)
-        self._selector = TermTest(NodeSelectorTerm(match_expressions=exactly), cluster) if exactly else None
+        self._selector = (
+            NodeSelectorTermMatcher(NodeSelectorTerm(match_expressions=exactly), cluster) if exactly else None
+        )
         required = pod.template.node_affinity.required_during_scheduling_ignored_during_execution
-        self._terms = AnyTerm.of_selector(required, cluster)
+        self._terms = NodeSelectorMatcher.of_selector(required, cluster)
         self._cluster = cluster
 
     @classmethod
-    def of_pod(cls, pod: PodInfo, cluster: ClusterState) -> RequiredAffinity:
+    def of_pod(cls, pod: PodInfo, cluster: ClusterState) -> RequiredNodeAffinity:
         """Return the compiled affinity, shared by all pods of a signature."""
-        made: RequiredAffinity | None = pod.template.states.get(cls)
+        made: RequiredNodeAffinity | None = pod.template.states.get(cls)
         if made is None or made._cluster is not cluster:
             made = pod.template.states[cls] = cls(pod, cluster)
         return made
@@ -88,7 +90,7 @@ class RequiredAffinity:
         return found
 
 
-def name_terms(selector: NodeSelector) -> frozenset[str] | None:
+def node_names_of_selector(selector: NodeSelector) -> frozenset[str] | None:
     """Return the node names that the terms select by metadata.name; None if a term may select other nodes."""
     names: set[str] = set()
     for term in selector.node_selector_terms or ():

@@ -14,18 +14,18 @@ from kubeloop.api.generated.core_v1 import Affinity, Container, NodeAffinity, Po
 from kubeloop.api.meta.owner_references import controller_of
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 from kubeloop.scheduler.cache import resources
-from kubeloop.scheduler.cache.affinity_terms import Term, terms_of
-from kubeloop.scheduler.cache.resources import Whole
-from kubeloop.scheduler.plugins.shared.declared_features import features_of
+from kubeloop.scheduler.cache.affinity_terms import AffinityTerm, affinity_terms_of
+from kubeloop.scheduler.cache.resources import ResourceAmounts
+from kubeloop.scheduler.plugins.shared.declared_features import required_node_features
 
-_KEPT = 4096  # signatures kept in the cache
+_MAX_SIGNATURES = 4096  # signatures kept in the cache
 
 # Host port: address, protocol, number.
 HostPort = tuple[str, str, int]
 ANY_ADDRESS = "0.0.0.0"
 
 
-class Template:
+class PodSignature:
     """Signature: pods that do not differ in anything relevant for scheduling. Facts are derived lazily."""
 
     def __init__(self, pod: Pod, number: int) -> None:
@@ -44,14 +44,14 @@ class Template:
         return self.pod.metadata.labels
 
     @cached_property
-    def requests(self) -> Whole:
+    def requests(self) -> ResourceAmounts:
         """Resource requests as integers."""
-        return resources.requests(self.pod)
+        return resources.pod_requests(self.pod)
 
     @cached_property
-    def presumed(self) -> Whole:
+    def presumed(self) -> ResourceAmounts:
         """Non-zero resource requests, with defaults for containers without requests."""
-        return resources.presumed_requests(self.pod)
+        return resources.nonzero_pod_requests(self.pod)
 
     @cached_property
     def presumed_basics(self) -> tuple[tuple[str, int], ...]:
@@ -83,9 +83,9 @@ class Template:
         return self.namespace, tuple(sorted(self.labels.items()))
 
     @cached_property
-    def pod_affinity_terms(self) -> tuple[Term, ...]:
+    def pod_affinity_terms(self) -> tuple[AffinityTerm, ...]:
         """Inter-pod affinity terms."""
-        return terms_of(self.pod)
+        return affinity_terms_of(self.pod)
 
     @cached_property
     def claims(self) -> tuple[tuple[str, str], ...]:
@@ -110,12 +110,12 @@ class PodInfo:
 
     __slots__ = ("key", "pod", "requests", "template", "uid")
 
-    def __init__(self, pod: Pod, template: Template) -> None:
+    def __init__(self, pod: Pod, template: PodSignature) -> None:
         self.pod = pod
         self.key: ObjectKey = key_of(pod)
         self.uid = pod.metadata.uid
         self.template = template
-        self.requests = resources.requests(pod) if _is_resized(pod) else template.requests
+        self.requests = resources.pod_requests(pod) if _is_resized(pod) else template.requests
 
     @property
     def priority(self) -> int:
@@ -128,12 +128,12 @@ class PodInfo:
         return self.pod.spec.node_name
 
 
-class Templates:
+class SignatureCache:
     """Cache of signatures by content."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[bytes, Template] = OrderedDict()
-        self._relabelled: OrderedDict[tuple[int, Hashable], Template] = OrderedDict()
+        self._known: OrderedDict[bytes, PodSignature] = OrderedDict()
+        self._relabelled: OrderedDict[tuple[int, Hashable], PodSignature] = OrderedDict()
         self._made = 0
 
     def info(self, pod: Pod) -> PodInfo:
@@ -146,35 +146,35 @@ class Templates:
         found = self._relabelled.get(key)
         if found is None:
             found = self._relabelled[key] = self.of(pod)
-            if len(self._relabelled) > _KEPT:
+            if len(self._relabelled) > _MAX_SIGNATURES:
                 self._relabelled.popitem(last=False)
         return PodInfo(pod, found)
 
-    def of(self, pod: Pod) -> Template:
+    def of(self, pod: Pod) -> PodSignature:
         """Return the signature of a pod."""
-        key = _template_key(pod)
+        key = _signature_key(pod)
         found = self._known.get(key)
         if found is None:
             self._made += 1
-            found = self._known[key] = Template(pod, self._made)
-            if len(self._known) > _KEPT:
+            found = self._known[key] = PodSignature(pod, self._made)
+            if len(self._known) > _MAX_SIGNATURES:
                 self._known.popitem(last=False)
         else:
             self._known.move_to_end(key)
         return found
 
 
-def on_node(pod: Pod, node: str) -> Pod:
+def with_node_name(pod: Pod, node: str) -> Pod:
     """Return a copy of the pod assigned to a node."""
     return structs.replace(pod, spec=structs.replace(pod.spec, node_name=node))
 
 
-def is_alike(old: Pod, new: Pod) -> bool:
+def is_irrelevant_update(old: Pod, new: Pod) -> bool:
     """Return True if an update of an assigned pod is irrelevant to other pods."""
-    return old.metadata.labels == new.metadata.labels and takes_the_same(old, new)
+    return old.metadata.labels == new.metadata.labels and has_same_resources(old, new)
 
 
-def takes_the_same(old: Pod, new: Pod) -> bool:
+def has_same_resources(old: Pod, new: Pod) -> bool:
     """Return True if an update changes at most the labels of what is relevant to other pods."""
     return (
         (old.metadata.deletion_timestamp is None) == (new.metadata.deletion_timestamp is None)
@@ -186,28 +186,39 @@ def takes_the_same(old: Pod, new: Pod) -> bool:
     )
 
 
-def _template_key(pod: Pod) -> bytes:
+def _signature_key(pod: Pod) -> bytes:
     meta, spec = pod.metadata, pod.spec
     owner = controller_of(meta.owner_references)
     return encode(
         (
-            meta.namespace, meta.labels, None if owner is None else (owner.api_version, owner.kind, owner.name),
-            spec.scheduler_name, spec.priority, spec.preemption_policy, spec.node_selector, spec.affinity,
-            spec.tolerations, spec.topology_spread_constraints, spec.overhead, spec.resources, spec.resource_claims,
+            meta.namespace,
+            meta.labels,
+            None if owner is None else (owner.api_version, owner.kind, owner.name),
+            spec.scheduler_name,
+            spec.priority,
+            spec.preemption_policy,
+            spec.node_selector,
+            spec.affinity,
+            spec.tolerations,
+            spec.topology_spread_constraints,
+            spec.overhead,
+            spec.resources,
+            spec.resource_claims,
             [_container_key(one) for one in spec.containers or ()],
             [_container_key(one) for one in spec.init_containers],
-            [one for one in spec.volumes if _decides(one)],
+            [one for one in spec.volumes if _may_restrict_nodes(one)],
             pod.status.resource_claim_statuses if spec.resource_claims else None,
-            sorted(features_of(spec)), meta.name if any(one.ephemeral is not None for one in spec.volumes) else None,
+            sorted(required_node_features(spec)),
+            meta.name if any(one.ephemeral is not None for one in spec.volumes) else None,
         )
-    )  # fmt: skip
+    )
 
 
 def _container_key(container: Container) -> Any:
     return container.image, container.resources, container.ports, container.restart_policy
 
 
-def _decides(volume: Volume) -> bool:
+def _may_restrict_nodes(volume: Volume) -> bool:
     """Return True if a volume may restrict the pod to some nodes; volumes that every node provides do not."""
     return (
         volume.projected is None

@@ -7,15 +7,15 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from kubeloop.scheduler.cache.counts import Counts
+from kubeloop.scheduler.cache.counts import RowCounts
 from kubeloop.scheduler.cache.pod_info import ANY_ADDRESS, HostPort
 
 
-class PortUse:
+class HostPortInfo:
     """Number of pods by address, protocol and port; 0.0.0.0 conflicts with every address."""
 
     def __init__(self, size: int) -> None:
-        self._counts = Counts(size)
+        self._counts = RowCounts(size)
         self._addresses: dict[tuple[str, int], set[str]] = {}
 
     def change(self, row: int, ports: Iterable[HostPort], sign: int) -> None:

@@ -11,27 +11,27 @@ from kubeloop.api.quota.pod_amounts import requests_of
 from kubeloop.api.scalars.quantity import parse_quantity
 from kubeloop.api.scalars.wire import Quantity
 
-Whole = dict[str, int]
+ResourceAmounts = dict[str, int]
 
 CPU = "cpu"
 MEMORY = "memory"
 STORAGE = "ephemeral-storage"
 PODS = "pods"
 # Defaults for containers without requests when scoring, as upstream.
-_PRESUMED = {CPU: Quantity("100m"), MEMORY: Quantity(str(200 * 1024 * 1024))}
+_DEFAULT_REQUESTS = {CPU: Quantity("100m"), MEMORY: Quantity(str(200 * 1024 * 1024))}
 
 
-def whole(texts: Mapping[str, str]) -> Whole:
+def to_amounts(texts: Mapping[str, str]) -> ResourceAmounts:
     """Convert quantities as written in a node or pod to integers."""
     return {name: _number(name, parse_quantity(text)) for name, text in texts.items()}
 
 
-def requests(pod: Pod) -> Whole:
+def pod_requests(pod: Pod) -> ResourceAmounts:
     """Return the requests of a pod including overhead, or the amounts in effect where these are larger."""
     return {name: _number(name, amount) for name, amount in requests_of(pod).items()}
 
 
-def presumed_requests(pod: Pod) -> Whole:
+def nonzero_pod_requests(pod: Pod) -> ResourceAmounts:
     """Return the requests with defaults for containers that request no cpu or memory."""
     spec = pod.spec
     filled = replace(
@@ -39,10 +39,10 @@ def presumed_requests(pod: Pod) -> Whole:
         containers=tuple(_presumed(one) for one in spec.containers or ()),
         init_containers=tuple(_presumed(one) for one in spec.init_containers),
     )
-    return requests(replace(pod, spec=filled))
+    return pod_requests(replace(pod, spec=filled))
 
 
-def is_scalar(name: str) -> bool:
+def is_scalar_resource(name: str) -> bool:
     """Return True for extended resources, huge pages and attachable volumes; only nodes with these count."""
     return name not in (CPU, MEMORY, STORAGE, PODS)
 
@@ -51,7 +51,7 @@ def _presumed(container: Container) -> Container:
     given = container.resources.requests
     if CPU in given and MEMORY in given:
         return container
-    return replace(container, resources=replace(container.resources, requests={**_PRESUMED, **given}))
+    return replace(container, resources=replace(container.resources, requests={**_DEFAULT_REQUESTS, **given}))
 
 
 def _number(name: str, amount: object) -> int:

@@ -19,7 +19,7 @@ _KEPT = 1024  # cached selections, evicted least recently used first
 _Labels = tuple[str, tuple[tuple[str, str], ...]]
 
 
-class Selection(NamedTuple):
+class PodSelection(NamedTuple):
     """Pods of some namespaces (None: all) that match a selector; with `staying` only those not being deleted."""
 
     namespaces: frozenset[str] | None
@@ -39,7 +39,7 @@ class _Group:
         self.rows: dict[int, int] = {}  # number of pods by row
         self.arrays: list[NDArray[np.int64]] = []  # arrays of the selections that include the group
 
-    def is_meant_by(self, selection: Selection) -> bool:
+    def is_meant_by(self, selection: PodSelection) -> bool:
         """Return True if the selection includes the group."""
         if selection.staying and self.is_leaving:
             return False
@@ -48,15 +48,15 @@ class _Group:
         return selection.selector.matches(self.labels)
 
 
-class Selections:
+class SelectorCounts:
     """Counts of pods by node, for every selection in use."""
 
     def __init__(self, size: int) -> None:
         self._size = size
         self._groups: dict[tuple[_Labels, bool], _Group] = {}
-        self._counted: OrderedDict[Selection, NDArray[np.int64]] = OrderedDict()
+        self._counted: OrderedDict[PodSelection, NDArray[np.int64]] = OrderedDict()
 
-    def counts(self, selection: Selection) -> NDArray[np.int64]:
+    def counts(self, selection: PodSelection) -> NDArray[np.int64]:
         """Return the number of selected pods by row; read-only, and kept up to date."""
         found = self._counted.get(selection)
         if found is None:
@@ -99,7 +99,7 @@ class Selections:
         self._size = size
         self._regroup()
 
-    def _introduce(self, group: _Group, selection: Selection, array: NDArray[np.int64]) -> None:
+    def _introduce(self, group: _Group, selection: PodSelection, array: NDArray[np.int64]) -> None:
         if group.is_meant_by(selection):
             group.arrays.append(array)
             for row, count in group.rows.items():

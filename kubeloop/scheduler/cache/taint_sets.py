@@ -11,10 +11,10 @@ from kubeloop.api.generated.core_v1 import Taint, Toleration
 from kubeloop.api.pods.placement import first_untolerated
 from kubeloop.scheduler.cache.cluster import ClusterState, Rows
 
-HARD = ("NoSchedule", "NoExecute")
+HARD_TAINT_EFFECTS = ("NoSchedule", "NoExecute")
 
 
-class ByTaints:
+class TaintFunction:
     """Function of taints, evaluated for all nodes at once."""
 
     def __init__(self, number_of: Callable[[tuple[Taint, ...]], int]) -> None:
@@ -31,6 +31,6 @@ class ByTaints:
         return found
 
 
-def untolerated(tolerations: Collection[Toleration]) -> ByTaints:
+def untolerated_taint_function(tolerations: Collection[Toleration]) -> TaintFunction:
     """Return a function that is 1 where an untolerated NoSchedule or NoExecute taint exists."""
-    return ByTaints(lambda taints: int(first_untolerated(taints, tolerations, HARD) is not None))
+    return TaintFunction(lambda taints: int(first_untolerated(taints, tolerations, HARD_TAINT_EFFECTS) is not None))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kubeloop.scheduler.config.extender_settings import ExtenderSettings
-from kubeloop.scheduler.queue.scheduling_queue import Patience
+from kubeloop.scheduler.queue.scheduling_queue import QueueTimeouts
 
 DEFAULT_NAME: Final = "default-scheduler"
 
@@ -37,7 +37,7 @@ class SchedulerConfig:
 
     profiles: tuple[ProfileConfig, ...]
     extenders: tuple[ExtenderSettings, ...] = ()
-    patience: Patience = field(default_factory=Patience)
+    patience: QueueTimeouts = field(default_factory=QueueTimeouts)
 
 
 def default_profile(scheduler_name: str = DEFAULT_NAME) -> ProfileConfig:

@@ -9,7 +9,7 @@ import msgspec
 
 from kubeloop.api.generated.core_v1 import Container, Pod
 from kubeloop.api.meta.name_rules import check_qualified_name
-from kubeloop.api.quota.resource_names import is_extended
+from kubeloop.api.quota.resource_names import is_extended_resource
 from kubeloop.api.scalars.duration import DurationError, parse_duration
 from kubeloop.client.config.server_config import Pem, ServerConfig
 from kubeloop.client.errors import ConfigError
@@ -24,7 +24,7 @@ class ManagedResource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, r
     ignored_by_scheduler: bool = False
 
 
-class ExtenderTls(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class ExtenderTLSConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """TLS settings for an extender: trusted CA and client certificate; base64 data takes precedence over files."""
 
     insecure: bool = False
@@ -47,7 +47,7 @@ class ExtenderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     weight: int = 0
     bind_verb: str = ""
     enable_https: bool = msgspec.field(name="enableHTTPS", default=False)
-    tls_config: ExtenderTls | None = None
+    tls_config: ExtenderTLSConfig | None = None
     http_timeout: str = ""
     node_cache_capable: bool = False  # it is sent only node names
     managed_resources: tuple[ManagedResource, ...] = ()
@@ -64,13 +64,13 @@ class ExtenderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
         return frozenset(one.name for one in self.managed_resources)
 
 
-def problems_of(extenders: Sequence[ExtenderSettings]) -> list[str]:
+def validate_extenders(extenders: Sequence[ExtenderSettings]) -> list[str]:
     """Return validation errors of the settings, with upstream's messages."""
     found: list[str] = []
     seen: set[str] = set()
     for index, one in enumerate(extenders):
         try:
-            server_of(one)
+            client_config_of(one)
             parse_duration(one.http_timeout or "0s")
         except (ConfigError, DurationError, ValueError) as error:
             found.append(f"extenders[{index}]: {error}")
@@ -94,7 +94,7 @@ def _problems_of_name(name: str) -> list[str]:
     problems = check_qualified_name(name)
     if problems:
         return problems
-    return [] if is_extended(name) else ["is an invalid extended resource name"]
+    return [] if is_extended_resource(name) else ["is an invalid extended resource name"]
 
 
 def is_interested(extender: ExtenderSettings, pod: Pod) -> bool:
@@ -110,9 +110,9 @@ def _named(container: Container) -> set[str]:
     return {*container.resources.requests, *container.resources.limits}
 
 
-def server_of(extender: ExtenderSettings) -> ServerConfig:
+def client_config_of(extender: ExtenderSettings) -> ServerConfig:
     """Return the client configuration for an extender; HTTPS without a CA is not verified, as upstream."""
-    tls = extender.tls_config or ExtenderTls()
+    tls = extender.tls_config or ExtenderTLSConfig()
     authority = Pem(_decoded(tls.ca_data), tls.ca_file)
     return ServerConfig(
         extender.url_prefix,

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kubeloop.api.meta.field_path import Path, duplicate, invalid, required
+from kubeloop.api.meta.field_path import FieldPath, duplicate, invalid, required
 from kubeloop.scheduler.config.configuration import (
     DEFAULT_NAME,
     ProfileConfig,
@@ -16,22 +16,27 @@ from kubeloop.scheduler.config.configuration import (
     default_profile,
 )
 from kubeloop.scheduler.config.extender_settings import ExtenderSettings
-from kubeloop.scheduler.config.extender_settings import problems_of as problems_of_extenders
-from kubeloop.scheduler.config.plugin_args import problems_of_args
-from kubeloop.scheduler.framework.plugin import POINTS
-from kubeloop.scheduler.queue.scheduling_queue import Patience
+from kubeloop.scheduler.config.extender_settings import validate_extenders as problems_of_extenders
+from kubeloop.scheduler.config.plugin_args import validate_plugin_args
+from kubeloop.scheduler.framework.plugin import EXTENSION_POINTS
+from kubeloop.scheduler.queue.scheduling_queue import QueueTimeouts
 
 _VERSION: Final = "kubescheduler.config.k8s.io/v1"
 _KIND: Final = "KubeSchedulerConfiguration"
-_GONE: Final = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits")  # plugins removed from upstream
+_REMOVED_PLUGINS: Final = (
+    "AzureDiskLimits",
+    "CinderLimits",
+    "EBSLimits",
+    "GCEPDLimits",
+)  # plugins removed from upstream
 _GONE_WHY: Final = f'was invalid in version "v1" (KubeSchedulerConfiguration is version "{_VERSION}")'
 
 
-class UnusableConfig(ValueError):
+class SchedulerConfigError(ValueError):
     """Raised for an invalid configuration; the message is one sentence."""
 
 
-class PluginRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PluginSetEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Plugin name with an optional weight."""
 
     name: str
@@ -41,8 +46,8 @@ class PluginRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class PluginSet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Enabled plugins in order, and disabled ones; `*` disables all."""
 
-    enabled: tuple[PluginRow, ...] = ()
-    disabled: tuple[PluginRow, ...] = ()
+    enabled: tuple[PluginSetEntry, ...] = ()
+    disabled: tuple[PluginSetEntry, ...] = ()
 
     @property
     def off(self) -> frozenset[str]:
@@ -50,20 +55,20 @@ class PluginSet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return frozenset(one.name for one in self.disabled)
 
 
-class PluginArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PluginConfigEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Arguments of a plugin."""
 
     name: str
     args: dict[str, Any] = {}
 
 
-class ProfileFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class KubeSchedulerProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """KubeSchedulerProfile."""
 
     scheduler_name: str | None = None
     percentage_of_nodes_to_score: int | None = None
     plugins: dict[str, PluginSet] = {}
-    plugin_config: tuple[PluginArgs, ...] = ()
+    plugin_config: tuple[PluginConfigEntry, ...] = ()
 
 
 class LeaderElection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", omit_defaults=True):
@@ -88,7 +93,7 @@ class ClientConnection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     burst: int | None = None
 
 
-class ConfigFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class KubeSchedulerConfiguration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """KubeSchedulerConfiguration; connection and leader election settings are for the program."""
 
     api_version: str = _VERSION
@@ -101,29 +106,31 @@ class ConfigFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename
     percentage_of_nodes_to_score: int | None = None
     pod_initial_backoff_seconds: int | None = None
     pod_max_backoff_seconds: int | None = None
-    profiles: tuple[ProfileFile, ...] = ()
+    profiles: tuple[KubeSchedulerProfile, ...] = ()
     extenders: tuple[ExtenderSettings, ...] = ()
     delay_cache_until_active: bool = False
 
 
-def parse(document: Any) -> ConfigFile:
+def parse_config(document: Any) -> KubeSchedulerConfiguration:
     """Return the validated configuration. Raises `UnusableConfig`."""
     try:
-        found = msgspec.convert(document, ConfigFile)
+        found = msgspec.convert(document, KubeSchedulerConfiguration)
     except msgspec.ValidationError as error:
-        raise UnusableConfig(str(error)) from None
+        raise SchedulerConfigError(str(error)) from None
     if found.kind != _KIND or found.api_version != _VERSION:
-        raise UnusableConfig(f"{found.api_version} {found.kind} is not {_VERSION} {_KIND}")
-    if problems := problems_of(found):
-        raise UnusableConfig(problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")
+        raise SchedulerConfigError(f"{found.api_version} {found.kind} is not {_VERSION} {_KIND}")
+    if problems := validate_config(found):
+        raise SchedulerConfigError(problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")
     return found
 
 
-def config_of(file: ConfigFile, unschedulable_seconds: float = 300.0) -> SchedulerConfig:
+def to_scheduler_config(file: KubeSchedulerConfiguration, unschedulable_seconds: float = 300.0) -> SchedulerConfig:
     """Return the scheduler configuration of a file."""
     ignored = [name for one in file.extenders for name in one.ignored]
-    profiles = tuple(_profile(one, ignored) for one in file.profiles or (ProfileFile(),))
-    patience = Patience(float(_or(file.pod_initial_backoff_seconds, 1)), float(_or(file.pod_max_backoff_seconds, 10)))
+    profiles = tuple(_profile(one, ignored) for one in file.profiles or (KubeSchedulerProfile(),))
+    patience = QueueTimeouts(
+        float(_or(file.pod_initial_backoff_seconds, 1)), float(_or(file.pod_max_backoff_seconds, 10))
+    )
     return SchedulerConfig(profiles, file.extenders, replace(patience, unschedulable=unschedulable_seconds))
 
 
@@ -134,7 +141,7 @@ def _or(value: int | None, default: int) -> int:
 # Validation.
 
 
-def problems_of(file: ConfigFile) -> list[str]:
+def validate_config(file: KubeSchedulerConfiguration) -> list[str]:
     """Return all validation errors, with upstream's messages."""
     found: list[str] = []
     if _or(file.parallelism, 16) <= 0:
@@ -153,37 +160,37 @@ def problems_of(file: ConfigFile) -> list[str]:
     return found + _problems_among(file.profiles) + problems_of_extenders(file.extenders)
 
 
-def _problems_of_profile(profile: ProfileFile, path: str, *, alone: bool) -> list[str]:
+def _problems_of_profile(profile: KubeSchedulerProfile, path: str, *, alone: bool) -> list[str]:
     found: list[str] = []
     if not profile.scheduler_name and not (alone and profile.scheduler_name is None):
-        found.append(str(required(Path(f"{path}.schedulerName"))))
+        found.append(str(required(FieldPath(f"{path}.schedulerName"))))
     found += _wrong_percentage(f"{path}.", profile.percentage_of_nodes_to_score)
     for point, plugins in profile.plugins.items():
         where = f"{path}.plugins.{point}"
-        if point not in (*POINTS, "multiPoint"):
+        if point not in (*EXTENSION_POINTS, "multiPoint"):
             found.append(f"{where}: there is no extension point {point}")
-        gone = [(number, one.name) for number, one in enumerate(plugins.enabled) if one.name in _GONE]
+        gone = [(number, one.name) for number, one in enumerate(plugins.enabled) if one.name in _REMOVED_PLUGINS]
         found += [_wrong(f"{where}.enabled[{number}]", name, _GONE_WHY) for number, name in gone]
     seen: set[str] = set()
     for index, one in enumerate(profile.plugin_config):
         where = f"{path}.pluginConfig[{index}]"
         if one.name in seen:
-            found.append(str(duplicate(Path(where), one.name)))
+            found.append(str(duplicate(FieldPath(where), one.name)))
         seen.add(one.name)
-        if one.name in _GONE:
+        if one.name in _REMOVED_PLUGINS:
             found.append(_wrong(where, one.name, _GONE_WHY))
-        found += problems_of_args(one.name, one.args, Path(f"{where}.args"))
+        found += validate_plugin_args(one.name, one.args, FieldPath(f"{where}.args"))
     return found
 
 
-def _problems_among(profiles: Sequence[ProfileFile]) -> list[str]:
+def _problems_among(profiles: Sequence[KubeSchedulerProfile]) -> list[str]:
     """Return errors across profiles: names must be unique, and queueSort must be the same for all."""
     found: list[str] = []
     names: dict[str | None, int] = {}
     for index, one in enumerate(profiles):
         if one.scheduler_name and one.scheduler_name in names:
             first = f"profiles[{names[one.scheduler_name]}].schedulerName"
-            found.append(str(duplicate(Path(f"profiles[{index}].schedulerName"), first)))
+            found.append(str(duplicate(FieldPath(f"profiles[{index}].schedulerName"), first)))
         names.setdefault(one.scheduler_name, index)
         sort, common = (each.plugins.get("queueSort", PluginSet()) for each in (one, profiles[0]))
         if len(sort.enabled) > 1:
@@ -196,7 +203,7 @@ def _problems_among(profiles: Sequence[ProfileFile]) -> list[str]:
 
 
 def _wrong(path: str, value: Any, why: str) -> str:
-    return str(invalid(Path(path), value, why))
+    return str(invalid(FieldPath(path), value, why))
 
 
 def _wrong_percentage(path: str, value: int | None) -> list[str]:
@@ -208,7 +215,7 @@ def _wrong_percentage(path: str, value: int | None) -> list[str]:
 # Conversion.
 
 
-def _profile(file: ProfileFile, ignored: Sequence[str]) -> ProfileConfig:
+def _profile(file: KubeSchedulerProfile, ignored: Sequence[str]) -> ProfileConfig:
     """Return a profile; resources ignored by the scheduler become ignoredResources of NodeResourcesFit."""
     defaults = default_profile(file.scheduler_name or DEFAULT_NAME)
     everywhere = file.plugins.get("multiPoint", PluginSet())
@@ -244,7 +251,7 @@ def _at_point(everywhere: Sequence[str], given: PluginSet) -> tuple[str, ...]:
 
 def _elsewhere(names: Sequence[str], every: Sequence[str]) -> Mapping[str, Sequence[str]]:
     """Return plugin lists that exclude plugins enabled at single extension points from all others."""
-    return {} if tuple(names) == tuple(every) else dict.fromkeys(POINTS, tuple(names))
+    return {} if tuple(names) == tuple(every) else dict.fromkeys(EXTENSION_POINTS, tuple(names))
 
 
 def _plain_args(args: Mapping[str, Any]) -> dict[str, Any]:

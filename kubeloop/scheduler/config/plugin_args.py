@@ -13,7 +13,7 @@ import msgspec
 from kubeloop.api.generated.core_v1 import NodeAffinity, TopologySpreadConstraint
 from kubeloop.api.meta.field_path import (
     FieldErrors,
-    Path,
+    FieldPath,
     duplicate,
     forbidden,
     invalid,
@@ -36,32 +36,32 @@ class _Args(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="cam
     kind: str = ""
 
 
-class Point(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class UtilizationShapePoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Point of a shape function: a utilization percentage and its score."""
 
     utilization: int
     score: int
 
 
-class ResourceWeight(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ResourceSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Resource with its weight in scores."""
 
     name: str
     weight: int = 0
 
 
-class Ratio(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RequestedToCapacityRatioParam(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Parameters of RequestedToCapacityRatio."""
 
-    shape: tuple[Point, ...] = ()
+    shape: tuple[UtilizationShapePoint, ...] = ()
 
 
-class Strategy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class ScoringStrategy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """Scoring strategy of NodeResourcesFit."""
 
     type: str = _STRATEGIES[0]
-    resources: tuple[ResourceWeight, ...] = ()
-    requested_to_capacity_ratio: Ratio | None = None
+    resources: tuple[ResourceSpec, ...] = ()
+    requested_to_capacity_ratio: RequestedToCapacityRatioParam | None = None
 
 
 class DefaultPreemptionArgs(_Args, frozen=True):
@@ -70,7 +70,7 @@ class DefaultPreemptionArgs(_Args, frozen=True):
     min_candidate_nodes_percentage: int = 10
     min_candidate_nodes_absolute: int = 100
 
-    def problems(self, path: Path) -> FieldErrors:
+    def problems(self, path: FieldPath) -> FieldErrors:
         """Return validation errors."""
         found: FieldErrors = []
         part, least = path.child("minCandidateNodesPercentage"), path.child("minCandidateNodesAbsolute")
@@ -92,7 +92,7 @@ class InterPodAffinityArgs(_Args, frozen=True):
     hard_pod_affinity_weight: int = 1
     ignore_preferred_terms_of_existing_pods: bool = False
 
-    def problems(self, path: Path) -> FieldErrors:
+    def problems(self, path: FieldPath) -> FieldErrors:
         """Return validation errors."""
         weight = self.hard_pod_affinity_weight
         if 0 <= weight <= 100:
@@ -105,7 +105,7 @@ class NodeAffinityArgs(_Args, frozen=True):
 
     added_affinity: NodeAffinity | None = None
 
-    def problems(self, path: Path) -> FieldErrors:
+    def problems(self, path: FieldPath) -> FieldErrors:
         """Return validation errors."""
         added, found = self.added_affinity or NodeAffinity(), FieldErrors()
         where = path.child("addedAffinity")
@@ -120,9 +120,9 @@ class NodeAffinityArgs(_Args, frozen=True):
 class NodeResourcesBalancedAllocationArgs(_Args, frozen=True):
     """Arguments of NodeResourcesBalancedAllocation."""
 
-    resources: tuple[ResourceWeight, ...] = ()
+    resources: tuple[ResourceSpec, ...] = ()
 
-    def problems(self, path: Path) -> FieldErrors:
+    def problems(self, path: FieldPath) -> FieldErrors:
         """Return validation errors."""
         found: FieldErrors = []
         seen: set[str] = set()
@@ -141,9 +141,9 @@ class NodeResourcesFitArgs(_Args, frozen=True):
 
     ignored_resources: tuple[str, ...] = ()
     ignored_resource_groups: tuple[str, ...] = ()
-    scoring_strategy: Strategy | None = None
+    scoring_strategy: ScoringStrategy | None = None
 
-    def problems(self, path: Path) -> FieldErrors:
+    def problems(self, path: FieldPath) -> FieldErrors:
         """Return validation errors."""
         found: FieldErrors = []
         for index, name in enumerate(self.ignored_resources):
@@ -164,7 +164,7 @@ class PodTopologySpreadArgs(_Args, frozen=True):
     default_constraints: tuple[TopologySpreadConstraint, ...] = ()
     defaulting_type: str = "System"
 
-    def problems(self, path: Path) -> FieldErrors:
+    def problems(self, path: FieldPath) -> FieldErrors:
         """Return validation errors."""
         found: FieldErrors = []
         kind, constraints = self.defaulting_type or "System", self.default_constraints
@@ -181,9 +181,9 @@ class VolumeBindingArgs(_Args, frozen=True):
     """Arguments of VolumeBinding."""
 
     bind_timeout_seconds: int = 600
-    shape: tuple[Point, ...] = ()
+    shape: tuple[UtilizationShapePoint, ...] = ()
 
-    def problems(self, path: Path) -> FieldErrors:
+    def problems(self, path: FieldPath) -> FieldErrors:
         """Return validation errors."""
         found: FieldErrors = []
         if self.bind_timeout_seconds < 0:
@@ -198,7 +198,7 @@ class DynamicResourcesArgs(_Args, frozen=True):
     filter_timeout: str | None = None
     binding_timeout: str | None = None
 
-    def problems(self, path: Path) -> FieldErrors:
+    def problems(self, path: FieldPath) -> FieldErrors:
         """Return validation errors."""
         found = _at_least(path.child("filterTimeout"), self.filter_timeout, 0, "must be zero or positive")
         why = "must be at least 1 second"
@@ -217,7 +217,7 @@ ARGS: Final[Mapping[str, Any]] = {
 }
 
 
-def problems_of_args(plugin: str, args: Mapping[str, Any], path: Path) -> list[str]:
+def validate_plugin_args(plugin: str, args: Mapping[str, Any], path: FieldPath) -> list[str]:
     """Return validation errors of a built-in plugin's arguments; other plugins validate their own."""
     kind = ARGS.get(plugin)
     if kind is None:
@@ -228,15 +228,15 @@ def problems_of_args(plugin: str, args: Mapping[str, Any], path: Path) -> list[s
         read = msgspec.convert(args, kind)
     except msgspec.ValidationError as error:
         return [f"{path}: {error}"]
-    problems: Callable[[Path], FieldErrors] = read.problems
+    problems: Callable[[FieldPath], FieldErrors] = read.problems
     return [str(one) for one in problems(path)]
 
 
-def _label_name(path: Path, name: str) -> FieldErrors:
+def _label_name(path: FieldPath, name: str) -> FieldErrors:
     return [invalid(path, name, why) for why in check_qualified_name(name)]
 
 
-def _strategy(path: Path, strategy: Strategy) -> FieldErrors:
+def _strategy(path: FieldPath, strategy: ScoringStrategy) -> FieldErrors:
     found: FieldErrors = []
     if strategy.type not in _STRATEGIES:
         found.append(not_supported(path.child("type"), strategy.type, _STRATEGIES))
@@ -253,7 +253,7 @@ def _strategy(path: Path, strategy: Strategy) -> FieldErrors:
     return found
 
 
-def _shape(path: Path, shape: Sequence[Point]) -> FieldErrors:
+def _shape(path: FieldPath, shape: Sequence[UtilizationShapePoint]) -> FieldErrors:
     if not shape:
         return [required(path, "at least one point must be specified")]
     found: FieldErrors = []
@@ -271,7 +271,7 @@ def _shape(path: Path, shape: Sequence[Point]) -> FieldErrors:
     return found
 
 
-def _constraint(path: Path, constraints: Sequence[TopologySpreadConstraint], index: int) -> FieldErrors:
+def _constraint(path: FieldPath, constraints: Sequence[TopologySpreadConstraint], index: int) -> FieldErrors:
     one, where, found = constraints[index], path.index(index), FieldErrors()
     action, actions = one.when_unsatisfiable, ("DoNotSchedule", "ScheduleAnyway")
     if one.max_skew <= 0:
@@ -297,7 +297,7 @@ def seconds_of(text: str | None, default: float) -> float:
     return default if text is None else parse_duration(text) / _SECOND
 
 
-def _at_least(path: Path, text: str | None, least: int, why: str) -> FieldErrors:
+def _at_least(path: FieldPath, text: str | None, least: int, why: str) -> FieldErrors:
     if text is None:
         return []
     try:

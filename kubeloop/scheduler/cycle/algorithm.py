@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from kubeloop.api.generated.core_v1 import Node
-from kubeloop.scheduler.cache.assumed_pods import Placements
+from kubeloop.scheduler.cache.assumed_pods import AssumedPods
 from kubeloop.scheduler.cache.cluster import ClusterState
-from kubeloop.scheduler.cache.pod_info import PodInfo, Templates
-from kubeloop.scheduler.cycle.scheduling_cycle import Cycle
-from kubeloop.scheduler.extenders.extender import Opinions
-from kubeloop.scheduler.framework.plugin import Wait, running
+from kubeloop.scheduler.cache.pod_info import PodInfo, SignatureCache
+from kubeloop.scheduler.cycle.scheduling_cycle import SchedulingCycle
+from kubeloop.scheduler.extenders.extender import ExtenderResults
+from kubeloop.scheduler.framework.plugin import PermitWait, wrap_plugin_error
 from kubeloop.scheduler.framework.profile import Profile
-from kubeloop.scheduler.framework.status import Code, Diagnosis, Refusal
+from kubeloop.scheduler.framework.status import Code, Diagnosis, Status
 
 
-class Engine:
+class SchedulingAlgorithm:
     """Schedules pods in memory: filter and score, PostFilter, Reserve and Permit."""
 
-    def __init__(self, templates: Templates) -> None:
+    def __init__(self, templates: SignatureCache) -> None:
         self.cluster = ClusterState()
-        self.placements = Placements(self.cluster, templates)
+        self.placements = AssumedPods(self.cluster, templates)
 
     def sizes(self) -> dict[str, int]:
         """Return the number of cached nodes, pods and assumed pods."""
@@ -26,17 +26,17 @@ class Engine:
 
     def fitting(self, profile: Profile, pod: PodInfo) -> dict[str, Node]:
         """Return all nodes that pass the plugins' filters."""
-        return Cycle(profile, self.cluster, pod).fitting()
+        return SchedulingCycle(profile, self.cluster, pod).fitting()
 
     def attempt(
-        self, profile: Profile, pod: PodInfo, opinions: Opinions | None = None
-    ) -> tuple[Cycle, Diagnosis | None]:
+        self, profile: Profile, pod: PodInfo, opinions: ExtenderResults | None = None
+    ) -> tuple[SchedulingCycle, Diagnosis | None]:
         """Run a scheduling cycle; return it with None if a node was selected, else with the diagnosis."""
-        cycle = Cycle(profile, self.cluster, pod, opinions)
+        cycle = SchedulingCycle(profile, self.cluster, pod, opinions)
         cycle.node = cycle.choose()
         return cycle, None if cycle.node else cycle.diagnose()
 
-    def make_room(self, cycle: Cycle, diagnosis: Diagnosis) -> str | None:
+    def make_room(self, cycle: SchedulingCycle, diagnosis: Diagnosis) -> str | None:
         """Run the PostFilter plugins until one nominates a node.
 
         Returns the nominated node, "" for none; None leaves the previous nomination unchanged.
@@ -51,7 +51,7 @@ class Engine:
             found = plugin.post_filter(cycle, diagnosis)
             if found is None:
                 continue
-            if isinstance(found, Refusal):
+            if isinstance(found, Status):
                 told += found.reasons
                 if found.code is Code.UNRESOLVABLE:  # no other plugin can help
                     break
@@ -66,7 +66,7 @@ class Engine:
         diagnosis.after = ", ".join(told)
         return node
 
-    def reserve(self, cycle: Cycle) -> Refusal | dict[str, float]:
+    def reserve(self, cycle: SchedulingCycle) -> Status | dict[str, float]:
         """Assume the pod on its node and run Reserve and Permit.
 
         Returns a rejection, or the timeouts in seconds of the plugins whose permit must be waited for.
@@ -79,10 +79,10 @@ class Engine:
         waits: dict[str, float] = {}
         for plugin in cycle.profile.permitters if refusal is None else ():
             permit = plugin.permit(cycle, cycle.node)
-            if isinstance(permit, Wait):
+            if isinstance(permit, PermitWait):
                 waits[plugin.name] = permit.seconds
             elif permit is not None:
-                refusal = running("Permit", permit)
+                refusal = wrap_plugin_error("Permit", permit)
                 break
         if is_reserved and cycle.profile.permitters:
             cycle.watch.lap("Permit")
@@ -91,14 +91,14 @@ class Engine:
             return refusal
         return waits
 
-    def _reserve(self, cycle: Cycle) -> Refusal | None:
+    def _reserve(self, cycle: SchedulingCycle) -> Status | None:
         for plugin in cycle.profile.reservers:
             refusal = plugin.reserve(cycle, cycle.node)
             if refusal is not None:
-                return running("Reserve", refusal)
+                return wrap_plugin_error("Reserve", refusal)
         return None
 
-    def release(self, cycle: Cycle) -> None:
+    def release(self, cycle: SchedulingCycle) -> None:
         """Run Unreserve and forget the assumed pod."""
         for plugin in reversed(cycle.profile.reservers):
             plugin.unreserve(cycle, cycle.node)

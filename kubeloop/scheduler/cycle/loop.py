@@ -7,20 +7,20 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from kubeloop.clock import Clock
-from kubeloop.scheduler.framework.plugin import TakesTime
+from kubeloop.scheduler.framework.plugin import PluginTimeLimitExceeded
 from kubeloop.scheduler.framework.profile import Profile
-from kubeloop.scheduler.framework.status import NO_NODES, Code, Refusal, SchedulingError
-from kubeloop.scheduler.queue.queued_pod_info import QueuedPod
+from kubeloop.scheduler.framework.status import NO_NODES, Code, SchedulingError, Status
+from kubeloop.scheduler.queue.queued_pod_info import QueuedPodInfo
 
 if TYPE_CHECKING:
     from kubeloop.scheduler.scheduler import Scheduler
 
-_TURN: Final = 16  # pods scheduled before the event loop runs other tasks
+_BATCH_SIZE: Final = 16  # pods scheduled before the event loop runs other tasks
 
 log = logging.getLogger(__name__)
 
 
-class Attempts:
+class SchedulingLoop:
     """Runs the scheduling cycles of popped pods."""
 
     def __init__(self, scheduler: Scheduler, clock: Clock) -> None:
@@ -30,7 +30,7 @@ class Attempts:
     async def some(self) -> int:
         """Schedule up to a batch of pods and return their number; a batch is one pod if there are extenders."""
         its, tried = self._scheduler, 0
-        turn = 1 if its.extenders else _TURN
+        turn = 1 if its.extenders else _BATCH_SIZE
         while tried < turn and not its.is_draining and (queued := its.queue.pop()) is not None:
             slow = await self._try_extended(queued) if its.extenders else self._try(queued)
             while slow is not None:
@@ -38,7 +38,7 @@ class Attempts:
             tried += 1
         return tried
 
-    async def _aside(self, slow: TakesTime, queued: QueuedPod) -> TakesTime | None:
+    async def _aside(self, slow: PluginTimeLimitExceeded, queued: QueuedPodInfo) -> PluginTimeLimitExceeded | None:
         """Run a plugin's slow work in a thread and try again; return the work that is still left, if any."""
         its, is_over = self._scheduler, False
         try:
@@ -52,43 +52,43 @@ class Attempts:
 
     # One pod.
 
-    def _try(self, queued: QueuedPod) -> TakesTime | None:
+    def _try(self, queued: QueuedPodInfo) -> PluginTimeLimitExceeded | None:
         """Schedule a pod; return the plugin's remaining work if it takes too long. Writes happen in the background."""
         if self._is_settled(queued):
             return None
         try:
             refusal = self._decide(queued)
-        except TakesTime as slow:
+        except PluginTimeLimitExceeded as slow:
             return slow
         except Exception as error:
             refusal = self._failed(queued, error)
         self._count(queued, refusal)
         return None
 
-    async def _try_extended(self, queued: QueuedPod) -> TakesTime | None:
+    async def _try_extended(self, queued: QueuedPodInfo) -> PluginTimeLimitExceeded | None:
         """Schedule a pod with extenders; return the plugin's remaining work if it takes too long."""
         if self._is_settled(queued):
             return None
         try:
             refusal = await self._decide_extended(queued)
-        except TakesTime as slow:
+        except PluginTimeLimitExceeded as slow:
             return slow
         except Exception as error:
             refusal = self._failed(queued, error)
         self._count(queued, refusal)
         return None
 
-    def _profile(self, queued: QueuedPod) -> Profile:
+    def _profile(self, queued: QueuedPodInfo) -> Profile:
         return self._scheduler.profiles[queued.info.pod.spec.scheduler_name]
 
-    def _decide(self, queued: QueuedPod) -> Refusal | None:
+    def _decide(self, queued: QueuedPodInfo) -> Status | None:
         its = self._scheduler
         engine = its.engine
         if engine is None or not len(engine.cluster):
             return self._no_nodes(queued)
         return its.conclude(engine, queued, *engine.attempt(self._profile(queued), queued.info))
 
-    async def _decide_extended(self, queued: QueuedPod) -> Refusal | None:
+    async def _decide_extended(self, queued: QueuedPodInfo) -> Status | None:
         its, info, profile = self._scheduler, queued.info, self._profile(queued)
         engine = its.engine
         if engine is None or not len(engine.cluster):
@@ -102,7 +102,7 @@ class Attempts:
 
     # Results.
 
-    def _is_settled(self, queued: QueuedPod) -> bool:
+    def _is_settled(self, queued: QueuedPodInfo) -> bool:
         """Return True if the pod is terminating or already assumed, and needs no scheduling."""
         its, pod = self._scheduler, queued.info.pod
         if pod.metadata.deletion_timestamp is not None:
@@ -113,19 +113,19 @@ class Attempts:
         its.queue.done(queued.info.uid)
         return True
 
-    def _no_nodes(self, queued: QueuedPod) -> Refusal:
-        refusal = Refusal(Code.UNRESOLVABLE, (NO_NODES,))
+    def _no_nodes(self, queued: QueuedPodInfo) -> Status:
+        refusal = Status(Code.UNRESOLVABLE, (NO_NODES,))
         self._scheduler.fail(queued, refusal, None, "")
         return refusal
 
-    def _failed(self, queued: QueuedPod, error: Exception) -> Refusal:
+    def _failed(self, queued: QueuedPodInfo, error: Exception) -> Status:
         if not isinstance(error, SchedulingError):
             log.error("%s: scheduling failed", queued.key, exc_info=error)
-        refusal = Refusal(Code.ERROR, (str(error),))
+        refusal = Status(Code.ERROR, (str(error),))
         self._scheduler.fail(queued, refusal, None, "")
         return refusal
 
-    def _count(self, queued: QueuedPod, refusal: Refusal | None) -> None:
+    def _count(self, queued: QueuedPodInfo, refusal: Status | None) -> None:
         instruments, seconds = self._scheduler.instruments, self._clock.monotonic() - queued.tried_at
         instruments.decided(seconds)
         if refusal is not None:  # else the binding cycle counts it

@@ -11,20 +11,22 @@ from numpy.typing import NDArray
 from kubeloop.api.generated.core_v1 import Node
 from kubeloop.scheduler.cache.cluster import ALL, ClusterState
 from kubeloop.scheduler.cache.pod_info import PodInfo
-from kubeloop.scheduler.cycle.signature_results import View
+from kubeloop.scheduler.cycle.signature_results import SignatureResults
 from kubeloop.scheduler.cycle.stopwatch import Stopwatch
-from kubeloop.scheduler.extenders.extender import Opinions
-from kubeloop.scheduler.framework.plugin import Plugin, Skip, implements, running
+from kubeloop.scheduler.extenders.extender import ExtenderResults
+from kubeloop.scheduler.framework.plugin import Plugin, Skip, implements, wrap_plugin_error
 from kubeloop.scheduler.framework.profile import Profile
-from kubeloop.scheduler.framework.status import Code, Diagnosis, Narrowed, Refusal, SchedulingError
+from kubeloop.scheduler.framework.status import Code, Diagnosis, PreFilterResult, SchedulingError, Status
 
 _Answers = list[tuple[Plugin, Any, NDArray[np.int16]]]
 
 
-class Cycle:
+class SchedulingCycle:
     """One scheduling attempt, and the plugins' state for it until the pod is bound."""
 
-    def __init__(self, profile: Profile, cluster: ClusterState, pod: PodInfo, opinions: Opinions | None = None) -> None:
+    def __init__(
+        self, profile: Profile, cluster: ClusterState, pod: PodInfo, opinions: ExtenderResults | None = None
+    ) -> None:
         self.profile = profile
         self.cluster = cluster
         self.pod = pod
@@ -33,12 +35,12 @@ class Cycle:
         self.watch = Stopwatch(profile.now)
         self.is_interrupted = False  # cancelled while binding: the result is unknown
         self._opinions = opinions  # results of extenders, if there are any
-        self._view: View | None = None
+        self._view: SignatureResults | None = None
         self._answers: _Answers = []
         self._fits: NDArray[np.bool_] = np.zeros(0, bool)
-        self._before: Refusal | None = None
+        self._before: Status | None = None
         self._narrowing: set[str] = set()
-        self._narrowed: Narrowed | None = None
+        self._narrowed: PreFilterResult | None = None
 
     def choose(self) -> str:
         """Return the name of the best node, or "" if none fits; `diagnose` then gives the reasons."""
@@ -82,7 +84,7 @@ class Cycle:
         self.watch.lap("Filter")
         return True
 
-    def _heed(self, opinions: Opinions) -> None:
+    def _heed(self, opinions: ExtenderResults) -> None:
         """Remove nodes that extenders reject, and nodes that were not sent to them."""
         self._fits = self._fits.copy()
         left = np.zeros(self.cluster.size, bool)
@@ -90,7 +92,7 @@ class Cycle:
         self._fits &= left
         known = [(row, one) for name, one in opinions.refused.items() if (row := self.cluster.row_of(name)) is not None]
         if known:
-            self._answers.append(_told(self.cluster.size, known))
+            self._answers.append(_status_results(self.cluster.size, known))
 
     def _ask_others(self) -> _Answers | None:
         """Run PreFilter and Filter of the plugins that are not node-local; these run for every pod."""
@@ -98,10 +100,10 @@ class Cycle:
         assert self._view is not None
         for plugin in self._view.wide_filters:
             state = plugin.prefilter(self.pod, self.cluster)
-            if isinstance(state, Narrowed):
+            if isinstance(state, PreFilterResult):
                 self._narrow(plugin, state)
                 state = state.state
-            if isinstance(state, Refusal):
+            if isinstance(state, Status):
                 self._before = state
                 return None
             self.states[plugin.name] = state
@@ -126,10 +128,10 @@ class Cycle:
             _raise_if_failed(plugin, plugin.refusal(state, int(number)))
         return answers
 
-    def _narrow(self, plugin: Plugin, state: Narrowed) -> None:
+    def _narrow(self, plugin: Plugin, state: PreFilterResult) -> None:
         self._narrowing.add(plugin.name)
         nodes = state.nodes if self._narrowed is None else self._narrowed.nodes & state.nodes
-        self._narrowed = Narrowed(nodes)
+        self._narrowed = PreFilterResult(nodes)
 
     def _apply_narrowing(self) -> None:
         if self._narrowed is None:
@@ -151,16 +153,16 @@ class Cycle:
             if refusal is not None:
                 self._fits = self._fits.copy()
                 self._fits[row] = False
-                self._answers.append(_told(self.cluster.size, [(row, refusal)]))
+                self._answers.append(_status_results(self.cluster.size, [(row, refusal)]))
 
-    def refusal_beside_others(self, row: int) -> Refusal | None:
+    def refusal_beside_others(self, row: int) -> Status | None:
         """Return the rejection of a node, filtered with and without the pods nominated to it."""
         waiting = self.profile.nominations.in_the_way(self.pod) if self.profile.nominations else {}
         beside = waiting.get(self.cluster.name_of(row))
         refusal = self._refusal_beside(beside, row) if beside else None
         return refusal or self.refusal_on(row)
 
-    def _refusal_beside(self, waiting: Iterable[PodInfo], row: int) -> Refusal | None:
+    def _refusal_beside(self, waiting: Iterable[PodInfo], row: int) -> Status | None:
         name = self.cluster.name_of(row)
         for one in waiting:
             self.cluster.add_pod(one, name)
@@ -170,7 +172,7 @@ class Cycle:
             for one in waiting:
                 self.cluster.remove_pod(one, name)
 
-    def refusal_on(self, row: int) -> Refusal | None:
+    def refusal_on(self, row: int) -> Status | None:
         """Return the rejection of a node in the present state of the cluster; None if it is feasible."""
         rows = np.array([row], np.intp)
         assert self._view is not None
@@ -180,9 +182,9 @@ class Cycle:
                 return part.plugin.refusal(part.state, number)
         for plugin in self._view.wide_filters:
             state = plugin.prefilter(self.pod, self.cluster)
-            if isinstance(state, Narrowed):
+            if isinstance(state, PreFilterResult):
                 state = state.state
-            if isinstance(state, Refusal):
+            if isinstance(state, Status):
                 return state
             if isinstance(state, Skip) or not implements(type(plugin), "filter"):
                 continue
@@ -238,7 +240,7 @@ class Cycle:
         diagnosis = Diagnosis(len(self.cluster))
         if self._before is not None:
             if not self._before.is_rejection:
-                raise SchedulingError(running("PreFilter", self._before).message)
+                raise SchedulingError(wrap_plugin_error("PreFilter", self._before).message)
             diagnosis.before, diagnosis.absent = self._before.message, self._before
             diagnosis.note(self._before)
             return diagnosis
@@ -259,7 +261,7 @@ class Cycle:
         if not self._narrowed.nodes:
             told = f"{'(s) [' + names + '] simultaneously' if len(self._narrowing) > 1 else ' ' + names}"
             diagnosis.before = f"node(s) didn't satisfy plugin{told}"
-        diagnosis.absent = Refusal(Code.UNRESOLVABLE, (f"node(s) didn't satisfy plugin(s) [{names}]",))
+        diagnosis.absent = Status(Code.UNRESOLVABLE, (f"node(s) didn't satisfy plugin(s) [{names}]",))
 
     def _tell_answers(
         self, diagnosis: Diagnosis, open_rows: NDArray[np.bool_], plugin: Plugin, state: Any, answers: NDArray[np.int16]
@@ -282,25 +284,25 @@ class Cycle:
         return sorted(found, key=lambda one: order.get(one[0].name, len(order)))
 
 
-def _raise_if_failed(plugin: Plugin, refusal: Refusal) -> None:
+def _raise_if_failed(plugin: Plugin, refusal: Status) -> None:
     if refusal.code is Code.ERROR:
         raise SchedulingError(f'running "{plugin.name}" filter plugin: {refusal.message}')
 
 
-class _Told(Plugin):
+class _StatusPlugin(Plugin):
     """Pseudo plugin for rejections of single nodes by nominated pods or extenders."""
 
     name = ""
 
-    def refusal(self, state: Sequence[Refusal], number: int) -> Refusal:
+    def refusal(self, state: Sequence[Status], number: int) -> Status:
         """Return the numbered status."""
         return state[number - 1]
 
 
-def _told(size: int, refusals: Sequence[tuple[int, Refusal]]) -> tuple[Plugin, Any, NDArray[np.int16]]:
+def _status_results(size: int, refusals: Sequence[tuple[int, Status]]) -> tuple[Plugin, Any, NDArray[np.int16]]:
     """Return statuses of rows in the form of a plugin's filter result."""
     different = list(dict.fromkeys(one for _, one in refusals))
     answers = np.zeros(size, np.int16)
     for row, one in refusals:
         answers[row] = different.index(one) + 1
-    return _Told.__new__(_Told), different, answers
+    return _StatusPlugin.__new__(_StatusPlugin), different, answers

@@ -9,23 +9,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kubeloop.scheduler.cache.cluster import ALL, ClusterState, Rows
-from kubeloop.scheduler.cache.pod_info import PodInfo, Template
+from kubeloop.scheduler.cache.pod_info import PodInfo, PodSignature
 from kubeloop.scheduler.cycle.stopwatch import Stopwatch
 from kubeloop.scheduler.framework.plugin import Plugin, Skip, implements
-from kubeloop.scheduler.framework.status import Narrowed, Refusal
+from kubeloop.scheduler.framework.status import PreFilterResult, Status
 
-_REFUSED = np.int64(-1)
+_INFEASIBLE = np.int64(-1)
 _FEW = 4  # up to this number of rows the scalar code is faster than arrays
 
 
-class Weighed(NamedTuple):
+class WeightedPlugin(NamedTuple):
     """Score plugin with its weight."""
 
     plugin: Plugin
     weight: int
 
 
-class _Part:
+class _PluginResults:
     """Results of one plugin, by row."""
 
     __slots__ = ("answers", "plugin", "state", "weight")
@@ -37,10 +37,10 @@ class _Part:
         self.weight = weight
 
 
-class View:
+class SignatureResults:
     """Results of a profile's node-local plugins for one pod signature."""
 
-    def __init__(self, filters: Sequence[Plugin], scores: Sequence[Weighed], template: Template) -> None:
+    def __init__(self, filters: Sequence[Plugin], scores: Sequence[WeightedPlugin], template: PodSignature) -> None:
         self._filters = [one for one in filters if one.local]
         self._scores = [one for one in scores if one.plugin.local]
         # Plugins that are not node-local; they run for every pod.
@@ -51,12 +51,12 @@ class View:
         self._stamp: tuple[int, ...] = ()
         self._position = -1
         self._node_changes = -1
-        self._fixed: list[_Part] = []  # results of plugins that do not normalize
-        self.before: Refusal | None = None  # a rejection by PreFilter
-        self.narrowed: Narrowed | None = None
+        self._fixed: list[_PluginResults] = []  # results of plugins that do not normalize
+        self.before: Status | None = None  # a rejection by PreFilter
+        self.narrowed: PreFilterResult | None = None
         self.narrowing: set[str] = set()
-        self.filters: list[_Part] = []
-        self.scores: list[_Part] = []  # results of plugins that normalize
+        self.filters: list[_PluginResults] = []
+        self.scores: list[_PluginResults] = []  # results of plugins that normalize
         self.fixed: NDArray[np.int64] = np.zeros(0, np.int64)  # the weighted sum of all others
         self.fits: NDArray[np.bool_] = np.zeros(0, bool)
         self.ranked: NDArray[np.int64] = np.zeros(0, np.int64)  # `fixed`, and -1 where the pod does not fit
@@ -81,21 +81,21 @@ class View:
         self.narrowing = set()
         for plugin in self._filters:
             state = plugin.prefilter(pod, cluster)
-            if isinstance(state, Narrowed):
+            if isinstance(state, PreFilterResult):
                 self._narrow(plugin, state)
                 state = state.state
-            if isinstance(state, Refusal):
+            if isinstance(state, Status):
                 self.before = state
                 watch.lap("PreFilter")
                 return
             if not isinstance(state, Skip) and implements(type(plugin), "filter"):
-                self.filters.append(_Part(plugin, state, np.zeros(cluster.size, np.int16)))
+                self.filters.append(_PluginResults(plugin, state, np.zeros(cluster.size, np.int16)))
         watch.lap("PreFilter")
         self._fixed = []
         for plugin, weight in self._scores:
             state = plugin.prescore(pod, cluster)
             if not isinstance(state, Skip):
-                part = _Part(plugin, state, np.zeros(cluster.size, np.int64), weight)
+                part = _PluginResults(plugin, state, np.zeros(cluster.size, np.int64), weight)
                 (self.scores if implements(type(plugin), "normalize") else self._fixed).append(part)
         watch.lap("PreScore")
         self.fixed = np.zeros(cluster.size, np.int64)
@@ -103,10 +103,10 @@ class View:
         self.ranked = np.zeros(cluster.size, np.int64)
         self._update(cluster, ALL, watch)
 
-    def _narrow(self, plugin: Plugin, state: Narrowed) -> None:
+    def _narrow(self, plugin: Plugin, state: PreFilterResult) -> None:
         self.narrowing.add(plugin.name)
         nodes = state.nodes if self.narrowed is None else self.narrowed.nodes & state.nodes
-        self.narrowed = Narrowed(nodes)
+        self.narrowed = PreFilterResult(nodes)
 
     def _update(self, cluster: ClusterState, rows: Rows, watch: Stopwatch) -> None:
         if self.before is not None:
@@ -128,7 +128,7 @@ class View:
             part.answers[rows] = scores
             total += scores * part.weight
         self.fixed[rows] = total
-        self.ranked[rows] = np.where(fits, total, _REFUSED)
+        self.ranked[rows] = np.where(fits, total, _INFEASIBLE)
         watch.lap("Score")
 
     def _update_row(self, cluster: ClusterState, row: int, watch: Stopwatch) -> None:

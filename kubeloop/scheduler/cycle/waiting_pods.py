@@ -9,9 +9,9 @@ from typing import Any, Final, TypeVar
 
 from kubeloop.api.scalars.duration import format_duration
 from kubeloop.clock import Clock
-from kubeloop.scheduler.framework.status import STATUSES, Code, Refusal
+from kubeloop.scheduler.framework.status import CODE_NAMES, Code, Status
 
-LONGEST_SECONDS: Final = 15 * 60.0  # upper limit of every permit timeout
+MAX_PERMIT_TIMEOUT_SECONDS: Final = 15 * 60.0  # upper limit of every permit timeout
 _NANOSECONDS: Final = 1_000_000_000
 
 
@@ -19,40 +19,40 @@ _Found = TypeVar("_Found")
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _WaitingPod:
     """Waiting pod with a timer for each plugin that has not allowed it yet."""
 
-    decided: asyncio.Future[Refusal | None]
+    decided: asyncio.Future[Status | None]
     timers: dict[str, asyncio.TimerHandle] = field(default_factory=dict)
 
 
-class Permits:
+class WaitingPods:
     """Waiting pods by uid; plugins allow or reject them here."""
 
     def __init__(self, clock: Clock, waited: Callable[[str, float], None]) -> None:
         self._clock = clock
         self._waited = waited  # records the result and duration of a wait
-        self._waiting: dict[str, _Waiting] = {}
+        self._waiting: dict[str, _WaitingPod] = {}
 
-    async def wait(self, uid: str, waits: Mapping[str, float]) -> Refusal | None:
+    async def wait(self, uid: str, waits: Mapping[str, float]) -> Status | None:
         """Wait until all plugins have allowed a pod, or one rejected it or timed out; return the rejection."""
         loop, began = asyncio.get_running_loop(), self._clock.monotonic()
-        waiting = self._waiting[uid] = _Waiting(loop.create_future())
+        waiting = self._waiting[uid] = _WaitingPod(loop.create_future())
         for plugin, seconds in waits.items():
-            seconds = min(seconds, LONGEST_SECONDS)
+            seconds = min(seconds, MAX_PERMIT_TIMEOUT_SECONDS)
             waiting.timers[plugin] = loop.call_later(seconds, self.refuse, uid, _too_late(plugin, seconds))
         try:
             refusal = await waiting.decided
-            self._waited("Success" if refusal is None else STATUSES[refusal.code], self._clock.monotonic() - began)
+            self._waited("Success" if refusal is None else CODE_NAMES[refusal.code], self._clock.monotonic() - began)
             return refusal
         finally:
             for timer in waiting.timers.values():
                 timer.cancel()
             self._waiting.pop(uid, None)
 
-    async def unless_refused(self, uid: str, work: Coroutine[Any, Any, _Found]) -> _Found | Refusal:
+    async def unless_refused(self, uid: str, work: Coroutine[Any, Any, _Found]) -> _Found | Status:
         """Return the result of work for a pod; cancel it and return the rejection if the pod is rejected meanwhile."""
-        waiting = self._waiting[uid] = _Waiting(asyncio.get_running_loop().create_future())
+        waiting = self._waiting[uid] = _WaitingPod(asyncio.get_running_loop().create_future())
         task = asyncio.ensure_future(work)
         try:
             await asyncio.wait((task, waiting.decided), return_when=asyncio.FIRST_COMPLETED)
@@ -70,7 +70,7 @@ class Permits:
             return True  # it is rejected already
         held = bool(self.pending(uid))
         told = "waiting on permit for pod: preempted" if held else f"preempted by {plugin}"
-        return self.refuse(uid, Refusal(Code.ERROR, (told,), plugin))
+        return self.refuse(uid, Status(Code.ERROR, (told,), plugin))
 
     def allow(self, uid: str, plugin: str) -> bool:
         """Give one plugin's permit; return True if the pod was waiting for it."""
@@ -83,7 +83,7 @@ class Permits:
             waiting.decided.set_result(None)
         return True
 
-    def refuse(self, uid: str, refusal: Refusal) -> bool:
+    def refuse(self, uid: str, refusal: Status) -> bool:
         """Reject a pod; return True if it was waiting."""
         waiting = self._waiting.get(uid)
         if waiting is None or waiting.decided.done():
@@ -100,7 +100,7 @@ class Permits:
         return uid in self._waiting
 
 
-def _too_late(plugin: str, seconds: float) -> Refusal:
+def _too_late(plugin: str, seconds: float) -> Status:
     took = format_duration(round(seconds * _NANOSECONDS))
     told = f"rejected due to timeout after waiting {took} at plugin {plugin}"
-    return Refusal(Code.UNSCHEDULABLE, (told,), plugin)
+    return Status(Code.UNSCHEDULABLE, (told,), plugin)

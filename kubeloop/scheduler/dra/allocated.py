@@ -11,7 +11,7 @@ from kubeloop.api.generated.resource_v1 import ResourceClaim
 from kubeloop.api.scalars.quantity import Quantity, parse_quantity
 
 
-class DeviceId(NamedTuple):
+class AllocatedDeviceId(NamedTuple):
     """Id of a device: driver, pool, name."""
 
     driver: str
@@ -22,22 +22,22 @@ class DeviceId(NamedTuple):
         return f"{self.driver}/{self.pool}/{self.device}"
 
 
-class Part(NamedTuple):
+class AllocatedDevice(NamedTuple):
     """Device allocated to a claim; `consumed` is its share of the capacity if the device is shared."""
 
-    id: DeviceId
+    id: AllocatedDeviceId
     consumed: Mapping[str, Quantity] | None
 
 
 @dataclass(slots=True)
-class InUse:
+class AllocatedState:
     """Devices in use, as counters because several claims may list the same device."""
 
-    whole: Counter[DeviceId] = field(default_factory=Counter)
-    shared: Counter[DeviceId] = field(default_factory=Counter)
-    consumed: dict[DeviceId, dict[str, Quantity]] = field(default_factory=dict)
+    whole: Counter[AllocatedDeviceId] = field(default_factory=Counter)
+    shared: Counter[AllocatedDeviceId] = field(default_factory=Counter)
+    consumed: dict[AllocatedDeviceId, dict[str, Quantity]] = field(default_factory=dict)
 
-    def add(self, parts: Iterable[Part]) -> None:
+    def add(self, parts: Iterable[AllocatedDevice]) -> None:
         """Add devices."""
         for one in parts:
             counts = self.whole if one.consumed is None else self.shared
@@ -45,7 +45,7 @@ class InUse:
             if one.consumed:
                 add_amounts(self.consumed.setdefault(one.id, {}), one.consumed, 1)
 
-    def remove(self, parts: Iterable[Part]) -> None:
+    def remove(self, parts: Iterable[AllocatedDevice]) -> None:
         """Remove devices."""
         for one in parts:
             counts = self.whole if one.consumed is None else self.shared
@@ -57,7 +57,7 @@ class InUse:
                 if one.id not in self.shared:
                     del self.consumed[one.id]
 
-    def __contains__(self, one: DeviceId) -> bool:
+    def __contains__(self, one: AllocatedDeviceId) -> bool:
         return one in self.whole or one in self.shared
 
 
@@ -67,13 +67,13 @@ def add_amounts(amounts: dict[str, Quantity], more: Mapping[str, Quantity], sign
         amounts[name] = amounts.get(name, Quantity(0)) + amount * sign
 
 
-def parts_of(claim: ResourceClaim) -> tuple[Part, ...]:
+def allocated_devices_of(claim: ResourceClaim) -> tuple[AllocatedDevice, ...]:
     """Return the devices of a claim, without those of admin access, which do not block others."""
     if claim.status.allocation is None:
         return ()
     return tuple(
-        Part(
-            DeviceId(one.driver, one.pool, one.device),
+        AllocatedDevice(
+            AllocatedDeviceId(one.driver, one.pool, one.device),
             None if one.share_id is None else {k: parse_quantity(v) for k, v in one.consumed_capacity.items()},
         )
         for one in claim.status.allocation.devices.results
@@ -81,20 +81,20 @@ def parts_of(claim: ResourceClaim) -> tuple[Part, ...]:
     )
 
 
-class DeviceUse:
+class AllocatedDevices:
     """Informer handler of claims that tracks allocated devices.
 
     Invariant: pending devices of a claim are not yet in its status.
     """
 
     def __init__(self) -> None:
-        self.now = InUse()
-        self._told: dict[str, Sequence[Part]] = {}  # by the uids of the claims
-        self._pending: dict[str, Sequence[Part]] = {}
+        self.now = AllocatedState()
+        self._told: dict[str, Sequence[AllocatedDevice]] = {}  # by the uids of the claims
+        self._pending: dict[str, Sequence[AllocatedDevice]] = {}
 
     def on_add(self, claim: ResourceClaim) -> None:
         """Record the devices in the status of a claim."""
-        uid, parts = claim.metadata.uid, parts_of(claim)
+        uid, parts = claim.metadata.uid, allocated_devices_of(claim)
         self.now.remove(self._told.pop(uid, ()))
         if claim.status.allocation is not None:
             self.drop(uid)
@@ -118,7 +118,7 @@ class DeviceUse:
         """Return True if a claim has a pending allocation."""
         return uid in self._pending
 
-    def promise(self, uid: str, parts: Sequence[Part]) -> None:
+    def promise(self, uid: str, parts: Sequence[AllocatedDevice]) -> None:
         """Record a pending allocation that will be written to the claim."""
         self.drop(uid)
         self._pending[uid] = parts

@@ -7,25 +7,25 @@ from typing import Any
 
 from kubeloop.api.codec import to_plain
 from kubeloop.api.generated.resource_v1 import DeviceClass, ResourceClaim
-from kubeloop.scheduler.dra.allocator import Given
+from kubeloop.scheduler.dra.allocator import DeviceAllocation
 
-Classes = Callable[[str], DeviceClass | None]
+ClassLookup = Callable[[str], DeviceClass | None]
 
 
-def allocation_of(
-    claim: ResourceClaim, given: Sequence[Given], node: str, classes: Classes, new_id: Callable[[], str]
+def build_allocation_result(
+    claim: ResourceClaim, given: Sequence[DeviceAllocation], node: str, classes: ClassLookup, new_id: Callable[[], str]
 ) -> dict[str, Any]:
     """Return the AllocationResult as plain data; each share of a device gets its own id."""
     devices: dict[str, Any] = {"results": [_result(one, new_id) for one in given]}
-    config = [*_of_classes(given, classes), *_of_claim(claim, given)]
+    config = [*_class_config(given, classes), *_claim_config(claim, given)]
     if config:
         names = {_base(one.request): one.request for one in given}
-        devices["config"] = [_shortened(one, names) for one in config]
+        devices["config"] = [_omit_requests_if_all(one, names) for one in config]
     selector = _selector(given, node)
     return {"devices": devices, **({"nodeSelector": selector} if selector else {})}
 
 
-def _result(one: Given, new_id: Callable[[], str]) -> dict[str, Any]:
+def _result(one: DeviceAllocation, new_id: Callable[[], str]) -> dict[str, Any]:
     driver, pool, name = one.offer.id
     device = one.offer.device
     told: dict[str, Any] = {"request": one.request, "driver": driver, "pool": pool, "device": name}
@@ -48,7 +48,7 @@ def _base(request: str) -> str:
     return request.partition("/")[0]
 
 
-def _of_classes(given: Sequence[Given], classes: Classes) -> list[dict[str, Any]]:
+def _class_config(given: Sequence[DeviceAllocation], classes: ClassLookup) -> list[dict[str, Any]]:
     """Return the configuration of each class once, with all requests of that class."""
     requests: dict[str, list[str]] = {}
     for name, kind in dict.fromkeys((one.request, one.asked.device_class_name) for one in given):
@@ -61,7 +61,7 @@ def _of_classes(given: Sequence[Given], classes: Classes) -> list[dict[str, Any]
     ]
 
 
-def _of_claim(claim: ResourceClaim, given: Sequence[Given]) -> list[dict[str, Any]]:
+def _claim_config(claim: ResourceClaim, given: Sequence[DeviceAllocation]) -> list[dict[str, Any]]:
     """Return the configuration of the claim, without entries for subrequests that were not selected."""
     there = {one.request for one in given} | {_base(one.request) for one in given}
     return [
@@ -71,7 +71,7 @@ def _of_claim(claim: ResourceClaim, given: Sequence[Given]) -> list[dict[str, An
     ]
 
 
-def _shortened(config: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
+def _omit_requests_if_all(config: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
     """Drop the request names of a configuration that applies to all requests."""
     said = config.get("requests") or ()
     if all(base in said or full in said for base, full in names.items()):
@@ -79,7 +79,7 @@ def _shortened(config: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
     return config
 
 
-def _selector(given: Sequence[Given], node: str) -> dict[str, Any] | None:
+def _selector(given: Sequence[DeviceAllocation], node: str) -> dict[str, Any] | None:
     """Return the node selector for the devices; None if every node can reach them."""
     term: dict[str, list[Any]] = {}
     for one in given:

@@ -16,36 +16,48 @@ from kubeloop.api.generated.resource_v1 import (
 )
 from kubeloop.api.scalars.quantity import Quantity, parse_quantity
 from kubeloop.runtime.objects.keys import key_of
-from kubeloop.scheduler.dra.allocated import DeviceId, InUse, Part, add_amounts
-from kubeloop.scheduler.dra.capacity import CapacityError, share_of
-from kubeloop.scheduler.dra.inventory import Counters, Inventory, Offer, Pool, PoolId, consumption
-from kubeloop.scheduler.dra.selectors import Chosen, SelectorError, hold, is_tolerated
+from kubeloop.scheduler.dra.allocated import AllocatedDevice, AllocatedDeviceId, AllocatedState, add_amounts
+from kubeloop.scheduler.dra.capacity import CapacityError, consumed_capacity
+from kubeloop.scheduler.dra.inventory import (
+    Counters,
+    DeviceInventory,
+    DeviceOffer,
+    DevicePool,
+    PoolId,
+    consumed_counters,
+)
+from kubeloop.scheduler.dra.selectors import (
+    ConstrainedDevice,
+    DeviceSelectorError,
+    are_taints_tolerated,
+    satisfies_constraints,
+)
 
 Request = ExactDeviceRequest | DeviceSubRequest
 Share = Mapping[str, Quantity]
-MOST_DEVICES = 32  # limit of devices per claim
+MAX_DEVICES_PER_CLAIM = 32  # limit of devices per claim
 
 
 class AllocationError(Exception):
     """Raised if a claim or class is invalid, or a pool prevents an answer: no node is feasible."""
 
 
-class InvalidPools(Exception):
+class InvalidPoolsError(Exception):
     """Raised if no allocation was found and some pools are invalid."""
 
     def __init__(self) -> None:
         super().__init__("invalid resource pools were encountered")
 
 
-class OutOfTime(Exception):
+class AllocationTimeout(Exception):
     """Raised if the search exceeds its time."""
 
 
-class Given(NamedTuple):
+class DeviceAllocation(NamedTuple):
     """Device allocated to a request."""
 
     request: str
-    offer: Offer
+    offer: DeviceOffer
     asked: Request
     consumed: Share | None  # for shared devices only
     is_counted: bool = False  # True if it consumes counters of its pool
@@ -56,19 +68,19 @@ class Given(NamedTuple):
         return isinstance(self.asked, ExactDeviceRequest) and bool(self.asked.admin_access)
 
     @property
-    def part(self) -> Part:
+    def part(self) -> AllocatedDevice:
         """Device and consumed capacity, for the record of allocated devices."""
-        return Part(self.offer.id, self.consumed)
+        return AllocatedDevice(self.offer.id, self.consumed)
 
 
-class _Wish(NamedTuple):
+class _RequestData(NamedTuple):
     """Request, or one of its subrequests."""
 
     claim: ResourceClaim
     name: str
     asked: Request
     found: DeviceClass
-    every: Sequence[Offer] | None  # for allocation mode All
+    every: Sequence[DeviceOffer] | None  # for allocation mode All
 
     @property
     def number(self) -> int:
@@ -81,18 +93,20 @@ class _Wish(NamedTuple):
         return f"claim {key_of(self.claim)}, request {self.name.rpartition('/')[2]}"
 
 
-class _Plan(NamedTuple):
+class _ClaimPlan(NamedTuple):
     """Claim: the alternatives of each request, and the minimum number of devices from each request on."""
 
-    requests: Sequence[Sequence[_Wish]]
+    requests: Sequence[Sequence[_RequestData]]
     constraints: Sequence[DeviceConstraint]
     least: Sequence[int]
 
 
-class Allocator:
+class DeviceAllocator:
     """Allocates devices to claims, node by node."""
 
-    def __init__(self, inventory: Inventory, classes: Callable[[str], DeviceClass | None], use: InUse) -> None:
+    def __init__(
+        self, inventory: DeviceInventory, classes: Callable[[str], DeviceClass | None], use: AllocatedState
+    ) -> None:
         self.inventory = inventory
         self.classes = classes
         self.use = use
@@ -100,12 +114,12 @@ class Allocator:
 
     def allocate(
         self, node: Node, claims: Sequence[ResourceClaim], is_late: Callable[[], bool] = lambda: False
-    ) -> list[list[Given]] | None:
+    ) -> list[list[DeviceAllocation]] | None:
         """Return the devices of each claim; None if not all claims can be allocated on the node."""
         pools = self.inventory.pools_of(node)
         found = _Search(self, pools, is_late).run(claims)
         if found is None and any(one.is_invalid for one in pools):
-            raise InvalidPools
+            raise InvalidPoolsError
         return found
 
     def counters_left(self, pool: PoolId) -> Counters:
@@ -119,20 +133,20 @@ class Allocator:
 class _Search:
     """One allocation attempt; devices are returned if the rest of the search fails."""
 
-    def __init__(self, allocator: Allocator, pools: Sequence[Pool], is_late: Callable[[], bool]) -> None:
+    def __init__(self, allocator: DeviceAllocator, pools: Sequence[DevicePool], is_late: Callable[[], bool]) -> None:
         self._allocator = allocator
         self._use = allocator.use
         self._pools = pools
         self._offers = [one for pool in pools for one in pool.offers]
         self._is_late = is_late
-        self._plans: list[_Plan] = []
-        self._given: list[list[Given]] = []  # by claim
-        self._held: dict[DeviceId, list[int]] = {}  # exclusive devices, with the indexes of their claims
-        self._shares: dict[DeviceId, list[Share]] = {}
+        self._plans: list[_ClaimPlan] = []
+        self._given: list[list[DeviceAllocation]] = []  # by claim
+        self._held: dict[AllocatedDeviceId, list[int]] = {}  # exclusive devices, with the indexes of their claims
+        self._shares: dict[AllocatedDeviceId, list[Share]] = {}
         self._counted: dict[PoolId, Counters] = {}
         self._suits: dict[tuple[int, int], Share | None] = {}
 
-    def run(self, claims: Sequence[ResourceClaim]) -> list[list[Given]] | None:
+    def run(self, claims: Sequence[ResourceClaim]) -> list[list[DeviceAllocation]] | None:
         """Return the devices of each claim, or None."""
         self._plans = [self._plan(one) for one in claims]
         self._given = [[] for _ in claims]
@@ -140,8 +154,8 @@ class _Search:
 
     # Requests.
 
-    def _plan(self, claim: ResourceClaim) -> _Plan:
-        requests: list[list[_Wish]] = []
+    def _plan(self, claim: ResourceClaim) -> _ClaimPlan:
+        requests: list[list[_RequestData]] = []
         for one in claim.spec.devices.requests or ():
             asked: list[tuple[str, Request]] = [(f"{one.name}/{each.name}", each) for each in one.first_available]
             if one.exactly is not None:
@@ -150,12 +164,12 @@ class _Search:
         least = [0]
         for wishes in reversed(requests):
             least.insert(0, least[0] + min((one.number for one in wishes), default=0))
-        if least[0] > MOST_DEVICES:
-            limit = f"number of requested devices {least[0]} exceeds the claim limit of {MOST_DEVICES}"
+        if least[0] > MAX_DEVICES_PER_CLAIM:
+            limit = f"number of requested devices {least[0]} exceeds the claim limit of {MAX_DEVICES_PER_CLAIM}"
             raise AllocationError(f"claim {key_of(claim)}: {limit}")
-        return _Plan(requests, claim.spec.devices.constraints, least)
+        return _ClaimPlan(requests, claim.spec.devices.constraints, least)
 
-    def _wish(self, claim: ResourceClaim, name: str, asked: Request) -> _Wish:
+    def _wish(self, claim: ResourceClaim, name: str, asked: Request) -> _RequestData:
         found = self._allocator.classes(asked.device_class_name)
         place = f"claim {key_of(claim)}, request {name.rpartition('/')[2]}"
         if found is None:
@@ -163,10 +177,10 @@ class _Search:
             raise AllocationError(f"{place}: could not retrieve device class {asked.device_class_name}: {missing}")
         if asked.derived_attributes:
             raise AllocationError(f"{place}: cannot handle request with derived attributes, the feature is disabled")
-        wish = _Wish(claim, name, asked, found, None)
+        wish = _RequestData(claim, name, asked, found, None)
         return wish._replace(every=self._every(wish)) if asked.allocation_mode == "All" else wish
 
-    def _every(self, wish: _Wish) -> list[Offer]:
+    def _every(self, wish: _RequestData) -> list[DeviceOffer]:
         """Return all matching devices, allocated or not."""
         for pool in self._pools:
             if pool.is_incomplete or pool.is_invalid:
@@ -175,25 +189,29 @@ class _Search:
                 raise AllocationError(f"{wish.place}: {message}")
         return [one for one in self._offers if self._share(wish, one) is not None]
 
-    def _share(self, wish: _Wish, offer: Offer) -> Share | None:
+    def _share(self, wish: _RequestData, offer: DeviceOffer) -> Share | None:
         """Return the capacity that a request consumes of a device; None if the device does not match."""
         key = id(wish.asked), id(offer)
         if key not in self._suits:
             self._suits[key] = self._new_share(wish, offer)
         return self._suits[key]
 
-    def _new_share(self, wish: _Wish, offer: Offer) -> Share | None:
+    def _new_share(self, wish: _RequestData, offer: DeviceOffer) -> Share | None:
         if not self._selects(wish, offer, wish.found.spec.selectors, wish.found):
             return None
         if not self._selects(wish, offer, wish.asked.selectors, wish.claim):
             return None
         try:
-            return share_of(offer.device, wish.asked.capacity)
+            return consumed_capacity(offer.device, wish.asked.capacity)
         except CapacityError as error:
             raise AllocationError(f"{wish.place}: checking capacity for device {offer.id}: {error}") from None
 
     def _selects(
-        self, wish: _Wish, offer: Offer, selectors: Sequence[DeviceSelector], owner: DeviceClass | ResourceClaim
+        self,
+        wish: _RequestData,
+        offer: DeviceOffer,
+        selectors: Sequence[DeviceSelector],
+        owner: DeviceClass | ResourceClaim,
     ) -> bool:
         for index, one in enumerate(selectors):
             if one.cel is None:
@@ -202,7 +220,7 @@ class _Search:
             try:
                 if not self._allocator.inventory.selects(one.cel.expression, offer):
                     return False
-            except SelectorError as error:
+            except DeviceSelectorError as error:
                 kind = "class" if owner is wish.found else "claim"
                 raise AllocationError(f"{kind} {key_of(owner)}: selector #{index}{error}") from None
         return True
@@ -220,13 +238,13 @@ class _Search:
         return any(
             self._from_device((claim, request), wish, wish.number, 0)
             for wish in plan.requests[request]
-            if wish.number and have + wish.number <= MOST_DEVICES
+            if wish.number and have + wish.number <= MAX_DEVICES_PER_CLAIM
         )
 
-    def _from_device(self, place: tuple[int, int], wish: _Wish, missing: int, start: int) -> bool:
+    def _from_device(self, place: tuple[int, int], wish: _RequestData, missing: int, start: int) -> bool:
         """Allocate the missing devices of a request and continue; devices before `start` were tried already."""
         if self._is_late():
-            raise OutOfTime
+            raise AllocationTimeout
         claim, request = place
         if not missing:
             return self._from_request(claim, request + 1)
@@ -240,17 +258,17 @@ class _Search:
                 self._put_back(claim, given)
         return False
 
-    def _take(self, claim: int, wish: _Wish, offer: Offer) -> Given | None:
+    def _take(self, claim: int, wish: _RequestData, offer: DeviceOffer) -> DeviceAllocation | None:
         """Allocate a device if it is available and matches."""
         is_shared = bool(offer.device.allow_multiple_allocations)
-        given = Given(wish.name, offer, wish.asked, None)
+        given = DeviceAllocation(wish.name, offer, wish.asked, None)
         if self._is_taken(claim, given, is_shared):
             return None
         share = self._share(wish, offer)
         if share is None or not self._has_capacity(offer, share):
             return None
         counts = bool(offer.device.consumes_counters) and not (is_shared and self._is_shared_already(offer.id))
-        if (counts and not self._has_counters(offer)) or not is_tolerated(offer.device, wish.asked.tolerations):
+        if (counts and not self._has_counters(offer)) or not are_taints_tolerated(offer.device, wish.asked.tolerations):
             return None
         if not self._holds(claim, given):
             if wish.every is not None:
@@ -261,16 +279,16 @@ class _Search:
         self._record(claim, given)
         return given
 
-    def _is_taken(self, claim: int, given: Given, is_shared: bool) -> bool:
+    def _is_taken(self, claim: int, given: DeviceAllocation, is_shared: bool) -> bool:
         id = given.offer.id
         if given.is_admin:
             return not is_shared and claim in self._held.get(id, ())
         return id in self._use.whole or bool(self._held.get(id))
 
-    def _is_shared_already(self, id: DeviceId) -> bool:
+    def _is_shared_already(self, id: AllocatedDeviceId) -> bool:
         return id in self._use.shared or bool(self._shares.get(id))
 
-    def _has_capacity(self, offer: Offer, share: Share) -> bool:
+    def _has_capacity(self, offer: DeviceOffer, share: Share) -> bool:
         taken = (self._use.consumed.get(offer.id, {}), *self._shares.get(offer.id, ()))
         if not any(taken):
             return True  # the share was already compared with the device
@@ -280,26 +298,29 @@ class _Search:
         whole = self._whole(offer)
         return all(total[name] <= whole[name] for name in share)
 
-    def _whole(self, offer: Offer) -> Share:
+    def _whole(self, offer: DeviceOffer) -> Share:
         return {name: parse_quantity(one.value) for name, one in offer.device.capacity.items()}
 
-    def _has_counters(self, offer: Offer) -> bool:
+    def _has_counters(self, offer: DeviceOffer) -> bool:
         """Return True if the pool has the counters that the device consumes."""
         pool = offer.id[:2]
         taken = dict(self._counted.get(pool, {}))
-        for key, amount in consumption(offer.device):
+        for key, amount in consumed_counters(offer.device):
             taken[key] = taken.get(key, Quantity(0)) + amount
         left = self._allocator.counters_left(pool)
         return all(amount >= taken.get(key, Quantity(0)) for key, amount in left.items())
 
-    def _holds(self, claim: int, given: Given) -> bool:
+    def _holds(self, claim: int, given: DeviceAllocation) -> bool:
         constraints = self._plans[claim].constraints
         if not constraints:
             return True
-        chosen = [Chosen(one.request, one.offer.id.driver, one.offer.device) for one in (*self._given[claim], given)]
-        return hold(chosen, constraints)
+        chosen = [
+            ConstrainedDevice(one.request, one.offer.id.driver, one.offer.device)
+            for one in (*self._given[claim], given)
+        ]
+        return satisfies_constraints(chosen, constraints)
 
-    def _record(self, claim: int, given: Given) -> None:
+    def _record(self, claim: int, given: DeviceAllocation) -> None:
         self._given[claim].append(given)
         if given.consumed is None:
             self._held.setdefault(given.offer.id, []).append(claim)
@@ -307,7 +328,7 @@ class _Search:
             self._shares.setdefault(given.offer.id, []).append(given.consumed)
         self._count(given, 1)
 
-    def _put_back(self, claim: int, given: Given) -> None:
+    def _put_back(self, claim: int, given: DeviceAllocation) -> None:
         self._given[claim].pop()
         if given.consumed is None:
             self._held[given.offer.id].pop()
@@ -315,8 +336,8 @@ class _Search:
             self._shares[given.offer.id].pop()
         self._count(given, -1)
 
-    def _count(self, given: Given, sign: int) -> None:
+    def _count(self, given: DeviceAllocation, sign: int) -> None:
         if given.is_counted:
             counted = self._counted.setdefault(given.offer.id[:2], {})
-            for key, amount in consumption(given.offer.device):
+            for key, amount in consumed_counters(given.offer.device):
                 counted[key] = counted.get(key, Quantity(0)) + amount * sign

@@ -14,7 +14,7 @@ _FAILED = "device binding failed"
 _TIMEOUT = "device binding timeout"
 
 
-class BindingFailed(Exception):
+class DeviceBindingError(Exception):
     """Raised if devices fail to become ready, or not in time."""
 
     def __init__(self, why: str, status: str = "error") -> None:
@@ -22,12 +22,12 @@ class BindingFailed(Exception):
         self.status = status  # label of the metric
 
 
-def has_conditions(claims: Iterable[ResourceClaim]) -> bool:
+def has_binding_conditions(claims: Iterable[ResourceClaim]) -> bool:
     """Return True if a device of the claims has binding conditions."""
     return any(one.binding_conditions for claim in claims for one in _results(claim))
 
 
-def is_ready(claim: ResourceClaim) -> bool:
+def is_claim_ready(claim: ResourceClaim) -> bool:
     """Return True if all devices of a claim are ready. Raises `BindingFailed` if one has failed."""
     if claim.status.allocation is None:
         return False
@@ -42,7 +42,7 @@ def is_ready(claim: ResourceClaim) -> bool:
             found = find_condition(conditions, name)
             if found is not None and found.status == "True":
                 why = f"claim={claim.metadata.name}, reason={found.reason}, message={quote(found.message)}"
-                raise BindingFailed(f"{_FAILED}: {why}", "failure")
+                raise DeviceBindingError(f"{_FAILED}: {why}", "failure")
         if not all(
             (found := find_condition(conditions, name)) and found.status == "True" for name in one.binding_conditions
         ):
@@ -50,28 +50,28 @@ def is_ready(claim: ResourceClaim) -> bool:
     return True
 
 
-def deadline_of(claim: ResourceClaim, patience: float) -> datetime | None:
+def binding_deadline(claim: ResourceClaim, patience: float) -> datetime | None:
     """Return the time until which a claim's devices may take; None without binding conditions."""
     allocation = claim.status.allocation
-    if allocation is None or allocation.allocation_timestamp is None or not has_conditions((claim,)):
+    if allocation is None or allocation.allocation_timestamp is None or not has_binding_conditions((claim,)):
         return None
     return parse_time(allocation.allocation_timestamp) + timedelta(seconds=patience)
 
 
-def is_hopeless(claim: ResourceClaim, now: datetime, patience: float) -> bool:
+def is_binding_failed(claim: ResourceClaim, now: datetime, patience: float) -> bool:
     """Return True if binding has failed or timed out, so that other devices should be tried."""
     try:
-        if is_ready(claim):
+        if is_claim_ready(claim):
             return False
-    except BindingFailed:
+    except DeviceBindingError:
         return True
-    deadline = deadline_of(claim, patience)
+    deadline = binding_deadline(claim, patience)
     return deadline is not None and deadline < now
 
 
-def too_late(claim: ResourceClaim) -> BindingFailed:
+def binding_timeout_error(claim: ResourceClaim) -> DeviceBindingError:
     """Return the timeout error for a claim."""
-    return BindingFailed(f"{_TIMEOUT}: claim={claim.metadata.name}", "timeout")
+    return DeviceBindingError(f"{_TIMEOUT}: claim={claim.metadata.name}", "timeout")
 
 
 def _results(claim: ResourceClaim) -> tuple[DeviceRequestAllocationResult, ...]:

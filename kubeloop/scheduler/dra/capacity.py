@@ -24,23 +24,23 @@ class CapacityError(Exception):
     """Raised for an amount that cannot be represented; no other device would help."""
 
 
-def share_of(device: Device, asked: CapacityRequirements | None) -> dict[str, Quantity] | None:
+def consumed_capacity(device: Device, asked: CapacityRequirements | None) -> dict[str, Quantity] | None:
     """Return the capacity that a request consumes; None if even the unused device cannot provide it."""
     wanted = {} if asked is None else asked.requests
     if not device.capacity and not wanted:
         return {}
     if any(name not in device.capacity for name in wanted):
         return None
-    share = {name: _resolved(name, one, wanted.get(name)) for name, one in device.capacity.items()}
+    share = {name: _resolve_amount(name, one, wanted.get(name)) for name, one in device.capacity.items()}
     for name, one in device.capacity.items():
         if _violates(share[name], one.request_policy) or share[name] > parse_quantity(one.value):
             return None
     return share
 
 
-def _resolved(name: str, capacity: DeviceCapacity, asked: str | None) -> Quantity:
+def _resolve_amount(name: str, capacity: DeviceCapacity, asked: str | None) -> Quantity:
     try:
-        amount = _taken(capacity, None if asked is None else parse_quantity(asked))
+        amount = _consumed_amount(capacity, None if asked is None else parse_quantity(asked))
     except CapacityError as error:
         raise CapacityError(f'capacity "{name}": {error}') from None
     if amount.sign() < 0:
@@ -48,7 +48,7 @@ def _resolved(name: str, capacity: DeviceCapacity, asked: str | None) -> Quantit
     return amount
 
 
-def _taken(capacity: DeviceCapacity, asked: Quantity | None) -> Quantity:
+def _consumed_amount(capacity: DeviceCapacity, asked: Quantity | None) -> Quantity:
     """Return the consumed amount of a capacity; without a request the default, or everything."""
     policy = capacity.request_policy
     if asked is None:
@@ -57,12 +57,12 @@ def _taken(capacity: DeviceCapacity, asked: Quantity | None) -> Quantity:
     if policy is None:
         return asked
     if policy.valid_range is not None and policy.valid_range.min is not None:
-        return _rounded_up(asked, policy.valid_range)
+        return _round_up(asked, policy.valid_range)
     larger = (one for one in map(parse_quantity, policy.valid_values) if asked <= one)
     return next(larger, asked)
 
 
-def _rounded_up(asked: Quantity, valid: CapacityRequestPolicyRange) -> Quantity:
+def _round_up(asked: Quantity, valid: CapacityRequestPolicyRange) -> Quantity:
     """Round a request up to the next step from the minimum."""
     least = _read(valid.min)
     if asked < least:
@@ -73,16 +73,16 @@ def _rounded_up(asked: Quantity, valid: CapacityRequestPolicyRange) -> Quantity:
     if _in_milli(valid):
         found = _milli(asked)
         if found is None:
-            raise _unfit(f"request {asked} is not a representable milli value")
+            raise _range_error(f"request {asked} is not a representable milli value")
         rounded = _next_step(found, least.milli_value(), step.milli_value())
         if rounded > _LARGEST:
-            raise _unfit(f"rounding request {asked} up to the next step passes the milli-value range")
+            raise _range_error(f"rounding request {asked} up to the next step passes the milli-value range")
         return Quantity.of_milli(rounded, step.format)
     if asked > Quantity.of(_LARGEST):
-        raise _unfit(f"request {asked} exceeds MaxInt64")
+        raise _range_error(f"request {asked} exceeds MaxInt64")
     rounded = _next_step(asked.value(), least.value(), step.value())
     if rounded > _LARGEST:
-        raise _unfit(f"rounding request {asked} up to the next step passes MaxInt64")
+        raise _range_error(f"rounding request {asked} up to the next step passes MaxInt64")
     return Quantity.of(rounded, step.format)
 
 
@@ -90,7 +90,7 @@ def _next_step(asked: int, least: int, step: int) -> int:
     return least + -((least - asked) // step) * step
 
 
-def _unfit(why: str) -> CapacityError:
+def _range_error(why: str) -> CapacityError:
     return CapacityError(f"capacity request cannot be represented in the device's range arithmetic: {why}")
 
 

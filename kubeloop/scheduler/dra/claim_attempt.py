@@ -8,34 +8,34 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kubeloop.api.generated.core_v1 import ContainerExtendedResourceRequest, Pod
 from kubeloop.api.generated.resource_v1 import ResourceClaim
-from kubeloop.scheduler.framework.status import Refusal
+from kubeloop.scheduler.framework.status import Status
 
 if TYPE_CHECKING:
-    from kubeloop.scheduler.dra.allocator import Given
+    from kubeloop.scheduler.dra.allocator import DeviceAllocation
 
-_MOST_CHOICES = 8  # limit of subrequests (FirstAvailableDeviceRequestMaxSize)
+_MAX_SUBREQUESTS = 8  # limit of subrequests (FirstAvailableDeviceRequestMaxSize)
 
 
-class Found(NamedTuple):
+class NodeAllocation(NamedTuple):
     """Claims to be allocated on a node, their devices, and the mapping of extended resources to requests."""
 
     claims: Sequence[ResourceClaim]
     mappings: Sequence[ContainerExtendedResourceRequest]
-    given: Sequence[Sequence[Given]] = ()
+    given: Sequence[Sequence[DeviceAllocation]] = ()
 
 
 @dataclass(slots=True)
-class Attempt:
+class ClaimState:
     """Pod's claims in a scheduling attempt; filled while nodes are filtered."""
 
     pod: Pod
     claims: Sequence[ResourceClaim]  # claims referenced by the pod
     extended: tuple[str, ...]  # extended resources backed by a device class
     left_over: ResourceClaim | None = None  # extended resource claim of a failed attempt
-    made: dict[tuple[str, ...], Found] = field(default_factory=dict)  # by resources that a node lacks
-    found: dict[str, Found] = field(default_factory=dict)  # by node
+    made: dict[tuple[str, ...], NodeAllocation] = field(default_factory=dict)  # by resources that a node lacks
+    found: dict[str, NodeAllocation] = field(default_factory=dict)  # by node
     unavailable: dict[str, ResourceClaim] = field(default_factory=dict)  # by uid: not available on some node
-    problems: list[Refusal] = field(default_factory=list)
+    problems: list[Status] = field(default_factory=list)
 
     @property
     def allocated(self) -> list[ResourceClaim]:
@@ -47,14 +47,14 @@ class Attempt:
         """Claims that are not allocated yet."""
         return [one for one in self.claims if one.status.allocation is None]
 
-    def problem(self, one: Refusal) -> int:
+    def problem(self, one: Status) -> int:
         """Return the 1-based number of a status, adding it if it is new."""
         if one not in self.problems:
             self.problems.append(one)
         return self.problems.index(one) + 1
 
 
-def liking(state: Attempt, found: Found) -> int:
+def score_allocation(state: ClaimState, found: NodeAllocation) -> int:
     """Return the score of a node: subrequests that come earlier in a request score higher."""
     chosen: dict[str, set[str]] = {
         one.metadata.uid: {each.request for each in one.status.allocation.devices.results}
@@ -64,7 +64,7 @@ def liking(state: Attempt, found: Found) -> int:
     for claim, given in zip(found.claims, found.given, strict=True):
         chosen[claim.metadata.uid] = {one.request for one in given}
     return sum(
-        _MOST_CHOICES - position
+        _MAX_SUBREQUESTS - position
         for claim in state.claims
         for request in claim.spec.devices.requests or ()
         for position, one in enumerate(request.first_available)
@@ -73,7 +73,7 @@ def liking(state: Attempt, found: Found) -> int:
 
 
 @dataclass(slots=True)
-class Choice:
+class ClaimAllocation:
     """Allocation for a pod on the selected node; filled while it is written."""
 
     claims: list[ResourceClaim]

@@ -30,7 +30,7 @@ def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
     return any(one.uid == pod.metadata.uid for one in claim.status.reserved_for)
 
 
-class ClaimWrites:
+class ClaimWriter:
     """Writes claims, with retries on conflicts."""
 
     def __init__(self, client: Client, clock: Clock) -> None:

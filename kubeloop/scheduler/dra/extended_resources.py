@@ -16,17 +16,17 @@ from kubeloop.api.generated.resource_v1 import (
     ResourceClaimSpec,
 )
 from kubeloop.api.meta.owner_references import controller_of
-from kubeloop.api.quota.resource_names import DEVICE_CLASS, is_extended
+from kubeloop.api.quota.resource_names import DEVICE_CLASS, is_extended_resource
 from kubeloop.api.scalars.quantity import parse_quantity
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.scheduler.framework.handle import Handle
 
-IN_MEMORY = "<extended-resources>"  # not a valid claim name
-ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
+IN_MEMORY_CLAIM_NAME = "<extended-resources>"  # not a valid claim name
+EXTENDED_RESOURCE_CLAIM_ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
 
 
-class ClassesByResource:
+class ExtendedResourceCache:
     """Informer handler of device classes: maps extended resources to device classes."""
 
     def __init__(self, classes: Informer) -> None:
@@ -35,9 +35,9 @@ class ClassesByResource:
         self._explicit: dict[str, str] = {}
 
     @classmethod
-    def of(cls, handle: Handle) -> ClassesByResource:
+    def of(cls, handle: Handle) -> ExtendedResourceCache:
         """Return the instance shared by all plugins."""
-        found: ClassesByResource | None = handle.shared.get(cls)
+        found: ExtendedResourceCache | None = handle.shared.get(cls)
         if found is None:
             classes = handle.follow(resource_of_class(DeviceClass))
             found = handle.shared[cls] = cls(classes)
@@ -54,7 +54,9 @@ class ClassesByResource:
     def amounts(self, requests: Mapping[str, int]) -> dict[str, int]:
         """Return the requested resources that are backed by a device class."""
         return {
-            name: amount for name, amount in requests.items() if amount and is_extended(name) and self[name] is not None
+            name: amount
+            for name, amount in requests.items()
+            if amount and is_extended_resource(name) and self[name] is not None
         }
 
     def on_add(self, _: DeviceClass) -> None:
@@ -79,19 +81,19 @@ class ClassesByResource:
         self._explicit = {resource: name for resource, name in named if resource}
 
 
-def may_need_devices(requests: Mapping[str, int]) -> bool:
+def may_be_device_backed(requests: Mapping[str, int]) -> bool:
     """Return True if a requested resource may be backed by a device class, now or later."""
-    return any(amount and "/" in name and is_extended(name) for name, amount in requests.items())
+    return any(amount and "/" in name and is_extended_resource(name) for name, amount in requests.items())
 
 
-class Needs(NamedTuple):
+class ExtendedResourceRequests(NamedTuple):
     """Device requests of a claim, and the mapping of containers to requests."""
 
     requests: Sequence[DeviceRequest]
     mappings: Sequence[ContainerExtendedResourceRequest]
 
 
-def needs_of(pod: Pod, classes: Mapping[str, str]) -> Needs:
+def device_requests_of(pod: Pod, classes: Mapping[str, str]) -> ExtendedResourceRequests:
     """Return the device requests for resources with their classes; init containers reuse later containers' devices."""
     containers = (*pod.spec.init_containers, *(pod.spec.containers or ()))
     requests: list[DeviceRequest] = []
@@ -100,10 +102,10 @@ def needs_of(pod: Pod, classes: Mapping[str, str]) -> Needs:
         found = _of_resource(containers, len(pod.spec.init_containers), resource, classes[resource])
         requests += found.requests
         mappings += found.mappings
-    return Needs(sorted(requests, key=lambda one: one.name), mappings)
+    return ExtendedResourceRequests(sorted(requests, key=lambda one: one.name), mappings)
 
 
-def _of_resource(containers: Sequence[Container], init: int, resource: str, kind: str) -> Needs:
+def _of_resource(containers: Sequence[Container], init: int, resource: str, kind: str) -> ExtendedResourceRequests:
     lasting: dict[int, DeviceRequest] = {}
     mappings: list[ContainerExtendedResourceRequest] = []
     brief = [index for index in range(init) if containers[index].restart_policy != "Always"]
@@ -129,7 +131,7 @@ def _of_resource(containers: Sequence[Container], init: int, resource: str, kind
     for container, name in users:
         is_extra = most is not None and any(one.name == name for one in extra)
         mappings.append(_mapping(container, resource, most.name if most is not None and is_extra else name))
-    return Needs([*((most,) if most is not None else ()), *lasting.values()], mappings)
+    return ExtendedResourceRequests([*((most,) if most is not None else ()), *lasting.values()], mappings)
 
 
 def _count(one: DeviceRequest) -> int:
@@ -152,30 +154,32 @@ def _mapping(container: Container, resource: str, request: str) -> ContainerExte
     return ContainerExtendedResourceRequest(container_name=container.name, resource_name=resource, request_name=request)
 
 
-def new_claim(pod: Pod, uid: str, requests: Sequence[DeviceRequest]) -> ResourceClaim:
+def new_extended_resource_claim(pod: Pod, uid: str, requests: Sequence[DeviceRequest]) -> ResourceClaim:
     """Return the in-memory claim for a pod's extended resources; its uid is only used locally."""
     meta = pod.metadata
     owner = OwnerReference(api_version="v1", kind="Pod", name=meta.name, uid=meta.uid, controller=True)
     made = ObjectMeta(
         namespace=meta.namespace,
-        name=IN_MEMORY,
+        name=IN_MEMORY_CLAIM_NAME,
         generate_name=f"{meta.name}-extended-resources-",
         uid=uid,
         owner_references=(owner,),
-        annotations={ANNOTATION: "true"},
+        annotations={EXTENDED_RESOURCE_CLAIM_ANNOTATION: "true"},
     )
     return ResourceClaim(metadata=made, spec=ResourceClaimSpec(devices=DeviceClaim(requests=tuple(requests))))
 
 
-def pod_served(claim: ResourceClaim) -> tuple[str, ...]:
+def index_by_pod_uid(claim: ResourceClaim) -> tuple[str, ...]:
     """Return the uid of the pod that an extended resource claim is for; index function for claims."""
-    if claim.metadata.annotations.get(ANNOTATION) != "true":
+    if claim.metadata.annotations.get(EXTENDED_RESOURCE_CLAIM_ANNOTATION) != "true":
         return ()
     owner = controller_of(claim.metadata.owner_references)
     return () if owner is None else (owner.uid,)
 
 
-def status_of(claim: ResourceClaim, mappings: Sequence[ContainerExtendedResourceRequest]) -> dict[str, Any]:
+def extended_resource_claim_status(
+    claim: ResourceClaim, mappings: Sequence[ContainerExtendedResourceRequest]
+) -> dict[str, Any]:
     """Return the pod status fields that refer to the claim."""
     told = [
         {"containerName": one.container_name, "resourceName": one.resource_name, "requestName": one.request_name}

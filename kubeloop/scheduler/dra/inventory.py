@@ -12,27 +12,27 @@ from kubeloop.api.generated.core_v1 import Node
 from kubeloop.api.generated.resource_v1 import Device, DeviceTaintRule, ResourceSlice
 from kubeloop.api.pods.placement import node_selector_matches
 from kubeloop.api.scalars.quantity import Quantity, parse_quantity
-from kubeloop.scheduler.dra.allocated import DeviceId, InUse
-from kubeloop.scheduler.dra.selectors import described, selects
+from kubeloop.scheduler.dra.allocated import AllocatedDeviceId, AllocatedState
+from kubeloop.scheduler.dra.selectors import cel_input, matches_expression
 
 PoolId = tuple[str, str]  # driver and pool name
 Counters = dict[tuple[str, str], Quantity]  # by counter set and name
 _MOST_ANSWERS = 200_000  # cached results of expressions
 
 
-class Offer(NamedTuple):
+class DeviceOffer(NamedTuple):
     """Device that a node can reach."""
 
-    id: DeviceId
+    id: AllocatedDeviceId
     device: Device
     slice: ResourceSlice
 
 
-class Pool(NamedTuple):
+class DevicePool(NamedTuple):
     """Pool as seen by a node; an incomplete or invalid pool offers no devices."""
 
     id: PoolId
-    offers: Sequence[Offer] = ()
+    offers: Sequence[DeviceOffer] = ()
     is_incomplete: bool = False
     is_invalid: bool = False
 
@@ -40,24 +40,24 @@ class Pool(NamedTuple):
         return "/".join(self.id)
 
 
-class Inventory:
+class DeviceInventory:
     """All slices of the newest generation of each pool, and cached facts about their devices."""
 
     def __init__(self, slices: Iterable[ResourceSlice]) -> None:
         self._pools: dict[PoolId, list[ResourceSlice]] = {}
         self._here: dict[str, list[ResourceSlice]] = {}
         self._elsewhere: list[ResourceSlice] = []  # slices that several nodes may reach
-        for one in sorted(newest(slices), key=lambda one: one.metadata.name):
+        for one in sorted(newest_generation(slices), key=lambda one: one.metadata.name):
             if any(use.compatibility_groups for device in one.spec.devices for use in device.consumes_counters):
                 continue  # not supported: its pool stays incomplete
             self._pools.setdefault(_pool(one), []).append(one)
             (self._here.setdefault(one.spec.node_name, []) if one.spec.node_name else self._elsewhere).append(one)
         self._sound: dict[PoolId, bool] = {}
-        self._pools_of: dict[str, tuple[Mapping[str, str], Sequence[Pool]]] = {}  # by node, with its labels
-        self._described: dict[DeviceId, dict[str, Any]] = {}
-        self._answers: dict[tuple[DeviceId, str], bool] = {}
+        self._pools_of: dict[str, tuple[Mapping[str, str], Sequence[DevicePool]]] = {}  # by node, with its labels
+        self._described: dict[AllocatedDeviceId, dict[str, Any]] = {}
+        self._answers: dict[tuple[AllocatedDeviceId, str], bool] = {}
 
-    def pools_of(self, node: Node) -> Sequence[Pool]:
+    def pools_of(self, node: Node) -> Sequence[DevicePool]:
         """Return the pools with slices for a node in the order of use: pools with binding conditions last."""
         name, labels = node.metadata.name, node.metadata.labels
         known = self._pools_of.get(name)
@@ -65,28 +65,28 @@ class Inventory:
             known = self._pools_of[name] = labels, self._new_pools_of(node)
         return known[1]
 
-    def _new_pools_of(self, node: Node) -> list[Pool]:
+    def _new_pools_of(self, node: Node) -> list[DevicePool]:
         reached: dict[PoolId, list[ResourceSlice]] = {}
         for one in (*self._here.get(node.metadata.name, ()), *self._elsewhere):
-            if is_relevant(one, node):
+            if is_slice_reachable(one, node):
                 reached.setdefault(_pool(one), []).append(one)
         pools = [self._pool(id, slices, node) for id, slices in reached.items()]
         return sorted(pools, key=lambda one: (any(each.device.binding_conditions for each in one.offers), one.id))
 
-    def _pool(self, id: PoolId, slices: Sequence[ResourceSlice], node: Node) -> Pool:
+    def _pool(self, id: PoolId, slices: Sequence[ResourceSlice], node: Node) -> DevicePool:
         if len(self._pools[id]) != slices[0].spec.pool.resource_slice_count:
-            return Pool(id, is_incomplete=True)
+            return DevicePool(id, is_incomplete=True)
         slices = sorted(slices, key=lambda one: one.metadata.name)
         names = [device.name for one in slices for device in one.spec.devices]
         if len(names) != len(set(names)) or not self._is_sound(id):
-            return Pool(id, is_invalid=True)
+            return DevicePool(id, is_invalid=True)
         offers = [
-            Offer(DeviceId(*id, device.name), device, one)
+            DeviceOffer(AllocatedDeviceId(*id, device.name), device, one)
             for one in slices
             for device in one.spec.devices
             if _is_reachable(one, device, node)
         ]
-        return Pool(id, offers)
+        return DevicePool(id, offers)
 
     def _is_sound(self, id: PoolId) -> bool:
         """Return True if no counter set is defined twice and all counters that devices consume exist."""
@@ -95,7 +95,7 @@ class Inventory:
             slices = self._pools[id]
             sets = [one.name for each in slices for one in each.spec.shared_counters]
             known = self.counters(id).keys()
-            wanted = (key for each in slices for device in each.spec.devices for key, _ in consumption(device))
+            wanted = (key for each in slices for device in each.spec.devices for key, _ in consumed_counters(device))
             found = self._sound[id] = len(sets) == len(set(sets)) and all(key in known for key in wanted)
         return found
 
@@ -108,53 +108,53 @@ class Inventory:
             for name, counter in one.counters.items()
         }
 
-    def counters_left(self, id: PoolId, use: InUse) -> Counters:
+    def counters_left(self, id: PoolId, use: AllocatedState) -> Counters:
         """Return the available counters; negative if more is in use than exists."""
         left = self.counters(id)
         for each in self._pools[id]:
             for device in each.spec.devices:
-                if DeviceId(*id, device.name) in use:
-                    for key, amount in consumption(device):
+                if AllocatedDeviceId(*id, device.name) in use:
+                    for key, amount in consumed_counters(device):
                         left[key] -= amount
         return left
 
-    def selects(self, expression: str, offer: Offer) -> bool:
+    def selects(self, expression: str, offer: DeviceOffer) -> bool:
         """Return the cached result of a CEL expression for a device."""
         key = offer.id, expression
         found = self._answers.get(key)
         if found is None:
             about = self._described.get(offer.id)
             if about is None:
-                about = self._described[offer.id] = described(offer.id.driver, offer.device)
+                about = self._described[offer.id] = cel_input(offer.id.driver, offer.device)
             if len(self._answers) >= _MOST_ANSWERS:
                 self._answers.clear()
-            found = self._answers[key] = selects(expression, about, offer.id)
+            found = self._answers[key] = matches_expression(expression, about, offer.id)
         return found
 
 
-def consumption(device: Device) -> Iterator[tuple[tuple[str, str], Quantity]]:
+def consumed_counters(device: Device) -> Iterator[tuple[tuple[str, str], Quantity]]:
     """Yield the counters that a device consumes."""
     for one in device.consumes_counters:
         for name, counter in one.counters.items():
             yield (one.counter_set, name), parse_quantity(counter.value)
 
 
-def with_taints(slices: Sequence[ResourceSlice], rules: Sequence[DeviceTaintRule]) -> list[ResourceSlice]:
+def apply_taint_rules(slices: Sequence[ResourceSlice], rules: Sequence[DeviceTaintRule]) -> list[ResourceSlice]:
     """Return the slices with the taints of DeviceTaintRules added to their devices."""
-    return [_tainted(one, rules) for one in slices] if rules else list(slices)
+    return [_apply_taint_rules_to_slice(one, rules) for one in slices] if rules else list(slices)
 
 
-def _tainted(one: ResourceSlice, rules: Sequence[DeviceTaintRule]) -> ResourceSlice:
+def _apply_taint_rules_to_slice(one: ResourceSlice, rules: Sequence[DeviceTaintRule]) -> ResourceSlice:
     devices = [
         replace(device, taints=(*device.taints, *more))
-        if (more := [rule.spec.taint for rule in rules if _is_meant(rule, one, device)])
+        if (more := [rule.spec.taint for rule in rules if _rule_matches(rule, one, device)])
         else device
         for device in one.spec.devices
     ]
     return replace(one, spec=replace(one.spec, devices=tuple(devices)))
 
 
-def _is_meant(rule: DeviceTaintRule, one: ResourceSlice, device: Device) -> bool:
+def _rule_matches(rule: DeviceTaintRule, one: ResourceSlice, device: Device) -> bool:
     selector = rule.spec.device_selector
     if selector is None:
         return True
@@ -166,7 +166,7 @@ def _pool(one: ResourceSlice) -> PoolId:
     return one.spec.driver, one.spec.pool.name
 
 
-def newest(slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
+def newest_generation(slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
     """Return the slices of the newest generation of each pool."""
     generations: Counter[PoolId] = Counter()
     known = list(slices)
@@ -176,7 +176,7 @@ def newest(slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
     return [one for one in known if one.spec.pool.generation == generations[_pool(one)]]
 
 
-def is_relevant(one: ResourceSlice, node: Node) -> bool:
+def is_slice_reachable(one: ResourceSlice, node: Node) -> bool:
     """Return True if a node can reach a device of a slice."""
     if one.spec.per_device_node_selection:
         return any(_matches(device, node) for device in one.spec.devices)

@@ -6,15 +6,15 @@ from collections.abc import Iterable
 from typing import Final
 
 from kubeloop.api.generated.resource_v1 import ResourceClaim
-from kubeloop.runtime.metrics import Registry
+from kubeloop.runtime.metrics import MetricRegistry
 
 _BOUNDS: Final = tuple(0.1 * 2**power for power in range(14))
 
 
-class DeviceInstruments:
+class DeviceMetrics:
     """Device metrics, shared by the plugins of all profiles because each family is registered once."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: MetricRegistry) -> None:
         self._made = registry.counter(
             "dynamic_resource_allocation_resourceclaim_creates_total",
             "Attempts to make a claim.", "status", "admin_access", "owner_api_group", "owner_api_kind",

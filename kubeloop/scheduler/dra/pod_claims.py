@@ -10,31 +10,31 @@ from kubeloop.api.generated.resource_v1 import DeviceClass, ResourceClaim
 from kubeloop.api.meta.owner_references import controller_of
 from kubeloop.runtime.objects.keys import key_of
 
-_RESERVED_AT_MOST: Final = 256
+_MAX_RESERVED_FOR: Final = 256
 
 
-class Unusable(Exception):
+class UnusableClaimError(Exception):
     """Raised if a pod must wait for its claims; the message is the reason."""
 
 
-def claims_of(pod: Pod, find: Callable[[str, str], ResourceClaim | None]) -> list[ResourceClaim]:
+def pod_claims(pod: Pod, find: Callable[[str, str], ResourceClaim | None]) -> list[ResourceClaim]:
     """Return the claims of a pod in order. Raises `Unusable` if one is missing."""
     found: list[ResourceClaim] = []
     made = {one.name: one.resource_claim_name for one in pod.status.resource_claim_statuses}
     for one in pod.spec.resource_claims:
         if one.resource_claim_name is None and one.name not in made:
-            raise Unusable(f'pod "{key_of(pod)}": ResourceClaim not created yet')
+            raise UnusableClaimError(f'pod "{key_of(pod)}": ResourceClaim not created yet')
         name = one.resource_claim_name or made.get(one.name)
         if name is None:  # the pod needs no claim for this entry
             continue
         claim = find(pod.metadata.namespace, name)
         if claim is None:
-            raise Unusable(f'resourceclaim.resource.k8s.io "{name}" not found')
+            raise UnusableClaimError(f'resourceclaim.resource.k8s.io "{name}" not found')
         if claim.metadata.deletion_timestamp is not None:
-            raise Unusable(f'resourceclaim "{name}" is being deleted')
+            raise UnusableClaimError(f'resourceclaim "{name}" is being deleted')
         if one.resource_claim_name is None and not _is_owned(claim, pod):
             why = f"ResourceClaim {key_of(claim)} was not created for Pod {key_of(pod)} (Pod is not owner)"
-            raise Unusable(why)
+            raise UnusableClaimError(why)
         found.append(claim)
     return found
 
@@ -44,19 +44,19 @@ def _is_owned(claim: ResourceClaim, pod: Pod) -> bool:
     return owner is not None and owner.uid == pod.metadata.uid
 
 
-def check(claim: ResourceClaim, pod: Pod, find: Callable[[str], DeviceClass | None]) -> None:
+def validate_claim(claim: ResourceClaim, pod: Pod, find: Callable[[str], DeviceClass | None]) -> None:
     """Raise `Unusable` if the pod cannot use the claim on any node."""
     if claim.status.allocation is not None:
         users = claim.status.reserved_for
-        if len(users) >= _RESERVED_AT_MOST and all(one.uid != pod.metadata.uid for one in users):
-            raise Unusable("resourceclaim in use")
+        if len(users) >= _MAX_RESERVED_FOR and all(one.uid != pod.metadata.uid for one in users):
+            raise UnusableClaimError("resourceclaim in use")
         return
     for request in claim.spec.devices.requests or ():
         asked = [(f"{request.name}/{one.name}", one.device_class_name) for one in request.first_available]
         if request.exactly is not None:
             asked = [(request.name, request.exactly.device_class_name)]
         if not asked:
-            raise Unusable(f"resource claim {key_of(claim)}, request {request.name}: unknown request type")
+            raise UnusableClaimError(f"resource claim {key_of(claim)}, request {request.name}: unknown request type")
         for name, wanted in asked:
             if find(wanted) is None:
-                raise Unusable(f"request {name}: device class {wanted} does not exist")
+                raise UnusableClaimError(f"request {name}: device class {wanted} does not exist")

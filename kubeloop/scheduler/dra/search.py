@@ -12,46 +12,46 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from kubeloop.api.generated.core_v1 import Node
 from kubeloop.api.generated.resource_v1 import DeviceClass, ResourceClaim
 from kubeloop.clock import Clock
-from kubeloop.scheduler.dra.allocated import InUse
-from kubeloop.scheduler.dra.claim_attempt import Found
-from kubeloop.scheduler.framework.plugin import Pace, TakesTime
+from kubeloop.scheduler.dra.allocated import AllocatedState
+from kubeloop.scheduler.dra.claim_attempt import NodeAllocation
+from kubeloop.scheduler.framework.plugin import PluginTimeLimit, PluginTimeLimitExceeded
 
 if TYPE_CHECKING:
-    from kubeloop.scheduler.dra.allocator import Allocator, Given
-    from kubeloop.scheduler.dra.inventory import Inventory
+    from kubeloop.scheduler.dra.allocator import DeviceAllocation, DeviceAllocator
+    from kubeloop.scheduler.dra.inventory import DeviceInventory
 
 _MOST_RESTARTS: Final = 3  # after that many changed inputs the search runs synchronously to its end
 
 
-class Outcome(NamedTuple):
+class DeviceSearchResult(NamedTuple):
     """Result of the search on a node: devices, or the failure."""
 
-    given: Sequence[Sequence[Given]] | None = None
+    given: Sequence[Sequence[DeviceAllocation]] | None = None
     is_invalid: bool = False  # some pools are invalid
     failure: str = ""  # error that applies to all nodes
 
 
-class Basis(NamedTuple):
+class DeviceSearchInputs(NamedTuple):
     """Inputs of a search: the pod and its claims, the inventory, and the allocated devices."""
 
     uid: str
     claims: Sequence[ResourceClaim]
     extended: tuple[str, ...]
-    inventory: Inventory
-    use: InUse
+    inventory: DeviceInventory
+    use: AllocatedState
 
-    def holds(self, other: Basis) -> bool:
+    def holds(self, other: DeviceSearchInputs) -> bool:
         """Return True if the inputs are equal."""
         same = self.uid == other.uid and self.inventory is other.inventory and self.extended == other.extended
         return same and self.claims == other.claims and self.use == other.use
 
 
 @dataclass(slots=True)
-class _Aside:
+class _ThreadResults:
     """Results of the thread."""
 
-    basis: Basis
-    outcomes: dict[str, tuple[Node, Outcome]] = field(default_factory=dict)
+    basis: DeviceSearchInputs
+    outcomes: dict[str, tuple[Node, DeviceSearchResult]] = field(default_factory=dict)
     restarts: int = 0
 
 
@@ -60,42 +60,46 @@ class _Limits:
     """Time limits of a search in seconds: per node (0 for none), and of synchronous work."""
 
     node: float
-    pace: Pace
+    pace: PluginTimeLimit
 
 
 class DeviceSearch:
     """Keeps the results of the worker thread for the last pod that needed it."""
 
-    def __init__(self, clock: Clock, seconds: float, pace: Pace, classes: Callable[[str], DeviceClass | None]) -> None:
+    def __init__(
+        self, clock: Clock, seconds: float, pace: PluginTimeLimit, classes: Callable[[str], DeviceClass | None]
+    ) -> None:
         self._clock = clock
         self._limits = _Limits(seconds, pace)
         self._classes = classes
-        self._aside: _Aside | None = None
+        self._aside: _ThreadResults | None = None
 
-    def among(self, basis: Basis) -> Round:
+    def among(self, basis: DeviceSearchInputs) -> DeviceSearchRound:
         """Return a search round over nodes with these inputs."""
         aside = self._aside
         if aside is not None and aside.basis.uid == basis.uid and not aside.basis.holds(basis):
-            aside = self._aside = _Aside(_copied(basis), restarts=aside.restarts + 1)
+            aside = self._aside = _ThreadResults(_copy_inputs(basis), restarts=aside.restarts + 1)
         elif aside is None or aside.basis.uid != basis.uid:
             aside = None
-        return Round(self, basis, aside)
+        return DeviceSearchRound(self, basis, aside)
 
-    def allocator(self, basis: Basis) -> Allocator:
+    def allocator(self, basis: DeviceSearchInputs) -> DeviceAllocator:
         """Return an allocator for the inputs."""
-        from kubeloop.scheduler.dra.allocator import Allocator
+        from kubeloop.scheduler.dra.allocator import DeviceAllocator
 
-        return Allocator(basis.inventory, self._classes, basis.use)
+        return DeviceAllocator(basis.inventory, self._classes, basis.use)
 
-    def deadline_of(self, aside: _Aside | None) -> float:
+    def deadline_of(self, aside: _ThreadResults | None) -> float:
         """Return the end of synchronous work on the monotonic clock; infinite after too many restarts."""
         if aside is not None and aside.restarts > _MOST_RESTARTS:
             return float("inf")
         return self._clock.monotonic() + self._limits.pace.at_once
 
-    def look(self, allocator: Allocator, node: Node, found: Found, turn: Callable[[float], bool]) -> Outcome | None:
+    def look(
+        self, allocator: DeviceAllocator, node: Node, found: NodeAllocation, turn: Callable[[float], bool]
+    ) -> DeviceSearchResult | None:
         """Search on one node; return None if `turn` ended the search early."""
-        from kubeloop.scheduler.dra.allocator import AllocationError, InvalidPools, OutOfTime
+        from kubeloop.scheduler.dra.allocator import AllocationError, AllocationTimeout, InvalidPoolsError
 
         began = self._clock.monotonic()
         limit = began + self._limits.node if self._limits.node else float("inf")
@@ -105,19 +109,21 @@ class DeviceSearch:
             return now > limit or turn(now)
 
         try:
-            return Outcome(allocator.allocate(node, found.claims, is_late))
-        except InvalidPools:
-            return Outcome(is_invalid=True)
-        except OutOfTime:
+            return DeviceSearchResult(allocator.allocate(node, found.claims, is_late))
+        except InvalidPoolsError:
+            return DeviceSearchResult(is_invalid=True)
+        except AllocationTimeout:
             name = node.metadata.name
             is_over = self._clock.monotonic() > limit
-            return Outcome(failure=f"node {name}: timed out trying to allocate devices") if is_over else None
+            return DeviceSearchResult(failure=f"node {name}: timed out trying to allocate devices") if is_over else None
         except AllocationError as error:
-            return Outcome(failure=str(error))
+            return DeviceSearchResult(failure=str(error))
 
-    def go_aside(self, basis: Basis, aside: _Aside | None, wanted: Iterable[tuple[Node, Found]]) -> TakesTime:
+    def go_aside(
+        self, basis: DeviceSearchInputs, aside: _ThreadResults | None, wanted: Iterable[tuple[Node, NodeAllocation]]
+    ) -> PluginTimeLimitExceeded:
         """Return the exception that carries the remaining work, to be run in a thread."""
-        aside = self._aside = aside or _Aside(_copied(basis))
+        aside = self._aside = aside or _ThreadResults(_copy_inputs(basis))
 
         def work(is_abandoned: Callable[[], bool]) -> None:
             allocator = self.allocator(aside.basis)
@@ -129,20 +135,22 @@ class DeviceSearch:
                 if outcome.failure:  # the results of other nodes are not needed
                     return
 
-        return TakesTime(work)
+        return PluginTimeLimitExceeded(work)
 
 
-class Round:
+class DeviceSearchRound:
     """Search on some nodes in one scheduling attempt."""
 
-    def __init__(self, search: DeviceSearch, basis: Basis, aside: _Aside | None) -> None:
+    def __init__(self, search: DeviceSearch, basis: DeviceSearchInputs, aside: _ThreadResults | None) -> None:
         self._search = search
         self._basis = basis
         self._aside = aside
         self._allocator = search.allocator(basis)
         self._deadline = search.deadline_of(aside)
 
-    def outcome(self, node: Node, found: Found, others: Callable[[], Iterable[tuple[Node, Found]]]) -> Outcome:
+    def outcome(
+        self, node: Node, found: NodeAllocation, others: Callable[[], Iterable[tuple[Node, NodeAllocation]]]
+    ) -> DeviceSearchResult:
         """Return the result for a node. Raises `TakesTime` to search this and the other nodes in a thread."""
         known = None if self._aside is None else self._aside.outcomes.get(node.metadata.name)
         if known is not None and known[0] is node:
@@ -153,7 +161,7 @@ class Round:
         return outcome
 
 
-def _copied(basis: Basis) -> Basis:
+def _copy_inputs(basis: DeviceSearchInputs) -> DeviceSearchInputs:
     use = basis.use
     consumed = {one: dict(amounts) for one, amounts in use.consumed.items()}
-    return basis._replace(use=InUse(use.whole.copy(), use.shared.copy(), consumed))
+    return basis._replace(use=AllocatedState(use.whole.copy(), use.shared.copy(), consumed))

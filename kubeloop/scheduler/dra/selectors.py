@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from kubeloop.api.cel.library.quantities import CelQuantity
-from kubeloop.api.cel.library.versions import version_of
+from kubeloop.api.cel.library.versions import parse_cel_semver
 from kubeloop.api.cel.values import CelError, DefaultingMap
 from kubeloop.api.expressions.devices import device_selector
 from kubeloop.api.generated.resource_v1 import Device, DeviceAttribute, DeviceConstraint, DeviceTaint, DeviceToleration
@@ -18,26 +18,26 @@ _HINT = (
 )
 
 
-class SelectorError(Exception):
+class DeviceSelectorError(Exception):
     """Raised for a CEL expression that does not compile, or fails."""
 
 
-def selects(expression: str, described: dict[str, Any], device: object) -> bool:
+def matches_expression(expression: str, described: dict[str, Any], device: object) -> bool:
     """Return the result of a CEL expression for a device. Raises `SelectorError` with upstream's message."""
     program = device_selector(expression)
     if isinstance(program, str):
-        raise SelectorError(f": CEL compile error: {program}")
+        raise DeviceSelectorError(f": CEL compile error: {program}")
     try:
         value, _ = program.evaluate({"device": described})
     except CelError as error:
         hint = _HINT if "no such key:" in str(error) else ""
-        raise SelectorError(f" on device {device}: CEL runtime error: {error}{hint}") from None
+        raise DeviceSelectorError(f" on device {device}: CEL runtime error: {error}{hint}") from None
     if not isinstance(value, bool):
-        raise SelectorError(f" on device {device}: CEL runtime error: CEL result could not be converted to bool")
+        raise DeviceSelectorError(f" on device {device}: CEL runtime error: CEL result could not be converted to bool")
     return value
 
 
-def described(driver: str, device: Device) -> dict[str, Any]:
+def cel_input(driver: str, device: Device) -> dict[str, Any]:
     """Return a device as input of CEL expressions; unknown domains are empty maps."""
     attributes: dict[str, dict[str, Any]] = {}
     capacity: dict[str, dict[str, Any]] = {}
@@ -57,7 +57,7 @@ def described(driver: str, device: Device) -> dict[str, Any]:
 
 def _cel_value(attribute: DeviceAttribute) -> Any:
     if attribute.version is not None:
-        return version_of(attribute.version)
+        return parse_cel_semver(attribute.version)
     found = _value(attribute)
     return None if found is None else found[1]
 
@@ -76,7 +76,7 @@ def _value(attribute: DeviceAttribute) -> tuple[str, Any] | None:
 # Taints.
 
 
-def is_tolerated(device: Device, tolerations: Sequence[DeviceToleration]) -> bool:
+def are_taints_tolerated(device: Device, tolerations: Sequence[DeviceToleration]) -> bool:
     """Return True if all NoSchedule and NoExecute taints of a device are tolerated."""
     return all(
         taint.effect not in ("NoSchedule", "NoExecute") or any(_tolerates(one, taint) for one in tolerations)
@@ -93,7 +93,7 @@ def _tolerates(one: DeviceToleration, taint: DeviceTaint) -> bool:
 # Constraints.
 
 
-class Chosen(NamedTuple):
+class ConstrainedDevice(NamedTuple):
     """Device of a request, as input of constraints."""
 
     request: str
@@ -101,7 +101,7 @@ class Chosen(NamedTuple):
     device: Device
 
 
-def hold(chosen: Sequence[Chosen], constraints: Sequence[DeviceConstraint]) -> bool:
+def satisfies_constraints(chosen: Sequence[ConstrainedDevice], constraints: Sequence[DeviceConstraint]) -> bool:
     """Return True if the devices of a claim satisfy its constraints."""
     for one in constraints:
         name = one.match_attribute or one.distinct_attribute or ""
@@ -119,7 +119,7 @@ def _is_of(request: str, named: Collection[str]) -> bool:
     return request in named or request.partition("/")[0] in named
 
 
-def _attribute(chosen: Chosen, name: str) -> tuple[str, Any] | None:
+def _attribute(chosen: ConstrainedDevice, name: str) -> tuple[str, Any] | None:
     found = chosen.device.attributes.get(name)
     domain, _, short = name.partition("/")
     if found is None and domain == chosen.driver:

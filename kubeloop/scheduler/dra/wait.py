@@ -7,14 +7,19 @@ from datetime import timedelta
 
 from kubeloop.api.generated.resource_v1 import ResourceClaim
 from kubeloop.clock import Clock
-from kubeloop.runtime.informer.event_handlers import Callbacks
+from kubeloop.runtime.informer.event_handlers import ResourceEventHandlerFuncs
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.objects.keys import key_of
-from kubeloop.scheduler.dra.binding_conditions import BindingFailed, deadline_of, is_ready, too_late
-from kubeloop.scheduler.dra.claim_attempt import Choice
+from kubeloop.scheduler.dra.binding_conditions import (
+    DeviceBindingError,
+    binding_deadline,
+    binding_timeout_error,
+    is_claim_ready,
+)
+from kubeloop.scheduler.dra.claim_attempt import ClaimAllocation
 
 
-class DeviceWaits:
+class DeviceBindingWaiter:
     """Checks readiness again whenever a claim has changed."""
 
     def __init__(self, claims: Informer, clock: Clock, patience: float) -> None:
@@ -23,33 +28,33 @@ class DeviceWaits:
         self._patience = patience
         self._changed = asyncio.Event()
         wake = self._changed.set
-        claims.add_handler(Callbacks(lambda _: wake(), lambda _, __: wake(), lambda _: wake()))
+        claims.add_handler(ResourceEventHandlerFuncs(lambda _: wake(), lambda _, __: wake(), lambda _: wake()))
 
-    async def until_ready(self, choice: Choice) -> None:
+    async def until_ready(self, choice: ClaimAllocation) -> None:
         """Wait until all claims are ready. Raises `BindingFailed` if a device fails or times out."""
         latest = self._clock.now() + timedelta(seconds=self._patience)
         while (claim := self._not_ready(choice)) is not None:
             self._changed.clear()
-            deadline = min(latest, deadline_of(claim, self._patience) or latest)
+            deadline = min(latest, binding_deadline(claim, self._patience) or latest)
             left = (deadline - self._clock.now()).total_seconds()
             if left <= 0:
-                raise too_late(claim)
+                raise binding_timeout_error(claim)
             try:
                 async with asyncio.timeout(left):
                     await self._changed.wait()
             except TimeoutError:
                 continue
 
-    def _not_ready(self, choice: Choice) -> ResourceClaim | None:
+    def _not_ready(self, choice: ClaimAllocation) -> ResourceClaim | None:
         """Return the first claim that is not ready; written claims count until the informer has them."""
         for index, claim in enumerate(choice.claims):
             current = self._claims.get(*key_of(claim))
             uid = claim.metadata.uid
             if current is None and uid in choice.seen:
-                raise BindingFailed(f'resourceclaim.resource.k8s.io "{claim.metadata.name}" not found')
+                raise DeviceBindingError(f'resourceclaim.resource.k8s.io "{claim.metadata.name}" not found')
             if current is not None and (uid in choice.seen or current.status.allocation is not None):
                 choice.seen.add(uid)
                 choice.claims[index] = current
-            if not is_ready(choice.claims[index]):
+            if not is_claim_ready(choice.claims[index]):
                 return choice.claims[index]
         return None

@@ -9,18 +9,18 @@ from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeCla
 from kubeloop.api.generated.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
 from kubeloop.api.generated.storage_v1 import CSINode, StorageClass
 from kubeloop.api.pods.volumes import claim_uses, class_of_claim, requested_size
-from kubeloop.scheduler.dra.allocated import InUse
-from kubeloop.scheduler.dra.allocator import AllocationError, Allocator, InvalidPools
-from kubeloop.scheduler.dra.extended_resources import IN_MEMORY
-from kubeloop.scheduler.dra.inventory import Inventory
-from kubeloop.scheduler.explain.remedies import Case, Remedy
+from kubeloop.scheduler.dra.allocated import AllocatedState
+from kubeloop.scheduler.dra.allocator import AllocationError, DeviceAllocator, InvalidPoolsError
+from kubeloop.scheduler.dra.extended_resources import IN_MEMORY_CLAIM_NAME
+from kubeloop.scheduler.dra.inventory import DeviceInventory
+from kubeloop.scheduler.explain.remedies import RejectionCase, Remedy
 from kubeloop.scheduler.framework.status import Code
-from kubeloop.scheduler.plugins.volumes.volume_restrictions import conflict
-from kubeloop.scheduler.plugins.volumes.volume_zone import zones_of
-from kubeloop.scheduler.volumes.binder import in_topologies, is_bound, is_reachable
+from kubeloop.scheduler.plugins.volumes.volume_restrictions import is_volume_conflict
+from kubeloop.scheduler.plugins.volumes.volume_zone import volume_topologies
+from kubeloop.scheduler.volumes.binder import is_claim_bound, is_volume_reachable, matches_topology_terms
 
 
-def _claims(case: Case) -> Iterator[PersistentVolumeClaim]:
+def _claims(case: RejectionCase) -> Iterator[PersistentVolumeClaim]:
     cache = case.listed(PersistentVolumeClaim)
     for use in claim_uses(case.pod.pod):
         found = cache.get(case.pod.key.namespace, use.name)
@@ -28,7 +28,7 @@ def _claims(case: Case) -> Iterator[PersistentVolumeClaim]:
             yield found
 
 
-def _volumes(case: Case) -> Iterator[PersistentVolume]:
+def _volumes(case: RejectionCase) -> Iterator[PersistentVolume]:
     """Yield the volumes bound to the pod's claims."""
     for claim in _claims(case):
         found = case.listed(PersistentVolume).get("", claim.spec.volume_name) if claim.spec.volume_name else None
@@ -36,15 +36,15 @@ def _volumes(case: Case) -> Iterator[PersistentVolume]:
             yield found
 
 
-def binding(case: Case) -> str:
+def advise_volume_binding(case: RejectionCase) -> str:
     """Return the volumes and claims that prevent the pod from running on the node."""
     told = [
         f"volume {one.metadata.name} can't be reached from here"
         for one in _volumes(case)
-        if not is_reachable(one, case.node)
+        if not is_volume_reachable(one, case.node)
     ]
-    told += [_provision(case, claim) for claim in _claims(case) if not is_bound(claim)]
-    gone = [one for one in _claims(case) if is_bound(one) and not case.listed(PersistentVolume).get("", _of(one))]
+    told += [_provision(case, claim) for claim in _claims(case) if not is_claim_bound(claim)]
+    gone = [one for one in _claims(case) if is_claim_bound(one) and not case.listed(PersistentVolume).get("", _of(one))]
     told += [f"claim {one.metadata.name} is bound to volume {_of(one)}, which is gone" for one in gone]
     return "; ".join(one for one in told if one)
 
@@ -53,36 +53,36 @@ def _of(claim: PersistentVolumeClaim) -> str:
     return claim.spec.volume_name
 
 
-def _provision(case: Case, claim: PersistentVolumeClaim) -> str:
+def _provision(case: RejectionCase, claim: PersistentVolumeClaim) -> str:
     """Return what an unbound claim needs."""
     name, size = class_of_claim(claim), requested_size(claim)
     needs = f"claim {claim.metadata.name} needs a free volume of class {name} with {size} that is reached from here"
     found = case.listed(StorageClass).get("", name)
     if found is None or found.provisioner in ("", "kubernetes.io/no-provisioner"):
         return needs
-    if not in_topologies(found.allowed_topologies, case.node):
+    if not matches_topology_terms(found.allowed_topologies, case.node):
         return f"{needs}; the class' allowedTopologies make none here"
     if "enough free storage" in case.refusal.message:
         return f"{needs}; {found.provisioner} has no room for one here"
     return ""
 
 
-def zone(case: Case) -> str:
+def advise_volume_zone(case: RejectionCase) -> str:
     """Return the zones of the volumes that do not match the node's labels."""
     told = [
         f"volume {one.metadata.name} is in {label}={','.join(sorted(values))}"
         for one in _volumes(case)
-        for label, values in zones_of(one)
+        for label, values in volume_topologies(one)
         if case.node.metadata.labels.get(label) not in values
     ]
     return "; ".join(told)
 
 
-def sole_use(case: Case) -> str:
+def advise_volume_restrictions(case: RejectionCase) -> str:
     """Return the pod that uses the same disk or ReadWriteOncePod claim."""
     disks = case.pod.pod.spec.volumes
     for one in case.others:
-        if any(conflict(disk, one.pod) for disk in disks):
+        if any(is_volume_conflict(disk, one.pod) for disk in disks):
             return f"{one.key} uses the same disk here"
     alone = {claim.metadata.name for claim in _claims(case) if "ReadWriteOncePod" in claim.spec.access_modes}
     for pods in case.cluster.pods.values():
@@ -93,7 +93,7 @@ def sole_use(case: Case) -> str:
     return ""
 
 
-def attachable(case: Case) -> str:
+def advise_volume_limits(case: RejectionCase) -> str:
     """Return the missing CSI drivers, or their attach limits."""
     found = case.listed(CSINode).get("", case.node.metadata.name)
     drivers = {one.name: one.allocatable for one in found.spec.drivers or ()} if found is not None else {}
@@ -105,7 +105,7 @@ def attachable(case: Case) -> str:
     return "; ".join(f"{name} attaches {count} volumes at most: end a pod that has some" for name, count in limits)
 
 
-def devices(case: Case) -> str:
+def advise_devices(case: RejectionCase) -> str:
     """Return the claims that lack devices, with the device classes."""
     if case.state.left_over is not None:
         return f"claim {case.state.left_over.metadata.name} of an earlier attempt is in the way: it is deleted"
@@ -114,20 +114,22 @@ def devices(case: Case) -> str:
         return "; ".join(f"claim {one.metadata.name} {elsewhere}" for one in case.state.allocated)
     if case.refusal.code is Code.ERROR:
         return ""
-    unused = Allocator(
-        Inventory(case.listed(ResourceSlice).list()), lambda name: case.listed(DeviceClass).get("", name), InUse()
+    unused = DeviceAllocator(
+        DeviceInventory(case.listed(ResourceSlice).list()),
+        lambda name: case.listed(DeviceClass).get("", name),
+        AllocatedState(),
     )
     claims = [*case.state.needy, *(one.claims[-1] for one in case.state.made.values())]
     return "; ".join(_shortage(case, unused, one) for one in claims)
 
 
-def _shortage(case: Case, unused: Allocator, claim: ResourceClaim) -> str:
+def _shortage(case: RejectionCase, unused: DeviceAllocator, claim: ResourceClaim) -> str:
     classes = ", ".join(_classes_of(claim))
     try:
         is_enough = unused.allocate(case.node, [claim]) is not None
-    except (AllocationError, InvalidPools) as error:
+    except (AllocationError, InvalidPoolsError) as error:
         return str(error)
-    name = "extended resources" if claim.metadata.name == IN_MEMORY else f"claim {claim.metadata.name}"
+    name = "extended resources" if claim.metadata.name == IN_MEMORY_CLAIM_NAME else f"claim {claim.metadata.name}"
     if is_enough:
         return f"{name}: devices of {classes} are taken by other claims"
     return f"{name}: it can't reach enough devices of {classes}"
@@ -141,7 +143,7 @@ def _classes_of(claim: ResourceClaim) -> list[str]:
     return sorted(set(names))
 
 
-def before_any_node(case_plugin: str, message: str) -> str:
+def advise_before_nodes(case_plugin: str, message: str) -> str:
     """Return advice for a rejection that does not concern nodes."""
     if "not found" in message or "not created yet" in message:
         return "create it; or wait for whoever does"
@@ -164,10 +166,10 @@ _BEFORE: Final[Mapping[str, str]] = {
 }
 
 
-OF_CLAIMS: Final[Mapping[str, Remedy]] = {
-    "DynamicResources": devices,
-    "NodeVolumeLimits": attachable,
-    "VolumeBinding": binding,
-    "VolumeRestrictions": sole_use,
-    "VolumeZone": zone,
+CLAIM_REMEDIES: Final[Mapping[str, Remedy]] = {
+    "DynamicResources": advise_devices,
+    "NodeVolumeLimits": advise_volume_limits,
+    "VolumeBinding": advise_volume_binding,
+    "VolumeRestrictions": advise_volume_restrictions,
+    "VolumeZone": advise_volume_zone,
 }

@@ -9,14 +9,14 @@ import numpy as np
 
 from kubeloop.scheduler.cache.cluster import ClusterState
 from kubeloop.scheduler.cache.pod_info import PodInfo
-from kubeloop.scheduler.explain.claim_remedies import OF_CLAIMS, before_any_node
-from kubeloop.scheduler.explain.remedies import OF_NODES, Case
+from kubeloop.scheduler.explain.claim_remedies import CLAIM_REMEDIES, advise_before_nodes
+from kubeloop.scheduler.explain.remedies import NODE_REMEDIES, RejectionCase
 from kubeloop.scheduler.framework.plugin import Plugin, Skip, implements
 from kubeloop.scheduler.framework.profile import Profile
-from kubeloop.scheduler.framework.status import Narrowed, Refusal
+from kubeloop.scheduler.framework.status import PreFilterResult, Status
 
 
-class Objection(msgspec.Struct, frozen=True):
+class NodeRejection(msgspec.Struct, frozen=True):
     """Reasons of one plugin against a node; an empty node name means all nodes."""
 
     node: str
@@ -25,49 +25,49 @@ class Objection(msgspec.Struct, frozen=True):
     advice: str = ""
 
 
-def explain(profile: Profile, cluster: ClusterState, pod: PodInfo) -> tuple[Objection, ...]:
+def explain(profile: Profile, cluster: ClusterState, pod: PodInfo) -> tuple[NodeRejection, ...]:
     """Return all rejections, ordered by node; a node that is not named is feasible."""
-    held = [_held(plugin, pod) for plugin in profile.gates]
+    held = [_gate_rejection(plugin, pod) for plugin in profile.gates]
     found = [one for one in held if one is not None]
     for plugin in profile.filters:
         found += _objections(plugin, cluster, pod)
     return tuple(sorted(dict.fromkeys(found), key=lambda one: one.node))
 
 
-def _held(plugin: Plugin, pod: PodInfo) -> Objection | None:
+def _gate_rejection(plugin: Plugin, pod: PodInfo) -> NodeRejection | None:
     refusal = plugin.pre_enqueue(pod)
     if refusal is None:
         return None
-    return Objection("", plugin.name, refusal.reasons, before_any_node(plugin.name, refusal.message))
+    return NodeRejection("", plugin.name, refusal.reasons, advise_before_nodes(plugin.name, refusal.message))
 
 
-def _objections(plugin: Plugin, cluster: ClusterState, pod: PodInfo) -> list[Objection]:
+def _objections(plugin: Plugin, cluster: ClusterState, pod: PodInfo) -> list[NodeRejection]:
     state = plugin.prefilter(pod, cluster)
-    if isinstance(state, Refusal):
-        return [Objection("", plugin.name, state.reasons, before_any_node(plugin.name, state.message))]
+    if isinstance(state, Status):
+        return [NodeRejection("", plugin.name, state.reasons, advise_before_nodes(plugin.name, state.message))]
     if isinstance(state, Skip) or not implements(type(plugin), "filter"):
         return []
-    state = state.state if isinstance(state, Narrowed) else state
+    state = state.state if isinstance(state, PreFilterResult) else state
     rows = cluster.rows_alive()
     answers = plugin.filter(state, cluster, rows)
     found = []
     for row, number in zip(rows.tolist(), answers.tolist(), strict=True):
         if number:
-            case = Case(plugin, plugin.refusal(state, number), pod, cluster, row, state)
-            found.append(Objection(cluster.name_of(row), plugin.name, case.refusal.reasons, advice(case)))
+            case = RejectionCase(plugin, plugin.refusal(state, number), pod, cluster, row, state)
+            found.append(NodeRejection(cluster.name_of(row), plugin.name, case.refusal.reasons, advise(case)))
     return found
 
 
-def advice(case: Case) -> str:
+def advise(case: RejectionCase) -> str:
     """Return what would make a node feasible, in one line; plugins without built-in advice supply their own."""
     remedy = _REMEDIES.get(case.plugin.name)
     return case.plugin.remedy(case.pod, case.node) if remedy is None else remedy(case)
 
 
-_REMEDIES = {**OF_NODES, **OF_CLAIMS}
+_REMEDIES = {**NODE_REMEDIES, **CLAIM_REMEDIES}
 
 
-def fitting(cluster: ClusterState, objections: Sequence[Objection]) -> list[str]:
+def feasible_node_names(cluster: ClusterState, objections: Sequence[NodeRejection]) -> list[str]:
     """Return the names of the nodes without rejections."""
     if any(not one.node for one in objections):
         return []

@@ -8,24 +8,24 @@ from typing import Any, Final, NamedTuple
 from kubeloop.api.generated.core_v1 import Namespace, Node, NodeSelectorRequirement, NodeSelectorTerm
 from kubeloop.api.pods.placement import node_selector_matches, term_matches, tolerates
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.scheduler.cache.affinity_terms import Term
+from kubeloop.scheduler.cache.affinity_terms import AffinityTerm
 from kubeloop.scheduler.cache.cluster import ClusterState
 from kubeloop.scheduler.cache.pod_info import HostPort, PodInfo
 from kubeloop.scheduler.cache.resources import CPU
-from kubeloop.scheduler.cache.taint_sets import HARD
+from kubeloop.scheduler.cache.taint_sets import HARD_TAINT_EFFECTS
 from kubeloop.scheduler.framework.plugin import Plugin
-from kubeloop.scheduler.framework.status import Refusal
-from kubeloop.scheduler.plugins.nodes.node_ports import conflict
-from kubeloop.scheduler.plugins.shared.declared_features import features_of
+from kubeloop.scheduler.framework.status import Status
+from kubeloop.scheduler.plugins.nodes.node_ports import host_ports_conflict
+from kubeloop.scheduler.plugins.shared.declared_features import required_node_features
 
 _MIB: Final = 1024 * 1024
 
 
-class Case(NamedTuple):
+class RejectionCase(NamedTuple):
     """Rejection of a node for a pod by a plugin, with the plugin's state."""
 
     plugin: Plugin
-    refusal: Refusal
+    refusal: Status
     pod: PodInfo
     cluster: ClusterState
     row: int
@@ -46,13 +46,13 @@ class Case(NamedTuple):
         return self.plugin.handle.informers.of(resource_of_class(kind))
 
 
-Remedy = Callable[[Case], str]
+Remedy = Callable[[RejectionCase], str]
 
 
 # Advice about the node itself.
 
 
-def less_or_more(case: Case) -> str:
+def advise_resources(case: RejectionCase) -> str:
     """Return every insufficient resource, and if the node could not provide it even when empty."""
     cluster, row, told = case.cluster, case.row, []
     if cluster.pod_count[row] >= cluster.allowed_pods[row]:
@@ -63,14 +63,16 @@ def less_or_more(case: Case) -> str:
         if wanted <= free:
             continue
         if wanted > have:
-            told.append(f"{name}: {shown(name, wanted)} requested, it has {shown(name, have)} in all: request less")
+            amounts = f"{format_amount(name, wanted)} requested, it has {format_amount(name, have)} in all"
+            told.append(f"{name}: {amounts}: request less")
         else:
-            short = f"{shown(name, wanted)} requested, {shown(name, max(free, 0))} free of {shown(name, have)}"
-            told.append(f"{name}: {short}: {shown(name, wanted - free)} more has to become free")
+            available = f"{format_amount(name, max(free, 0))} free of {format_amount(name, have)}"
+            short = f"{format_amount(name, wanted)} requested, {available}"
+            told.append(f"{name}: {short}: {format_amount(name, wanted - free)} more has to become free")
     return "; ".join(told)
 
 
-def shown(name: str, amount: int) -> str:
+def format_amount(name: str, amount: int) -> str:
     """Return an amount in the usual notation of a quantity."""
     if name == CPU:
         return f"{amount}m" if amount % 1000 else str(amount // 1000)
@@ -80,33 +82,34 @@ def shown(name: str, amount: int) -> str:
     return str(amount)
 
 
-def tolerate(case: Case) -> str:
+def advise_tolerations(case: RejectionCase) -> str:
     """Return the taints that the pod does not tolerate."""
     told = [
         f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
         for taint in case.node.spec.taints
-        if taint.effect in HARD and not any(tolerates(one, taint) for one in case.pod.pod.spec.tolerations)
+        if taint.effect in HARD_TAINT_EFFECTS
+        and not any(tolerates(one, taint) for one in case.pod.pod.spec.tolerations)
     ]
     return f"tolerate {', '.join(told)}, or remove {'them' if len(told) > 1 else 'the taint'}"
 
 
-def uncordon(case: Case) -> str:
+def advise_uncordon(case: RejectionCase) -> str:
     """Return the kubectl command that uncordons the node."""
     return f"kubectl uncordon {case.node.metadata.name}"
 
 
-def the_named_node(case: Case) -> str:
+def advise_node_name(case: RejectionCase) -> str:
     """Return the node name that the pod's spec requires."""
     return f"the pod names the node {case.pod.node_name}"
 
 
-def features(case: Case) -> str:
+def advise_declared_features(case: RejectionCase) -> str:
     """Return the node features that the pod requires and the node does not declare."""
-    lacking = sorted(features_of(case.pod.pod.spec) - {*case.node.status.declared_features})
+    lacking = sorted(required_node_features(case.pod.pod.spec) - {*case.node.status.declared_features})
     return f"a node that declares {', '.join(lacking)}"
 
 
-def other_port(case: Case) -> str:
+def advise_host_ports(case: RejectionCase) -> str:
     """Return the host ports in use, with the pods that use them."""
     told = []
     for port in case.pod.template.host_ports:
@@ -117,81 +120,86 @@ def other_port(case: Case) -> str:
 
 
 def _holds(info: PodInfo, port: HostPort) -> bool:
-    return any(conflict(port, one) for one in info.template.host_ports)
+    return any(host_ports_conflict(port, one) for one in info.template.host_ports)
 
 
 # Advice about node labels.
 
 
-def label_it(case: Case) -> str:
+def advise_node_labels(case: RejectionCase) -> str:
     """Return the missing part of the node selector, and of the affinity term closest to a match."""
     spec, labels = case.pod.pod.spec, case.node.metadata.labels
     wanted = [f"{key}={value}" for key, value in spec.node_selector.items() if labels.get(key) != value]
     told = [f"label it {', '.join(wanted)}"] if wanted else []
     required = case.pod.template.node_affinity.required_during_scheduling_ignored_during_execution
     if required is not None and not node_selector_matches(required, case.node):
-        unmet = [_unmet(term, case.node) for term in required.node_selector_terms or ()]
+        unmet = [_unmet_requirements(term, case.node) for term in required.node_selector_terms or ()]
         nearest = min(unmet, key=len, default=[])
         told.append(f"needs {' and '.join(nearest)}" if nearest else "the pod's node affinity means no node")
     return "; ".join(told) or "the scheduler's profile adds an affinity that it does not match"
 
 
-def _unmet(term: NodeSelectorTerm, node: Node) -> list[str]:
+def _unmet_requirements(term: NodeSelectorTerm, node: Node) -> list[str]:
     labels = node.metadata.labels
     told = [
-        f"{_said(one)} (it has {labels[one.key]})" if one.key in labels else _said(one)
+        f"{_format_requirement(one)} (it has {labels[one.key]})" if one.key in labels else _format_requirement(one)
         for one in term.match_expressions
         if not term_matches(NodeSelectorTerm(match_expressions=(one,)), node)
     ]
     fields = (one for one in term.match_fields if not term_matches(NodeSelectorTerm(match_fields=(one,)), node))
-    return told + [_said(one) for one in fields]
+    return told + [_format_requirement(one) for one in fields]
 
 
-def _said(one: NodeSelectorRequirement) -> str:
+def _format_requirement(one: NodeSelectorRequirement) -> str:
     return f"{one.key} {one.operator}" + (f" [{', '.join(one.values)}]" if one.values else "")
 
 
 # Advice about other pods in the topology domain.
 
 
-def neighbours(case: Case) -> str:
+def advise_pod_affinity(case: RejectionCase) -> str:
     """Return the inter-pod affinity term that is not satisfied, and the pod in conflict."""
     reason = case.refusal.message
     if "existing pods" in reason:
-        return next(_who_avoid_it(case), "")
+        return next(_existing_anti_affinity_pods(case), "")
     if "anti-affinity" in reason:
-        return next(_whom_it_avoids(case), "")
-    return next(_whom_it_misses(case), "all it wants near would have to be in one place")
+        return next(_conflicting_anti_affinity_pods(case), "")
+    return next(_missing_affinity_pods(case), "all it wants near would have to be in one place")
 
 
-def _whom_it_misses(case: Case) -> Iterator[str]:
+def _missing_affinity_pods(case: RejectionCase) -> Iterator[str]:
     for term in case.pod.template.pod_affinity_terms:
         if term.kind != "affinity":
             continue
         if term.topology_key not in case.node.metadata.labels:
             yield f"label it {term.topology_key}"
-        elif not any(_means(case, term, one) for one in _near(case, term)):
-            yield f"start a pod with {term.selector} in {_place(case, term)}"
+        elif not any(_term_matches(case, term, one) for one in _pods_in_domain(case, term)):
+            yield f"start a pod with {term.selector} in {_domain_label(case, term)}"
 
 
-def _whom_it_avoids(case: Case) -> Iterator[str]:
+def _conflicting_anti_affinity_pods(case: RejectionCase) -> Iterator[str]:
     for term in case.pod.template.pod_affinity_terms:
-        for one in _near(case, term) if term.kind == "anti-affinity" else ():
-            if _means(case, term, one):
-                yield f"the pod avoids {term.selector}: {one.key} is in {_place(case, term)}"
+        for one in _pods_in_domain(case, term) if term.kind == "anti-affinity" else ():
+            if _term_matches(case, term, one):
+                yield f"the pod avoids {term.selector}: {one.key} is in {_domain_label(case, term)}"
 
 
-def _who_avoid_it(case: Case) -> Iterator[str]:
+def _existing_anti_affinity_pods(case: RejectionCase) -> Iterator[str]:
     for row, pods in case.cluster.pods.items():
         for one in pods.values():
             for term in one.template.pod_affinity_terms:
                 here = case.node.metadata.labels.get(term.topology_key)
                 there = case.cluster.nodes[row].metadata.labels.get(term.topology_key)
-                if term.kind == "anti-affinity" and here is not None and here == there and _means(case, term, case.pod):
-                    yield f"{one.key} avoids pods like this in {_place(case, term)}"
+                if (
+                    term.kind == "anti-affinity"
+                    and here is not None
+                    and here == there
+                    and _term_matches(case, term, case.pod)
+                ):
+                    yield f"{one.key} avoids pods like this in {_domain_label(case, term)}"
 
 
-def _near(case: Case, term: Term) -> Iterator[PodInfo]:
+def _pods_in_domain(case: RejectionCase, term: AffinityTerm) -> Iterator[PodInfo]:
     """Yield the pods in the same topology domain."""
     value = case.node.metadata.labels.get(term.topology_key)
     for row, pods in case.cluster.pods.items() if value is not None else ():
@@ -199,17 +207,17 @@ def _near(case: Case, term: Term) -> Iterator[PodInfo]:
             yield from pods.values()
 
 
-def _means(case: Case, term: Term, one: PodInfo) -> bool:
+def _term_matches(case: RejectionCase, term: AffinityTerm, one: PodInfo) -> bool:
     namespace = case.listed(Namespace).get("", one.key.namespace)
     labels: Mapping[str, str] = {} if namespace is None else namespace.metadata.labels
     return term.matches(one.key.namespace, one.template.labels, labels)
 
 
-def _place(case: Case, term: Term) -> str:
+def _domain_label(case: RejectionCase, term: AffinityTerm) -> str:
     return f"{term.topology_key}={case.node.metadata.labels.get(term.topology_key, '')}"
 
 
-def spread(case: Case) -> str:
+def advise_topology_spread(case: RejectionCase) -> str:
     """Return the number of matching pods in the domain, and the number that maxSkew permits."""
     told = []
     for one in case.state:
@@ -223,14 +231,14 @@ def spread(case: Case) -> str:
     return "; ".join(told)
 
 
-OF_NODES: Final[Mapping[str, Remedy]] = {
-    "InterPodAffinity": neighbours,
-    "NodeAffinity": label_it,
-    "NodeDeclaredFeatures": features,
-    "NodeName": the_named_node,
-    "NodePorts": other_port,
-    "NodeResourcesFit": less_or_more,
-    "NodeUnschedulable": uncordon,
-    "PodTopologySpread": spread,
-    "TaintToleration": tolerate,
+NODE_REMEDIES: Final[Mapping[str, Remedy]] = {
+    "InterPodAffinity": advise_pod_affinity,
+    "NodeAffinity": advise_node_labels,
+    "NodeDeclaredFeatures": advise_declared_features,
+    "NodeName": advise_node_name,
+    "NodePorts": advise_host_ports,
+    "NodeResourcesFit": advise_resources,
+    "NodeUnschedulable": advise_uncordon,
+    "PodTopologySpread": advise_topology_spread,
+    "TaintToleration": advise_tolerations,
 }

@@ -15,18 +15,18 @@ from typing import Any, Final, Protocol
 from kubeloop.api.codec import to_plain
 from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.scheduler.config.extender_settings import ExtenderSettings, is_interested
-from kubeloop.scheduler.framework.status import EXTENDER, Code, Refusal, SchedulingError
+from kubeloop.scheduler.framework.status import EXTENDER, Code, SchedulingError, Status
 
 _SCALE: Final = 10  # extender scores go up to 10, plugin scores to 100
 
 log = logging.getLogger(__name__)
 
 
-class ExtenderFailed(SchedulingError):
+class ExtenderError(SchedulingError):
     """Raised if an extender does not respond, or its response is unusable."""
 
 
-class Caller(Protocol):
+class ExtenderTransport(Protocol):
     """Transport to an extender."""
 
     async def ask(self, verb: str, question: Any) -> Any:
@@ -37,16 +37,16 @@ class Caller(Protocol):
 
 
 @dataclass(slots=True)
-class Opinions:
+class ExtenderResults:
     """Results of the extenders for the nodes sent to them; other nodes are not feasible."""
 
     left: dict[str, Node]
-    refused: dict[str, Refusal] = field(default_factory=dict)
+    refused: dict[str, Status] = field(default_factory=dict)
     scores: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Victims:
+class ExtenderVictims:
     """Preemption victims on a node by uid, with the number of PDB violations."""
 
     pods: Mapping[str, Pod]
@@ -56,15 +56,15 @@ class Victims:
 class Extender:
     """Client of one extender."""
 
-    def __init__(self, settings: ExtenderSettings, calls: Caller) -> None:
+    def __init__(self, settings: ExtenderSettings, calls: ExtenderTransport) -> None:
         self.settings = settings
         self._calls = calls
 
-    async def filter(self, pod: Pod, opinions: Opinions) -> None:
+    async def filter(self, pod: Pod, opinions: ExtenderResults) -> None:
         """Remove the nodes that the extender rejects."""
-        answer = _lowered(await self._calls.ask(self.settings.filter_verb, self._question(pod, opinions.left)))
+        answer = _lower_keys(await self._calls.ask(self.settings.filter_verb, self._question(pod, opinions.left)))
         if answer.get("error"):
-            raise ExtenderFailed(str(answer["error"]))
+            raise ExtenderError(str(answer["error"]))
         names = self._names_in(answer, opinions.left)
         told = {name: (Code.UNSCHEDULABLE, why) for name, why in (answer.get("failednodes") or {}).items()}
         hopeless = answer.get("failedandunresolvablenodes") or {}
@@ -72,36 +72,39 @@ class Extender:
         for name in opinions.left:
             if name not in names:
                 code, why = told.get(name, (Code.UNRESOLVABLE, ""))
-                opinions.refused[name] = Refusal(code, (why,) if why else (), EXTENDER)
+                opinions.refused[name] = Status(code, (why,) if why else (), EXTENDER)
         opinions.left = {name: node for name, node in opinions.left.items() if name in names}
 
     async def prioritize(self, pod: Pod, nodes: Mapping[str, Node]) -> dict[str, int]:
         """Return the weighted score of each node."""
         answer = await self._calls.ask(self.settings.prioritize_verb, self._question(pod, nodes))
-        rows = [_lowered(one) for one in answer or ()]
+        rows = [_lower_keys(one) for one in answer or ()]
         return {str(one["host"]): int(one["score"]) * self.settings.weight * _SCALE for one in rows}
 
     async def bind(self, pod: Pod, node: str) -> None:
         """Bind the pod by the extender. Raises `ExtenderFailed`."""
         meta = pod.metadata
         question = {"PodName": meta.name, "PodNamespace": meta.namespace, "PodUID": meta.uid, "Node": node}
-        answer = _lowered(await self._calls.ask(self.settings.bind_verb, question) or {})
+        answer = _lower_keys(await self._calls.ask(self.settings.bind_verb, question) or {})
         if answer.get("error"):
-            raise ExtenderFailed(str(answer["error"]))
+            raise ExtenderError(str(answer["error"]))
 
-    async def preempt(self, pod: Pod, victims: Mapping[str, Victims]) -> dict[str, tuple[list[str], int]]:
+    async def preempt(self, pod: Pod, victims: Mapping[str, ExtenderVictims]) -> dict[str, tuple[list[str], int]]:
         """Return by node the uids of the accepted victims and the number of PDB violations."""
         knows = self.settings.node_cache_capable
-        told = {name: _told(one, by_uid=knows) for name, one in victims.items()}
+        told = {name: _encode_victims(one, by_uid=knows) for name, one in victims.items()}
         question = {
             "Pod": to_plain(pod),
             "NodeNameToVictims": None if knows else told,
             "NodeNameToMetaVictims": told if knows else None,
         }
-        answer = _lowered(await self._calls.ask(self.settings.preempt_verb, question) or {})
-        found = {name: _lowered(one or {}) for name, one in (answer.get("nodenametometavictims") or {}).items()}
+        answer = _lower_keys(await self._calls.ask(self.settings.preempt_verb, question) or {})
+        found = {name: _lower_keys(one or {}) for name, one in (answer.get("nodenametometavictims") or {}).items()}
         return {
-            name: ([str(_lowered(pod)["uid"]) for pod in one.get("pods") or ()], int(one.get("numpdbviolations") or 0))
+            name: (
+                [str(_lower_keys(pod)["uid"]) for pod in one.get("pods") or ()],
+                int(one.get("numpdbviolations") or 0),
+            )
             for name, one in found.items()
         }
 
@@ -124,7 +127,7 @@ class Extender:
             for name in names:
                 if name not in asked:
                     told = f'claims a filtered node "{name}" which is not found in the input node list'
-                    raise ExtenderFailed(f'extender "{self.settings.url_prefix}" {told}')
+                    raise ExtenderError(f'extender "{self.settings.url_prefix}" {told}')
             return set(names)
         nodes = answer.get("nodes")
         return {one["metadata"]["name"] for one in nodes.get("items") or ()} if nodes is not None else set()
@@ -134,7 +137,9 @@ class Extenders:
     """All configured extenders."""
 
     def __init__(
-        self, settings: Sequence[ExtenderSettings], caller: Callable[[ExtenderSettings], Caller] | None = None
+        self,
+        settings: Sequence[ExtenderSettings],
+        caller: Callable[[ExtenderSettings], ExtenderTransport] | None = None,
     ) -> None:
         reach = caller or _over_http
         self._all = [Extender(one, reach(one)) for one in sorted(settings, key=lambda one: one.ignorable)]
@@ -142,9 +147,9 @@ class Extenders:
     def __bool__(self) -> bool:
         return bool(self._all)
 
-    async def opinions(self, pod: Pod, nodes: Mapping[str, Node]) -> Opinions:
+    async def opinions(self, pod: Pod, nodes: Mapping[str, Node]) -> ExtenderResults:
         """Return the results for feasible nodes. Raises `ExtenderFailed` for an extender that is not ignorable."""
-        opinions = Opinions(dict(nodes))
+        opinions = ExtenderResults(dict(nodes))
         for one in self._interested(pod, "filter_verb"):
             if not opinions.left:
                 break
@@ -153,13 +158,13 @@ class Extenders:
             await self._score(pod, opinions)
         return opinions
 
-    async def _score(self, pod: Pod, opinions: Opinions) -> None:
+    async def _score(self, pod: Pod, opinions: ExtenderResults) -> None:
         """Add up the scores; an extender that fails here is ignored."""
         asked = self._interested(pod, "prioritize_verb")
         answers = await asyncio.gather(*(one.prioritize(pod, opinions.left) for one in asked), return_exceptions=True)
         for one, scores in zip(asked, answers, strict=True):
             if isinstance(scores, BaseException):
-                if not isinstance(scores, ExtenderFailed | LookupError | TypeError | ValueError):
+                if not isinstance(scores, ExtenderError | LookupError | TypeError | ValueError):
                     raise scores
                 log.info("%s gives no scores: %s", one.settings.url_prefix, scores)
                 continue
@@ -177,13 +182,13 @@ class Extenders:
         """Return True if an interested extender supports preemption."""
         return bool(self._interested(pod, "preempt_verb"))
 
-    async def preempt(self, pod: Pod, victims: dict[str, Victims]) -> dict[str, Victims]:
+    async def preempt(self, pod: Pod, victims: dict[str, ExtenderVictims]) -> dict[str, ExtenderVictims]:
         """Return the victims by node that all extenders accept. Raises `ExtenderFailed`."""
         for one in self._interested(pod, "preempt_verb"):
             try:
                 answer = await one.preempt(pod, victims)
-                victims = _agreed(one.settings, victims, answer)
-            except ExtenderFailed as error:
+                victims = _intersect_victims(one.settings, victims, answer)
+            except ExtenderError as error:
                 if not one.settings.ignorable:
                     raise
                 log.info("%s is not heard about victims: %s", one.settings.url_prefix, error)
@@ -200,17 +205,17 @@ class Extenders:
         return [one for one in self._all if getattr(one.settings, verb) and is_interested(one.settings, pod)]
 
 
-def _over_http(settings: ExtenderSettings) -> Caller:
-    from kubeloop.scheduler.extenders.http import ExtenderCalls  # imports TLS, which is rarely needed
+def _over_http(settings: ExtenderSettings) -> ExtenderTransport:
+    from kubeloop.scheduler.extenders.http import ExtenderHTTPTransport  # imports TLS, which is rarely needed
 
-    return ExtenderCalls(settings)
+    return ExtenderHTTPTransport(settings)
 
 
 async def _unless_ignorable(extender: Extender, asking: Awaitable[None]) -> bool:
     """Await a call; return False if an ignorable extender failed."""
     try:
         await asking
-    except ExtenderFailed as error:
+    except ExtenderError as error:
         if not extender.settings.ignorable:
             raise
         log.info("%s is not heard: %s", extender.settings.url_prefix, error)
@@ -218,31 +223,31 @@ async def _unless_ignorable(extender: Extender, asking: Awaitable[None]) -> bool
     return True
 
 
-def _agreed(
-    settings: ExtenderSettings, victims: Mapping[str, Victims], answer: Mapping[str, tuple[list[str], int]]
-) -> dict[str, Victims]:
-    found: dict[str, Victims] = {}
+def _intersect_victims(
+    settings: ExtenderSettings, victims: Mapping[str, ExtenderVictims], answer: Mapping[str, tuple[list[str], int]]
+) -> dict[str, ExtenderVictims]:
+    found: dict[str, ExtenderVictims] = {}
     for name, (uids, violations) in answer.items():
         if not uids:
             if settings.ignorable:
                 continue
-            raise ExtenderFailed(f'expected at least one victim pod on node "{name}"')
+            raise ExtenderError(f'expected at least one victim pod on node "{name}"')
         known = victims[name].pods if name in victims else {}
         for uid in uids:
             if uid not in known:
                 told = f"claims to preempt pod (UID: {uid}) on node: {name}, but the pod is not found on that node"
-                raise ExtenderFailed(f"extender: {settings.url_prefix} {told}")
-        found[name] = Victims({uid: known[uid] for uid in uids}, violations)
+                raise ExtenderError(f"extender: {settings.url_prefix} {told}")
+        found[name] = ExtenderVictims({uid: known[uid] for uid in uids}, violations)
     return found
 
 
-def _told(victims: Victims, *, by_uid: bool) -> dict[str, Any]:
+def _encode_victims(victims: ExtenderVictims, *, by_uid: bool) -> dict[str, Any]:
     pods = [{"UID": uid} for uid in victims.pods] if by_uid else [to_plain(one) for one in victims.pods.values()]
     return {"Pods": pods, "NumPDBViolations": victims.violations}
 
 
-def _lowered(answer: Any) -> dict[str, Any]:
+def _lower_keys(answer: Any) -> dict[str, Any]:
     """Return the response with lower-case keys, as Go matches field names case-insensitively."""
     if not isinstance(answer, Mapping):
-        raise ExtenderFailed(f"an answer is no object but {type(answer).__name__}")
+        raise ExtenderError(f"an answer is no object but {type(answer).__name__}")
     return {str(key).lower(): value for key, value in answer.items()}

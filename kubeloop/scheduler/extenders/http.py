@@ -10,33 +10,33 @@ from urllib.parse import urlsplit
 import msgspec
 
 from kubeloop.api.scalars.duration import parse_duration
-from kubeloop.client.config.credentials import NOBODY
+from kubeloop.client.config.credentials import NO_IDENTITY
 from kubeloop.client.errors import ClientError
-from kubeloop.client.http.connection import Connection
-from kubeloop.client.http.dialer import Address, dial
+from kubeloop.client.http.connection import HttpConnection
+from kubeloop.client.http.dialer import ServerAddress, dial
 from kubeloop.client.http.messages import HttpRequest
-from kubeloop.client.http.pool import Pool
-from kubeloop.client.http.tls import Contexts
-from kubeloop.scheduler.config.extender_settings import DEFAULT_SECONDS, ExtenderSettings, server_of
-from kubeloop.scheduler.extenders.extender import ExtenderFailed
+from kubeloop.client.http.pool import ConnectionPool
+from kubeloop.client.http.tls import TLSContextCache
+from kubeloop.scheduler.config.extender_settings import DEFAULT_SECONDS, ExtenderSettings, client_config_of
+from kubeloop.scheduler.extenders.extender import ExtenderError
 
 _NANOSECONDS = 1_000_000_000
 
 
-class ExtenderCalls:
+class ExtenderHTTPTransport:
     """HTTP connections to an extender."""
 
     def __init__(self, settings: ExtenderSettings) -> None:
-        config = server_of(settings)
+        config = client_config_of(settings)
         parts = urlsplit(config.server)
         port = parts.port or (443 if parts.scheme == "https" else 80)
         self._url = settings.url_prefix.rstrip("/")
         self._path = parts.path.rstrip("/")
         self._host = parts.netloc
-        self._address = Address(parts.hostname or "", port, server_name=config.server_name)
-        self._contexts = Contexts(config) if parts.scheme == "https" else None
+        self._address = ServerAddress(parts.hostname or "", port, server_name=config.server_name)
+        self._contexts = TLSContextCache(config) if parts.scheme == "https" else None
         self._seconds = parse_duration(settings.http_timeout or "0s") / _NANOSECONDS or DEFAULT_SECONDS
-        self._pool = Pool(self._connect)
+        self._pool = ConnectionPool(self._connect)
 
     async def ask(self, verb: str, question: Any) -> Any:
         """Post a request and return the decoded response. Raises `ExtenderFailed`."""
@@ -46,15 +46,15 @@ class ExtenderCalls:
             async with asyncio.timeout(self._seconds):
                 status, body = await self._exchange(request.encode((("Host", self._host),)))
         except TimeoutError:
-            raise ExtenderFailed(f'Post "{self._url}/{verb}": context deadline exceeded') from None
+            raise ExtenderError(f'Post "{self._url}/{verb}": context deadline exceeded') from None
         except (ClientError, OSError) as error:
-            raise ExtenderFailed(f'Post "{self._url}/{verb}": {error}') from None
+            raise ExtenderError(f'Post "{self._url}/{verb}": {error}') from None
         if status != 200:
-            raise ExtenderFailed(f"failed {verb} with extender at URL {self._url}/{verb}, code {status}")
+            raise ExtenderError(f"failed {verb} with extender at URL {self._url}/{verb}, code {status}")
         try:
             return msgspec.json.decode(body)
         except msgspec.DecodeError as error:
-            raise ExtenderFailed(f"the answer of {self._url}/{verb} is no JSON: {error}") from None
+            raise ExtenderError(f"the answer of {self._url}/{verb} is no JSON: {error}") from None
 
     async def close(self) -> None:
         """Close the connections."""
@@ -68,5 +68,5 @@ class ExtenderCalls:
         finally:
             self._pool.release(connection)
 
-    async def _connect(self, on_lost: Callable[[Connection], None]) -> Connection:
-        return await dial(self._address, self._contexts.current(NOBODY) if self._contexts else None, on_lost)
+    async def _connect(self, on_lost: Callable[[HttpConnection], None]) -> HttpConnection:
+        return await dial(self._address, self._contexts.current(NO_IDENTITY) if self._contexts else None, on_lost)

@@ -9,19 +9,19 @@ from typing import Any
 from kubeloop.api.kinds import Resource
 from kubeloop.client import Client
 from kubeloop.clock import Clock
-from kubeloop.runtime.informer.informer import Informer, Informers
-from kubeloop.runtime.metrics import Registry
+from kubeloop.runtime.informer.informer import Informer, SharedInformerFactory
+from kubeloop.runtime.metrics import MetricRegistry
 from kubeloop.runtime.objects.keys import ObjectKey
-from kubeloop.scheduler.cache.pod_info import Templates
-from kubeloop.scheduler.cycle.waiting_pods import Permits
+from kubeloop.scheduler.cache.pod_info import SignatureCache
+from kubeloop.scheduler.cycle.waiting_pods import WaitingPods
 from kubeloop.scheduler.extenders.extender import Extenders
-from kubeloop.scheduler.framework.plugin import Pace
-from kubeloop.scheduler.queue.cluster_event import About, Action
-from kubeloop.scheduler.queue.nominator import Nominations
+from kubeloop.scheduler.framework.plugin import PluginTimeLimit
+from kubeloop.scheduler.queue.cluster_event import ActionType, ClusterEvent
+from kubeloop.scheduler.queue.nominator import Nominator
 from kubeloop.scheduler.status.reporter import Reporter
 
 # Receives a cluster event of a resource: the event, the old object, the new object.
-Tell = Callable[[About, Any, Any], None]
+ClusterEventSink = Callable[[ClusterEvent, Any, Any], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +29,14 @@ class Handle:
     """Dependencies of the plugins; one instance is shared by all plugins of a process."""
 
     client: Client
-    informers: Informers
+    informers: SharedInformerFactory
     clock: Clock
-    templates: Templates
-    nominations: Nominations
-    tell: Tell
+    templates: SignatureCache
+    nominations: Nominator
+    tell: ClusterEventSink
     activate: Callable[[Iterable[ObjectKey]], None]
     reporter: Reporter
-    permits: Permits
+    permits: WaitingPods
     spawn: Callable[[Any], None]  # run a coroutine to its end in the background
     pods: Informer
     extenders: Extenders
@@ -44,8 +44,8 @@ class Handle:
     evicted: Callable[[str, float], None] = lambda _, __: None  # records the result and duration of an eviction
     followed: set[Resource] = field(default_factory=set)
     optional: set[Resource] = field(default_factory=set)  # may be missing on older servers; not waited for
-    pace: Pace = field(default_factory=Pace)
-    registry: Registry = field(default_factory=Registry)  # metrics registry
+    pace: PluginTimeLimit = field(default_factory=PluginTimeLimit)
+    registry: MetricRegistry = field(default_factory=MetricRegistry)  # metrics registry
     shared: dict[Any, Any] = field(default_factory=dict)  # state shared by the plugins of all profiles
 
     def follow(self, resource: Resource, *, optional: bool = False) -> Informer:
@@ -58,25 +58,25 @@ class Handle:
         informer = self.informers.of(resource)
         if resource not in self.followed:
             self.followed.add(resource)
-            informer.add_handler(_Teller(resource.qualified, self.tell))
+            informer.add_handler(_ClusterEventAdapter(resource.qualified, self.tell))
         return informer
 
 
-class _Teller:
+class _ClusterEventAdapter:
     """Converts informer notifications of a resource into cluster events."""
 
-    def __init__(self, resource: str, tell: Tell) -> None:
+    def __init__(self, resource: str, tell: ClusterEventSink) -> None:
         self._resource = resource
         self._tell = tell
 
     def on_add(self, obj: Any) -> None:
         """Report an Add event."""
-        self._tell(About(self._resource, Action.ADD), None, obj)
+        self._tell(ClusterEvent(self._resource, ActionType.ADD), None, obj)
 
     def on_update(self, old: Any, new: Any) -> None:
         """Report an Update event."""
-        self._tell(About(self._resource, Action.UPDATE), old, new)
+        self._tell(ClusterEvent(self._resource, ActionType.UPDATE), old, new)
 
     def on_delete(self, obj: Any) -> None:
         """Report a Delete event."""
-        self._tell(About(self._resource, Action.DELETE), obj, None)
+        self._tell(ClusterEvent(self._resource, ActionType.DELETE), obj, None)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kubeloop.scheduler.framework.plugin import MAX_SCORE
 
 
-def spread_out(scores: NDArray[np.int64], *, reverse: bool = False) -> NDArray[np.int64]:
+def default_normalize_score(scores: NDArray[np.int64], *, reverse: bool = False) -> NDArray[np.int64]:
     """Scale scores so that the largest becomes 100; with `reverse`, subtract them from 100."""
     most = int(scores.max(initial=0))
     if most == 0:

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.scheduler.cache.cluster import ClusterState, Rows
 from kubeloop.scheduler.cache.pod_info import PodInfo
-from kubeloop.scheduler.framework.plugin import SKIP, Plugin, Skip, unresolvable
-from kubeloop.scheduler.framework.status import Refusal
+from kubeloop.scheduler.framework.plugin import SKIP, Plugin, Skip, unresolvable_status
+from kubeloop.scheduler.framework.status import Status
 
 
 class _State:
@@ -37,7 +37,7 @@ class _State:
         return self.reasons.index(reason) + 1
 
 
-class OneNodePlugin(Plugin):
+class PerNodePlugin(Plugin):
     """Plugin that is asked node by node; override `why_not`, `liking`, or both."""
 
     local = False  # it may read state other than the node
@@ -52,7 +52,7 @@ class OneNodePlugin(Plugin):
 
     def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _State | Skip:
         """Return the filter state; SKIP if the filter method is not overridden."""
-        return SKIP if type(self).why_not is OneNodePlugin.why_not else _State(pod.pod)
+        return SKIP if type(self).why_not is PerNodePlugin.why_not else _State(pod.pod)
 
     def filter(self, state: _State, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
         """Return 0 for each feasible node, else the number of its reason."""
@@ -61,13 +61,13 @@ class OneNodePlugin(Plugin):
         answers = [0 if node is None else state.number(self.why_not(state.pod, node)) for node in nodes]
         return np.array(answers, np.int16)
 
-    def refusal(self, state: _State, number: int) -> Refusal:
+    def refusal(self, state: _State, number: int) -> Status:
         """Return an unresolvable status with the numbered reason."""
-        return unresolvable(self.name, state.reasons[number - 1])
+        return unresolvable_status(self.name, state.reasons[number - 1])
 
     def prescore(self, pod: PodInfo, cluster: ClusterState) -> Pod | Skip:
         """Return the pod as score state; SKIP if the score method is not overridden."""
-        return SKIP if type(self).liking is OneNodePlugin.liking else pod.pod
+        return SKIP if type(self).liking is PerNodePlugin.liking else pod.pod
 
     def score(self, state: Pod, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
         """Return the score of each node."""

@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
-from kubeloop.scheduler.framework.status import Code, Narrowed, Refusal
-from kubeloop.scheduler.queue.cluster_event import Action
+from kubeloop.scheduler.framework.status import Code, PreFilterResult, Status
+from kubeloop.scheduler.queue.cluster_event import ActionType
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,27 +24,27 @@ if TYPE_CHECKING:
 
     from kubeloop.api.generated.core_v1 import Node
     from kubeloop.scheduler.cache.cluster import ClusterState, Rows
-    from kubeloop.scheduler.cache.pod_info import PodInfo, Template
-    from kubeloop.scheduler.cycle.scheduling_cycle import Cycle
+    from kubeloop.scheduler.cache.pod_info import PodInfo, PodSignature
+    from kubeloop.scheduler.cycle.scheduling_cycle import SchedulingCycle
     from kubeloop.scheduler.framework.handle import Handle
     from kubeloop.scheduler.framework.status import Diagnosis
-    from kubeloop.scheduler.queue.queued_pod_info import QueuedPod
+    from kubeloop.scheduler.queue.queued_pod_info import QueuedPodInfo
 
 MAX_SCORE: Final = 100
 
 # Called with the rejected pod, the old and the new object; True if the change may help the pod.
-Hint = Callable[["PodInfo", Any, Any], bool]
+QueueingHintFn = Callable[["PodInfo", Any, Any], bool]
 
 
-ANYTHING: Final = "anything"  # wildcard in place of a resource
+WILDCARD: Final = "anything"  # wildcard in place of a resource
 
 
-class Interest(NamedTuple):
+class ClusterEventWithHint(NamedTuple):
     """Cluster event that may make pods rejected by the plugin schedulable; without a hint it always may."""
 
     resource: str
-    actions: Action
-    hint: Hint | None = None
+    actions: ActionType
+    hint: QueueingHintFn | None = None
 
 
 class Skip:
@@ -54,27 +54,27 @@ class Skip:
 SKIP: Final = Skip()
 
 
-class Nominated(NamedTuple):
+class PostFilterResult(NamedTuple):
     """Result of PostFilter: the nominated node, "" for none; None leaves the nomination unchanged."""
 
     node: str | None
     message: str = ""
 
 
-class Wait(NamedTuple):
+class PermitWait(NamedTuple):
     """Result of Permit that delays binding for at most this number of seconds."""
 
     seconds: float
 
 
 @dataclass(slots=True)
-class Pace:
+class PluginTimeLimit:
     """Limit of a plugin's synchronous work in seconds; set by a running scheduler."""
 
     at_once: float = math.inf
 
 
-class TakesTime(Exception):
+class PluginTimeLimitExceeded(Exception):
     """Raised by a plugin that cannot answer within its time limit; carries the remaining work.
 
     The work runs in another thread and receives a callable that returns True once the result is not needed any more.
@@ -87,7 +87,7 @@ class TakesTime(Exception):
 
 
 # Result of pre-filter and pre-score: a state for later, SKIP, or a rejection.
-Prepared = Any
+PluginState = Any
 
 
 class Plugin:
@@ -98,28 +98,28 @@ class Plugin:
     follows_pods: ClassVar[bool] = True  # local plugins only: results depend on the node's pods, too
     costly: ClassVar[bool] = False  # other plugins: evaluated only for nodes that no earlier plugin rejects
     # Meaning of the numbers that `filter` returns: 1 is the first of these.
-    refusals: ClassVar[tuple[Refusal, ...]] = ()
+    refusals: ClassVar[tuple[Status, ...]] = ()
 
     def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
         self.handle = handle
 
     # Queueing.
 
-    def sort_key(self, queued: QueuedPod) -> Any:
+    def sort_key(self, queued: QueuedPodInfo) -> Any:
         """Return the sort key of a queued pod; pods with a smaller key are scheduled first."""
         raise NotImplementedError
 
-    def pre_enqueue(self, pod: PodInfo) -> Refusal | None:
+    def pre_enqueue(self, pod: PodInfo) -> Status | None:
         """Return a status that keeps the pod out of the active queue; None to admit it."""
         return None
 
-    def interests(self) -> Sequence[Interest]:
+    def interests(self) -> Sequence[ClusterEventWithHint]:
         """Return the cluster events that may help pods rejected by this plugin; by default all events."""
-        return (Interest(ANYTHING, Action.ANYTHING),)
+        return (ClusterEventWithHint(WILDCARD, ActionType.ANYTHING),)
 
     # Filtering.
 
-    def concerns(self, template: Template) -> bool:
+    def concerns(self, template: PodSignature) -> bool:
         """Return True if pods of the signature can be relevant to this plugin (for plugins that are not local)."""
         return True
 
@@ -127,7 +127,7 @@ class Plugin:
         """Return a version of the state that pre-filter and pre-score read besides the signature (local plugins)."""
         return 0
 
-    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> Prepared | Skip | Refusal | Narrowed:
+    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> PluginState | Skip | Status | PreFilterResult:
         """Return the state for `filter`, SKIP, a rejection, or a restriction to some nodes."""
         return None
 
@@ -139,7 +139,7 @@ class Plugin:
         """Return the result of `filter` for one node; override it as a fast path, as it runs after every pod."""
         return int(self.filter(state, cluster, _row(row))[0])
 
-    def refusal(self, state: Any, number: int) -> Refusal:
+    def refusal(self, state: Any, number: int) -> Status:
         """Return the status for a number that `filter` returned."""
         return self.refusals[number - 1]
 
@@ -147,16 +147,16 @@ class Plugin:
         """Return a line of text about what would make a node feasible that this plugin rejects."""
         return ""
 
-    async def consult(self, cycle: Cycle, diagnosis: Diagnosis) -> None:
+    async def consult(self, cycle: SchedulingCycle, diagnosis: Diagnosis) -> None:
         """Query the extenders, if there are any, for what `post_filter` needs to know."""
 
-    def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> Nominated | Refusal | None:
+    def post_filter(self, cycle: SchedulingCycle, diagnosis: Diagnosis) -> PostFilterResult | Status | None:
         """Try to make a pod schedulable that fits on no node, e.g. by preemption."""
         return None
 
     # Scoring.
 
-    def prescore(self, pod: PodInfo, cluster: ClusterState) -> Prepared | Skip:
+    def prescore(self, pod: PodInfo, cluster: ClusterState) -> PluginState | Skip:
         """Return the state for `score`, or SKIP."""
         return None
 
@@ -174,30 +174,30 @@ class Plugin:
 
     # Reserving and binding.
 
-    def reserve(self, cycle: Cycle, node: str) -> Refusal | None:
+    def reserve(self, cycle: SchedulingCycle, node: str) -> Status | None:
         """Reserve in memory what the pod needs on the node."""
         return None
 
-    def unreserve(self, cycle: Cycle, node: str) -> None:
+    def unreserve(self, cycle: SchedulingCycle, node: str) -> None:
         """Release the reservation; also called if `reserve` was not."""
 
-    def permit(self, cycle: Cycle, node: str) -> Refusal | Wait | None:
+    def permit(self, cycle: SchedulingCycle, node: str) -> Status | PermitWait | None:
         """Allow, reject or delay the binding of the pod."""
         return None
 
-    def will_pre_bind(self, cycle: Cycle, node: str) -> bool:
+    def will_pre_bind(self, cycle: SchedulingCycle, node: str) -> bool:
         """Return True if `pre_bind` has work that may take long; the node is then nominated in the status meanwhile."""
         return True
 
-    async def pre_bind(self, cycle: Cycle, node: str) -> Refusal | None:
+    async def pre_bind(self, cycle: SchedulingCycle, node: str) -> Status | None:
         """Write the objects that must exist before the pod is bound."""
         return None
 
-    async def bind(self, cycle: Cycle, node: str) -> Refusal | bool:
+    async def bind(self, cycle: SchedulingCycle, node: str) -> Status | bool:
         """Bind the pod; return False to leave it to the next plugin."""
         raise NotImplementedError
 
-    def post_bind(self, cycle: Cycle, node: str) -> None:
+    def post_bind(self, cycle: SchedulingCycle, node: str) -> None:
         """Handle the notification that a pod was bound."""
 
 
@@ -208,7 +208,7 @@ def _row(row: int) -> NDArray[np.intp]:
 
 
 # Extension points by their names in the configuration, with the method of each.
-POINTS: Final = {
+EXTENSION_POINTS: Final = {
     "queueSort": "sort_key",
     "preEnqueue": "pre_enqueue",
     "preFilter": "prefilter",
@@ -229,23 +229,23 @@ def implements(kind: type[Plugin], method: str) -> bool:
     return getattr(kind, method) is not getattr(Plugin, method)
 
 
-def unschedulable(plugin: str, *reasons: str) -> Refusal:
+def unschedulable_status(plugin: str, *reasons: str) -> Status:
     """Return a status Unschedulable of a plugin."""
-    return Refusal(Code.UNSCHEDULABLE, reasons, plugin)
+    return Status(Code.UNSCHEDULABLE, reasons, plugin)
 
 
-def unresolvable(plugin: str, *reasons: str) -> Refusal:
+def unresolvable_status(plugin: str, *reasons: str) -> Status:
     """Return a status UnschedulableAndUnresolvable of a plugin."""
-    return Refusal(Code.UNRESOLVABLE, reasons, plugin)
+    return Status(Code.UNRESOLVABLE, reasons, plugin)
 
 
-def failed(plugin: str, error: BaseException | str) -> Refusal:
+def error_status(plugin: str, error: BaseException | str) -> Status:
     """Return a status Error of a plugin."""
-    return Refusal(Code.ERROR, (str(error),), plugin)
+    return Status(Code.ERROR, (str(error),), plugin)
 
 
-def running(point: str, refusal: Refusal) -> Refusal:
+def wrap_plugin_error(point: str, refusal: Status) -> Status:
     """Return a plugin's status; an error is wrapped with the name of the extension point and the plugin."""
     if refusal.is_rejection:
         return refusal
-    return failed(refusal.plugin, f'running {point} plugin "{refusal.plugin}": {refusal.message}')
+    return error_status(refusal.plugin, f'running {point} plugin "{refusal.plugin}": {refusal.message}')

@@ -9,38 +9,38 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from kubeloop.scheduler.cache.pod_info import Template
+from kubeloop.scheduler.cache.pod_info import PodSignature
 from kubeloop.scheduler.config.configuration import ProfileConfig
 from kubeloop.scheduler.framework.handle import Handle
-from kubeloop.scheduler.framework.plugin import ANYTHING, POINTS, Interest, Plugin, implements
-from kubeloop.scheduler.framework.registry import Registry
+from kubeloop.scheduler.framework.plugin import EXTENSION_POINTS, WILDCARD, ClusterEventWithHint, Plugin, implements
+from kubeloop.scheduler.framework.registry import PluginRegistry
 from kubeloop.scheduler.framework.status import EXTENDER
-from kubeloop.scheduler.queue.cluster_event import Action
-from kubeloop.scheduler.queue.nominator import Nominations
+from kubeloop.scheduler.queue.cluster_event import ActionType
+from kubeloop.scheduler.queue.nominator import Nominator
 
 if TYPE_CHECKING:
-    from kubeloop.scheduler.cycle.signature_results import View, Weighed
+    from kubeloop.scheduler.cycle.signature_results import SignatureResults, WeightedPlugin
 
 log = logging.getLogger(__name__)
 
-_REFUSING = ("pre_enqueue", "prefilter", "filter", "reserve", "permit")
-_VIEWS = 256  # signatures with cached results
+_REJECTING_METHODS = ("pre_enqueue", "prefilter", "filter", "reserve", "permit")
+_MAX_SIGNATURES = 256  # signatures with cached results
 
 
 class Profile:
     """Plugins of one scheduler name; most are instantiated when the first node appears."""
 
-    def __init__(self, config: ProfileConfig, registry: Registry, handle: Handle) -> None:
+    def __init__(self, config: ProfileConfig, registry: PluginRegistry, handle: Handle) -> None:
         self.name = config.scheduler_name
         self._config = config
         self._registry = registry
         self._handle = handle
         self.now = handle.clock.monotonic
         self._made: dict[str, Plugin] = {}
-        self._views: OrderedDict[Template, View] = OrderedDict()
+        self._views: OrderedDict[PodSignature, SignatureResults] = OrderedDict()
 
     @property
-    def nominations(self) -> Nominations:
+    def nominations(self) -> Nominator:
         """Nominator shared by all profiles."""
         return self._handle.nominations
 
@@ -68,11 +68,11 @@ class Profile:
         return list(dict.fromkeys((*self._at("filter"), *self._at("preFilter"))))
 
     @cached_property
-    def scores(self) -> Sequence[Weighed]:
+    def scores(self) -> Sequence[WeightedPlugin]:
         """Score plugins with their weights."""
-        from kubeloop.scheduler.cycle.signature_results import Weighed
+        from kubeloop.scheduler.cycle.signature_results import WeightedPlugin
 
-        return [Weighed(one, self._config.weight(one.name)) for one in self._at("score")]
+        return [WeightedPlugin(one, self._config.weight(one.name)) for one in self._at("score")]
 
     @cached_property
     def post_filters(self) -> Sequence[Plugin]:
@@ -105,15 +105,15 @@ class Profile:
         return self._at("postBind")
 
     @cached_property
-    def interests(self) -> Mapping[str, list[tuple[str, Interest]]]:
+    def interests(self) -> Mapping[str, list[tuple[str, ClusterEventWithHint]]]:
         """Registered cluster events of all plugins that can reject pods, by resource, with the plugin's name."""
         found = _by_resource(self._all())
         if self._handle.extenders:  # an extender's rejection may be resolved by any event
-            found.setdefault(ANYTHING, []).append((EXTENDER, Interest(ANYTHING, Action.ANYTHING)))
+            found.setdefault(WILDCARD, []).append((EXTENDER, ClusterEventWithHint(WILDCARD, ActionType.ANYTHING)))
         return found
 
     @cached_property
-    def early_interests(self) -> Mapping[str, list[tuple[str, Interest]]]:
+    def early_interests(self) -> Mapping[str, list[tuple[str, ClusterEventWithHint]]]:
         """Registered cluster events of the PreEnqueue plugins only, by resource."""
         return _by_resource(self.gates)
 
@@ -122,14 +122,14 @@ class Profile:
         for plugin in self._all():
             log.debug("%s has %s", self.name, plugin.name)
 
-    def view(self, template: Template) -> View:
+    def view(self, template: PodSignature) -> SignatureResults:
         """Return the cached filter and score results for pods of a signature."""
         found = self._views.get(template)
         if found is None:
-            from kubeloop.scheduler.cycle.signature_results import View
+            from kubeloop.scheduler.cycle.signature_results import SignatureResults
 
-            found = self._views[template] = View(self.filters, self.scores, template)
-            if len(self._views) > _VIEWS:
+            found = self._views[template] = SignatureResults(self.filters, self.scores, template)
+            if len(self._views) > _MAX_SIGNATURES:
                 self._views.popitem(last=False)
         else:
             self._views.move_to_end(template)
@@ -140,7 +140,7 @@ class Profile:
     def _at(self, point: str, early: bool = False) -> list[Plugin]:
         names = [name for name in self._config.at(point) if not early or self._registry.is_early(name)]
         found = [self._plugin(name) for name in names]
-        return [one for one in found if implements(type(one), POINTS[point])]
+        return [one for one in found if implements(type(one), EXTENSION_POINTS[point])]
 
     def _all(self) -> list[Plugin]:
         return [self._plugin(name) for name in self._config.names]
@@ -153,11 +153,11 @@ class Profile:
         return made
 
 
-def _by_resource(plugins: Iterable[Plugin]) -> dict[str, list[tuple[str, Interest]]]:
+def _by_resource(plugins: Iterable[Plugin]) -> dict[str, list[tuple[str, ClusterEventWithHint]]]:
     """Group the registered events of plugins that can reject a pod by resource."""
-    found: dict[str, list[tuple[str, Interest]]] = {}
+    found: dict[str, list[tuple[str, ClusterEventWithHint]]] = {}
     for plugin in plugins:
-        if any(implements(type(plugin), method) for method in _REFUSING):
+        if any(implements(type(plugin), method) for method in _REJECTING_METHODS):
             for one in plugin.interests():
                 found.setdefault(one.resource, []).append((plugin.name, one))
     return found

@@ -11,11 +11,11 @@ from kubeloop.scheduler.framework.plugin import Plugin
 ENTRY_POINTS: Final = "kubeloop.scheduler.plugins"
 
 
-class UnusablePlugin(ValueError):
+class PluginLoadError(ValueError):
     """Raised for a plugin that cannot be loaded; the message is one sentence."""
 
 
-class Row(NamedTuple):
+class PluginEntry(NamedTuple):
     """Built-in plugin: its module and class, and whether it is needed before there are nodes and imports no numpy."""
 
     module: str
@@ -24,31 +24,31 @@ class Row(NamedTuple):
     early: bool = False
 
 
-PLUGINS: Final[Mapping[str, Row]] = {
-    "SchedulingGates": Row("scheduling_gates", "SchedulingGates", early=True),
-    "PrioritySort": Row("priority_sort", "PrioritySort", early=True),
-    "NodeName": Row("nodes.node_name", "NodeName"),
-    "NodeUnschedulable": Row("nodes.node_unschedulable", "NodeUnschedulable"),
-    "TaintToleration": Row("nodes.taint_toleration", "TaintToleration", 3),
-    "NodeAffinity": Row("nodes.node_affinity", "NodeAffinity", 2),
-    "NodePorts": Row("nodes.node_ports", "NodePorts"),
-    "NodeResourcesFit": Row("node_resources_fit", "NodeResourcesFit", 1),
-    "VolumeRestrictions": Row("volumes.volume_restrictions", "VolumeRestrictions"),
-    "NodeVolumeLimits": Row("volumes.node_volume_limits", "NodeVolumeLimits"),
-    "VolumeBinding": Row("volumes.volume_binding", "VolumeBinding"),
-    "VolumeZone": Row("volumes.volume_zone", "VolumeZone"),
-    "PodTopologySpread": Row("pod_topology_spread", "PodTopologySpread", 2),
-    "InterPodAffinity": Row("inter_pod_affinity", "InterPodAffinity", 2),
-    "DynamicResources": Row("dynamic_resources", "DynamicResources", 2, early=True),
-    "DefaultPreemption": Row("default_preemption", "DefaultPreemption", early=True),
-    "NodeResourcesBalancedAllocation": Row("balanced_allocation", "BalancedAllocation", 1),
-    "ImageLocality": Row("image_locality", "ImageLocality", 1),
-    "DefaultBinder": Row("default_binder", "DefaultBinder"),
-    "NodeDeclaredFeatures": Row("nodes.node_declared_features", "NodeDeclaredFeatures"),
+PLUGINS: Final[Mapping[str, PluginEntry]] = {
+    "SchedulingGates": PluginEntry("scheduling_gates", "SchedulingGates", early=True),
+    "PrioritySort": PluginEntry("priority_sort", "PrioritySort", early=True),
+    "NodeName": PluginEntry("nodes.node_name", "NodeName"),
+    "NodeUnschedulable": PluginEntry("nodes.node_unschedulable", "NodeUnschedulable"),
+    "TaintToleration": PluginEntry("nodes.taint_toleration", "TaintToleration", 3),
+    "NodeAffinity": PluginEntry("nodes.node_affinity", "NodeAffinity", 2),
+    "NodePorts": PluginEntry("nodes.node_ports", "NodePorts"),
+    "NodeResourcesFit": PluginEntry("node_resources_fit", "NodeResourcesFit", 1),
+    "VolumeRestrictions": PluginEntry("volumes.volume_restrictions", "VolumeRestrictions"),
+    "NodeVolumeLimits": PluginEntry("volumes.node_volume_limits", "NodeVolumeLimits"),
+    "VolumeBinding": PluginEntry("volumes.volume_binding", "VolumeBinding"),
+    "VolumeZone": PluginEntry("volumes.volume_zone", "VolumeZone"),
+    "PodTopologySpread": PluginEntry("pod_topology_spread", "PodTopologySpread", 2),
+    "InterPodAffinity": PluginEntry("inter_pod_affinity", "InterPodAffinity", 2),
+    "DynamicResources": PluginEntry("dynamic_resources", "DynamicResources", 2, early=True),
+    "DefaultPreemption": PluginEntry("default_preemption", "DefaultPreemption", early=True),
+    "NodeResourcesBalancedAllocation": PluginEntry("balanced_allocation", "BalancedAllocation", 1),
+    "ImageLocality": PluginEntry("image_locality", "ImageLocality", 1),
+    "DefaultBinder": PluginEntry("default_binder", "DefaultBinder"),
+    "NodeDeclaredFeatures": PluginEntry("nodes.node_declared_features", "NodeDeclaredFeatures"),
 }
 
 
-class Registry:
+class PluginRegistry:
     """Plugins by name: built-in ones, those passed in, and those offered by installed packages."""
 
     def __init__(self, more: Mapping[str, type[Plugin]] | None = None) -> None:
@@ -71,10 +71,10 @@ class Registry:
 
         for offered in entry_points(group=ENTRY_POINTS, name=name):
             return _checked(name, offered.load())
-        raise UnusablePlugin(f"there is no scheduler plugin named {name}")
+        raise PluginLoadError(f"there is no scheduler plugin named {name}")
 
 
 def _checked(name: str, kind: object) -> type[Plugin]:
     if not isinstance(kind, type) or not issubclass(kind, Plugin):
-        raise UnusablePlugin(f"the plugin {name} is no class derived from kubeloop.scheduler.framework.plugin.Plugin")
+        raise PluginLoadError(f"the plugin {name} is no class derived from kubeloop.scheduler.framework.plugin.Plugin")
     return kind

@@ -23,7 +23,7 @@ class Code(Enum):
     ERROR = "error"
 
 
-STATUSES = {
+CODE_NAMES = {
     Code.SUCCESS: "Success",
     Code.UNSCHEDULABLE: "Unschedulable",
     Code.UNRESOLVABLE: "UnschedulableAndUnresolvable",
@@ -34,7 +34,7 @@ STATUSES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class Status:
     """Status other than success that a plugin returned for a pod or a node."""
 
     code: Code
@@ -53,7 +53,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Narrowed:
+class PreFilterResult:
     """PreFilter result that restricts the nodes to be evaluated; carries the state for `filter`."""
 
     nodes: frozenset[str]
@@ -69,14 +69,14 @@ class Diagnosis:
     """Reasons for a pod fitting on no node."""
 
     nodes: int
-    groups: list[tuple[Refusal, Any]] = field(default_factory=list)  # each with the rows of the nodes
-    absent: Refusal | None = None  # status of the nodes that were not evaluated
+    groups: list[tuple[Status, Any]] = field(default_factory=list)  # each with the rows of the nodes
+    absent: Status | None = None  # status of the nodes that were not evaluated
     before: str = ""  # message of a rejection before any node was evaluated
     after: str = ""  # message of PostFilter
     plugins: set[str] = field(default_factory=set)
     pending: set[str] = field(default_factory=set)
 
-    def note(self, one: Refusal) -> None:
+    def note(self, one: Status) -> None:
         """Record the plugin of a rejection, so that its registered events may requeue the pod."""
         if one.plugin and one.is_rejection:
             (self.pending if one.code is Code.PENDING else self.plugins).add(one.plugin)
@@ -84,12 +84,12 @@ class Diagnosis:
     @property
     def message(self) -> str:
         """FitError message, followed by the PostFilter message."""
-        said = fit_message(self.nodes, [(one, len(rows)) for one, rows in self.groups], self.absent, self.before)
+        said = fit_error_message(self.nodes, [(one, len(rows)) for one, rows in self.groups], self.absent, self.before)
         return f"{said} {self.after}" if self.after else said
 
 
-def fit_message(
-    nodes: int, refused: Iterable[tuple[Refusal, int]], absent: Refusal | None = None, before: str = ""
+def fit_error_message(
+    nodes: int, refused: Iterable[tuple[Status, int]], absent: Status | None = None, before: str = ""
 ) -> str:
     """Return the FitError text, such as `0/5 nodes are available: 2 Insufficient cpu, 3 Too many pods.`."""
     if before:

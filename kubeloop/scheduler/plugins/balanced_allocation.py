@@ -12,7 +12,7 @@ from kubeloop.scheduler.cache.cluster import ClusterState, Numbers, Rows
 from kubeloop.scheduler.cache.pod_info import PodInfo
 from kubeloop.scheduler.framework.handle import Handle
 from kubeloop.scheduler.framework.plugin import MAX_SCORE, SKIP, Plugin, Skip
-from kubeloop.scheduler.plugins.shared.resource_scores import Use, weights_of
+from kubeloop.scheduler.plugins.shared.resource_scores import PodResourceUse, resource_weights
 
 _HALF = MAX_SCORE // 2
 
@@ -24,14 +24,14 @@ class BalancedAllocation(Plugin):
 
     def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
         super().__init__(handle, args)
-        self._weights = weights_of(args.get("resources"))
+        self._weights = resource_weights(args.get("resources"))
 
-    def prescore(self, pod: PodInfo, cluster: ClusterState) -> Use | Skip:
+    def prescore(self, pod: PodInfo, cluster: ClusterState) -> PodResourceUse | Skip:
         """Return the requests; SKIP for pods without any, which do not change the balance."""
-        use = Use(self._weights, pod.requests, cluster, presumed=False)
+        use = PodResourceUse(self._weights, pod.requests, cluster, presumed=False)
         return SKIP if use.asks_for_nothing else use
 
-    def score(self, state: Use, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+    def score(self, state: PodResourceUse, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
         """Return the change of the balance by the pod, mapped to 0…100."""
         resources = state.at(rows)
         capacities = [one.capacity for one in resources]
@@ -41,7 +41,7 @@ class BalancedAllocation(Plugin):
         gain = _HALF + with_pod - without
         return _HALF + gain // 2
 
-    def score_row(self, state: Use, cluster: ClusterState, row: int) -> int:
+    def score_row(self, state: PodResourceUse, cluster: ClusterState, row: int) -> int:
         """Return the score of one node; fast path for two resources."""
         resources = state.at_row(row)
         if len(resources) != 2:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from kubeloop.api.generated.core_v1 import Binding, ObjectReference
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.scheduler.framework.plugin import Plugin
-from kubeloop.scheduler.framework.status import Refusal
+from kubeloop.scheduler.framework.status import Status
 
 if TYPE_CHECKING:
-    from kubeloop.scheduler.cycle.scheduling_cycle import Cycle
+    from kubeloop.scheduler.cycle.scheduling_cycle import SchedulingCycle
 
 
 class DefaultBinder(Plugin):
@@ -18,7 +18,7 @@ class DefaultBinder(Plugin):
 
     name = "DefaultBinder"
 
-    async def bind(self, cycle: Cycle, node: str) -> Refusal | bool:
+    async def bind(self, cycle: SchedulingCycle, node: str) -> Status | bool:
         """Create the Binding."""
         name, namespace = cycle.pod.key.name, cycle.pod.key.namespace
         binding = Binding(

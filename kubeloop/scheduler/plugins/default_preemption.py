@@ -8,25 +8,35 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kubeloop.api.generated.policy_v1 import PodDisruptionBudget
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.scheduler.cache.pod_info import PodInfo
-from kubeloop.scheduler.extenders.extender import Victims
+from kubeloop.scheduler.extenders.extender import ExtenderVictims
 from kubeloop.scheduler.framework.handle import Handle
-from kubeloop.scheduler.framework.plugin import Interest, Nominated, Plugin, unresolvable, unschedulable
-from kubeloop.scheduler.framework.status import Code, Diagnosis, Refusal, fit_message
-from kubeloop.scheduler.preemption.executor import Evictions, is_preempted
-from kubeloop.scheduler.preemption.victims import Candidate, best_of, select_victims
-from kubeloop.scheduler.queue.cluster_event import ASSIGNED_POD, Action
+from kubeloop.scheduler.framework.plugin import (
+    ClusterEventWithHint,
+    Plugin,
+    PostFilterResult,
+    unresolvable_status,
+    unschedulable_status,
+)
+from kubeloop.scheduler.framework.status import Code, Diagnosis, Status, fit_error_message
+from kubeloop.scheduler.preemption.executor import PreemptionExecutor, is_preempted_by_scheduler
+from kubeloop.scheduler.preemption.victims import (
+    PreemptionCandidate,
+    pick_one_node_for_preemption,
+    select_victims_on_node,
+)
+from kubeloop.scheduler.queue.cluster_event import ASSIGNED_POD, ActionType
 
 if TYPE_CHECKING:
-    from kubeloop.scheduler.cycle.scheduling_cycle import Cycle
+    from kubeloop.scheduler.cycle.scheduling_cycle import SchedulingCycle
 
-_NOT_HELPFUL = Refusal(Code.UNRESOLVABLE, ("Preemption is not helpful for scheduling",))
+_NOT_HELPFUL = Status(Code.UNRESOLVABLE, ("Preemption is not helpful for scheduling",))
 
 
-class _Found(NamedTuple):
+class _Candidates(NamedTuple):
     """Candidates for preemption, and the statuses of the nodes where preemption does not help."""
 
-    candidates: list[Candidate]
-    refused: list[Refusal]
+    candidates: list[PreemptionCandidate]
+    refused: list[Status]
     is_vetoed: bool = False  # extenders rejected all candidates
 
 
@@ -39,87 +49,90 @@ class DefaultPreemption(Plugin):
         super().__init__(handle, args)
         self._percentage = int(args.get("minCandidateNodesPercentage", 10))
         self._at_least = int(args.get("minCandidateNodesAbsolute", 100))
-        self._evictions = Evictions(handle, self.name)
+        self._evictions = PreemptionExecutor(handle, self.name)
         self._budgets = handle.informers.of(resource_of_class(PodDisruptionBudget))
 
-    def interests(self) -> Sequence[Interest]:
+    def interests(self) -> Sequence[ClusterEventWithHint]:
         """Register pod deletions, so that the end of the last victim reaches a pod gated by this plugin.
 
         The hint itself never requeues: other plugins rejected the pod, and their hints decide.
         """
-        return (Interest(ASSIGNED_POD, Action.DELETE, lambda *_: False),)
+        return (ClusterEventWithHint(ASSIGNED_POD, ActionType.DELETE, lambda *_: False),)
 
-    def pre_enqueue(self, pod: PodInfo) -> Refusal | None:
+    def pre_enqueue(self, pod: PodInfo) -> Status | None:
         """Gate a pod while its victims are being evicted."""
         if not self._evictions.is_under_way(pod.uid):
             return None
-        return unresolvable(self.name, "waiting for the preemption for this pod to be finished")
+        return unresolvable_status(self.name, "waiting for the preemption for this pod to be finished")
 
-    async def consult(self, cycle: Cycle, diagnosis: Diagnosis) -> None:
+    async def consult(self, cycle: SchedulingCycle, diagnosis: Diagnosis) -> None:
         """Let the extenders filter the candidates and keep these for `post_filter`."""
         extenders, pod = self.handle.extenders, cycle.pod.pod
         if self._why_not_eligible(cycle, diagnosis) or not extenders.preempts(pod):
             return
         found = self._candidates(cycle, diagnosis)
         if found.candidates:
-            agreed = await extenders.preempt(pod, {one.node: _offered(one) for one in found.candidates})
-            left = [_kept(one, agreed[one.node]) for one in found.candidates if one.node in agreed]
-            found = _Found(left, found.refused, is_vetoed=not left)
-        cycle.states[_Found] = found
+            agreed = await extenders.preempt(pod, {one.node: _to_extender_victims(one) for one in found.candidates})
+            left = [_accepted_candidate(one, agreed[one.node]) for one in found.candidates if one.node in agreed]
+            found = _Candidates(left, found.refused, is_vetoed=not left)
+        cycle.states[_Candidates] = found
 
-    def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> Nominated | Refusal | None:
+    def post_filter(self, cycle: SchedulingCycle, diagnosis: Diagnosis) -> PostFilterResult | Status | None:
         """Select a candidate, start the evictions, and nominate the node."""
         self.handle.preempted(None)
         why_not = self._why_not_eligible(cycle, diagnosis)
         if why_not:
-            return unschedulable(self.name, f"preemption: {why_not}")
-        found = cycle.states.get(_Found) or self._candidates(cycle, diagnosis)
+            return unschedulable_status(self.name, f"preemption: {why_not}")
+        found = cycle.states.get(_Candidates) or self._candidates(cycle, diagnosis)
         if found.is_vetoed:
-            return unschedulable(self.name, "preemption: no candidate node for preemption")
+            return unschedulable_status(self.name, "preemption: no candidate node for preemption")
         if not found.candidates:
-            told = fit_message(diagnosis.nodes, [(one, 1) for one in found.refused], _NOT_HELPFUL)
-            return Nominated("", f"preemption: {told}")
-        best = best_of(found.candidates)
+            told = fit_error_message(diagnosis.nodes, [(one, 1) for one in found.refused], _NOT_HELPFUL)
+            return PostFilterResult("", f"preemption: {told}")
+        best = pick_one_node_for_preemption(found.candidates)
         number = len(best.victims)
         self.handle.preempted(number)
         self._make_room(cycle.pod, best)
-        return Nominated(
+        return PostFilterResult(
             best.node,
             f"preemption: found a potential placement for pod on node {best.node}, preempting {number} victims",
         )
 
-    def _why_not_eligible(self, cycle: Cycle, diagnosis: Diagnosis) -> str:
+    def _why_not_eligible(self, cycle: SchedulingCycle, diagnosis: Diagnosis) -> str:
         pod, cluster = cycle.pod.pod, cycle.cluster
         if pod.spec.preemption_policy == "Never":
             return "not eligible due to preemptionPolicy=Never."
         row = cluster.row_of(pod.status.nominated_node_name) if pod.status.nominated_node_name else None
         if row is None or _code_on(diagnosis, row) is Code.UNRESOLVABLE:
             return ""
-        if any(one.priority < cycle.pod.priority and is_preempted(one.pod) for one in cluster.pods[row].values()):
+        if any(
+            one.priority < cycle.pod.priority and is_preempted_by_scheduler(one.pod)
+            for one in cluster.pods[row].values()
+        ):
             return "not eligible due to a terminating pod on the nominated node."
         return ""
 
-    def _candidates(self, cycle: Cycle, diagnosis: Diagnosis) -> _Found:
+    def _candidates(self, cycle: SchedulingCycle, diagnosis: Diagnosis) -> _Candidates:
         """Return candidate nodes by dry runs; stops early in large clusters."""
         rows = [int(row) for one, rows in diagnosis.groups if one.code is Code.UNSCHEDULABLE for row in rows]
         if not rows:
-            return _Found([], [])
+            return _Candidates([], [])
         enough = min(max(len(rows) * self._percentage // 100, self._at_least), len(rows))
         first = self.handle.clock.random().randrange(len(rows))
         budgets = self._budgets.list()
-        found: list[Candidate] = []
-        refused: list[Refusal] = []
+        found: list[PreemptionCandidate] = []
+        refused: list[Status] = []
         for row in (*rows[first:], *rows[:first]):
-            one = select_victims(cycle, row, budgets)
-            if isinstance(one, Refusal):
+            one = select_victims_on_node(cycle, row, budgets)
+            if isinstance(one, Status):
                 refused.append(one)
             elif one.victims:
                 found.append(one)
                 if len(found) >= enough and any(not each.violations for each in found):
                     break
-        return _Found(found, refused)
+        return _Candidates(found, refused)
 
-    def _make_room(self, pod: PodInfo, chosen: Candidate) -> None:
+    def _make_room(self, pod: PodInfo, chosen: PreemptionCandidate) -> None:
         self._release_lower(pod, chosen.node)
         self._evictions.begin(pod, chosen.victims, chosen.node)
 
@@ -130,14 +143,14 @@ class DefaultPreemption(Plugin):
                 self.handle.reporter.nominate(one.pod, "")
 
 
-def _offered(candidate: Candidate) -> Victims:
-    return Victims({one.uid: one.pod for one in candidate.victims}, candidate.violations)
+def _to_extender_victims(candidate: PreemptionCandidate) -> ExtenderVictims:
+    return ExtenderVictims({one.uid: one.pod for one in candidate.victims}, candidate.violations)
 
 
-def _kept(candidate: Candidate, victims: Victims) -> Candidate:
+def _accepted_candidate(candidate: PreemptionCandidate, victims: ExtenderVictims) -> PreemptionCandidate:
     """Return a candidate with the victims that the extenders accepted."""
     left = [one for one in candidate.victims if one.uid in victims.pods]
-    return Candidate(candidate.node, left, victims.violations)
+    return PreemptionCandidate(candidate.node, left, victims.violations)
 
 
 def _code_on(diagnosis: Diagnosis, row: int) -> Code | None:

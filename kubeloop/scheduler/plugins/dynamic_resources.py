@@ -19,47 +19,47 @@ from kubeloop.api.pods.placement import node_selector_matches
 from kubeloop.api.scalars.quantity import parse_quantity
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import new_uid
-from kubeloop.runtime.informer.event_handlers import Callbacks
+from kubeloop.runtime.informer.event_handlers import ResourceEventHandlerFuncs
 from kubeloop.runtime.objects.keys import key_of
-from kubeloop.scheduler.cache.pod_info import PodInfo, Template
+from kubeloop.scheduler.cache.pod_info import PodInfo, PodSignature
 from kubeloop.scheduler.config.plugin_args import seconds_of
-from kubeloop.scheduler.dra.allocated import DeviceUse
-from kubeloop.scheduler.dra.binding_conditions import BindingFailed, has_conditions, is_hopeless
-from kubeloop.scheduler.dra.claim_attempt import Attempt, Choice, Found, liking
-from kubeloop.scheduler.dra.claim_writes import ClaimWrites, is_reserved_for
+from kubeloop.scheduler.dra.allocated import AllocatedDevices
+from kubeloop.scheduler.dra.binding_conditions import DeviceBindingError, has_binding_conditions, is_binding_failed
+from kubeloop.scheduler.dra.claim_attempt import ClaimAllocation, ClaimState, NodeAllocation, score_allocation
+from kubeloop.scheduler.dra.claim_writes import ClaimWriter, is_reserved_for
 from kubeloop.scheduler.dra.extended_resources import (
-    ClassesByResource,
-    may_need_devices,
-    needs_of,
-    new_claim,
-    pod_served,
-    status_of,
+    ExtendedResourceCache,
+    device_requests_of,
+    extended_resource_claim_status,
+    index_by_pod_uid,
+    may_be_device_backed,
+    new_extended_resource_claim,
 )
-from kubeloop.scheduler.dra.metrics import DeviceInstruments
-from kubeloop.scheduler.dra.pod_claims import Unusable, check, claims_of
-from kubeloop.scheduler.dra.search import Basis, DeviceSearch, Round
-from kubeloop.scheduler.dra.wait import DeviceWaits
+from kubeloop.scheduler.dra.metrics import DeviceMetrics
+from kubeloop.scheduler.dra.pod_claims import UnusableClaimError, pod_claims, validate_claim
+from kubeloop.scheduler.dra.search import DeviceSearch, DeviceSearchInputs, DeviceSearchRound
+from kubeloop.scheduler.dra.wait import DeviceBindingWaiter
 from kubeloop.scheduler.framework.handle import Handle
 from kubeloop.scheduler.framework.plugin import (
     SKIP,
-    Interest,
-    Nominated,
+    ClusterEventWithHint,
     Plugin,
+    PostFilterResult,
     Skip,
-    failed,
-    unresolvable,
-    unschedulable,
+    error_status,
+    unresolvable_status,
+    unschedulable_status,
 )
-from kubeloop.scheduler.framework.status import Refusal, SchedulingError
-from kubeloop.scheduler.queue.cluster_event import NODE, TARGET_POD, Action
+from kubeloop.scheduler.framework.status import SchedulingError, Status
+from kubeloop.scheduler.queue.cluster_event import NODE, TARGET_POD, ActionType
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from kubeloop.scheduler.cache.cluster import ClusterState, Rows
-    from kubeloop.scheduler.cycle.scheduling_cycle import Cycle
-    from kubeloop.scheduler.dra.inventory import Inventory
+    from kubeloop.scheduler.cycle.scheduling_cycle import SchedulingCycle
+    from kubeloop.scheduler.dra.inventory import DeviceInventory
     from kubeloop.scheduler.framework.status import Diagnosis
 
 _NOT_HERE, _NOT_ALL, _INVALID, _LEFT_OVER = 1, 2, 3, 4  # larger numbers are errors of the attempt
@@ -75,10 +75,10 @@ class DynamicResources(Plugin):
     local = False
     costly = True
     refusals = (
-        unresolvable(name, "resourceclaim not available on the node"),
-        unresolvable(name, "cannot allocate all claims"),
-        unresolvable(name, "invalid resource pools were encountered"),
-        unresolvable(name, "cannot schedule extended resource claim"),
+        unresolvable_status(name, "resourceclaim not available on the node"),
+        unresolvable_status(name, "cannot allocate all claims"),
+        unresolvable_status(name, "invalid resource pools were encountered"),
+        unresolvable_status(name, "cannot schedule extended resource claim"),
     )
 
     def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
@@ -90,47 +90,47 @@ class DynamicResources(Plugin):
         self._classes = handle.follow(resource_of_class(DeviceClass))
         self._slices = handle.follow(resource_of_class(ResourceSlice))
         self._rules = handle.follow(resource_of_class(DeviceTaintRule), optional=True)
-        self._writes = ClaimWrites(handle.client, handle.clock)
-        self._instruments = DeviceInstruments(handle.registry)
-        self._by_resource = ClassesByResource.of(handle)
+        self._writes = ClaimWriter(handle.client, handle.clock)
+        self._instruments = DeviceMetrics(handle.registry)
+        self._by_resource = ExtendedResourceCache.of(handle)
         self._use = self._shared_use(handle)
-        self._waits = DeviceWaits(self._claims, handle.clock, self._patience)
-        self._inventory: Inventory | None = None
+        self._waits = DeviceBindingWaiter(self._claims, handle.clock, self._patience)
+        self._inventory: DeviceInventory | None = None
         for one in (self._slices, self._rules):
             one.add_handler(_on_any(self._forget_inventory))
-        self._last: tuple[str, Attempt] | None = None  # with the pod's uid
+        self._last: tuple[str, ClaimState] | None = None  # with the pod's uid
 
-    def _shared_use(self, handle: Handle) -> DeviceUse:
+    def _shared_use(self, handle: Handle) -> AllocatedDevices:
         """Return the record of allocated devices shared by the plugins of all profiles."""
-        found: DeviceUse | None = handle.shared.get(DeviceUse)
+        found: AllocatedDevices | None = handle.shared.get(AllocatedDevices)
         if found is None:
-            found = handle.shared[DeviceUse] = DeviceUse()
-            self._claims.add_indexer(_BY_POD, pod_served)
+            found = handle.shared[AllocatedDevices] = AllocatedDevices()
+            self._claims.add_indexer(_BY_POD, index_by_pod_uid)
             self._claims.add_handler(found)
         return found
 
     def _forget_inventory(self) -> None:
         self._inventory = None
 
-    def interests(self) -> Sequence[Interest]:
+    def interests(self) -> Sequence[ClusterEventWithHint]:
         """Return the events of nodes, claims, classes, slices and taint rules that may help."""
-        every = Action.ADD | Action.UPDATE | Action.DELETE
+        every = ActionType.ADD | ActionType.UPDATE | ActionType.DELETE
         return (
-            Interest(NODE, Action.ADD | Action.NODE_LABEL | Action.NODE_ALLOCATABLE),
-            Interest(self._claims.resource.qualified, every, self._may_help),
-            Interest(TARGET_POD, Action.POD_CLAIMS, self._has_all_claims),
-            Interest(self._classes.resource.qualified, Action.ADD | Action.UPDATE),
-            Interest(self._slices.resource.qualified, Action.ADD | Action.UPDATE),
-            Interest(self._rules.resource.qualified, Action.UPDATE | Action.DELETE),
+            ClusterEventWithHint(NODE, ActionType.ADD | ActionType.NODE_LABEL | ActionType.NODE_ALLOCATABLE),
+            ClusterEventWithHint(self._claims.resource.qualified, every, self._may_help),
+            ClusterEventWithHint(TARGET_POD, ActionType.POD_CLAIMS, self._has_all_claims),
+            ClusterEventWithHint(self._classes.resource.qualified, ActionType.ADD | ActionType.UPDATE),
+            ClusterEventWithHint(self._slices.resource.qualified, ActionType.ADD | ActionType.UPDATE),
+            ClusterEventWithHint(self._rules.resource.qualified, ActionType.UPDATE | ActionType.DELETE),
         )
 
     def _may_help(self, pod: PodInfo, old: Any, new: Any) -> bool:
         """Return True if the event concerns the pod's claims or released devices."""
         if new is None:
-            return old.status.allocation is not None or pod.uid in pod_served(old)
+            return old.status.allocation is not None or pod.uid in index_by_pod_uid(old)
         try:
-            claims = claims_of(pod.pod, self._claims.get)
-        except Unusable:
+            claims = pod_claims(pod.pod, self._claims.get)
+        except UnusableClaimError:
             return False
         if old is not None and old.status.allocation is not None and new.status.allocation is None:
             return True
@@ -139,41 +139,41 @@ class DynamicResources(Plugin):
 
     def _has_all_claims(self, _: PodInfo, __: Any, new: Pod) -> bool:
         try:
-            claims_of(new, self._claims.get)
-        except Unusable:
+            pod_claims(new, self._claims.get)
+        except UnusableClaimError:
             return False
         return True
 
-    def pre_enqueue(self, pod: PodInfo) -> Refusal | None:
+    def pre_enqueue(self, pod: PodInfo) -> Status | None:
         """Gate a pod until all its claims exist."""
         if not pod.pod.spec.resource_claims:
             return None
         try:
-            claims_of(pod.pod, self._claims.get)
-        except Unusable as error:
-            return unresolvable(self.name, str(error))
+            pod_claims(pod.pod, self._claims.get)
+        except UnusableClaimError as error:
+            return unresolvable_status(self.name, str(error))
         return None
 
     # Filtering.
 
-    def concerns(self, template: Template) -> bool:
+    def concerns(self, template: PodSignature) -> bool:
         """Return True for pods with claims, or extended resources that may be backed by a device class."""
-        return bool(template.pod.spec.resource_claims) or may_need_devices(template.requests)
+        return bool(template.pod.spec.resource_claims) or may_be_device_backed(template.requests)
 
-    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> Attempt | Skip | Refusal:
+    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> ClaimState | Skip | Status:
         """Return the claims of the pod; a rejection if one of them is unusable."""
         extended = self._by_resource.amounts(pod.requests)
         if not pod.pod.spec.resource_claims and not extended:
             return SKIP
         try:
-            claims = claims_of(pod.pod, self._claims.get)
+            claims = pod_claims(pod.pod, self._claims.get)
             for one in claims:
                 self._check(one, pod.pod)
-        except Unusable as error:
-            return unresolvable(self.name, str(error))
+        except UnusableClaimError as error:
+            return unresolvable_status(self.name, str(error))
         if not claims and not extended:
             return SKIP
-        attempt = Attempt(pod.pod, claims, tuple(extended))
+        attempt = ClaimState(pod.pod, claims, tuple(extended))
         if extended:
             attempt.left_over = next(iter(self._claims.by_index(_BY_POD, pod.uid)), None)
         self._last = pod.uid, attempt
@@ -181,14 +181,14 @@ class DynamicResources(Plugin):
 
     def _check(self, claim: ResourceClaim, pod: Pod) -> None:
         if claim.status.allocation is None and self._use.is_pending(claim.metadata.uid):
-            raise Unusable(f"resource claim {key_of(claim)} is in the process of being allocated")
-        check(claim, pod, self._class)
+            raise UnusableClaimError(f"resource claim {key_of(claim)} is in the process of being allocated")
+        validate_claim(claim, pod, self._class)
 
     def _class(self, name: str) -> DeviceClass | None:
         found: DeviceClass | None = self._classes.get("", name)
         return found
 
-    def filter(self, state: Attempt, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
+    def filter(self, state: ClaimState, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
         """Search devices on each node."""
         import numpy as np
 
@@ -205,18 +205,18 @@ class DynamicResources(Plugin):
                 break
         return answers
 
-    def refusal(self, state: Attempt, number: int) -> Refusal:
+    def refusal(self, state: ClaimState, number: int) -> Status:
         """Return the status for a number of `filter`."""
         return state.problems[number - _LEFT_OVER - 1] if number > _LEFT_OVER else self.refusals[number - 1]
 
-    def _answer(self, state: Attempt, node: Node, search: Round, others: Sequence[Node | None]) -> int:
+    def _answer(self, state: ClaimState, node: Node, search: DeviceSearchRound, others: Sequence[Node | None]) -> int:
         if state.left_over is not None:
             return _LEFT_OVER
         found = self._needed(state, node)
         if found.claims:
             outcome = search.outcome(node, found, lambda: self._all_needed(state, others))
             if outcome.failure:
-                return _LEFT_OVER + state.problem(failed(self.name, outcome.failure))
+                return _LEFT_OVER + state.problem(error_status(self.name, outcome.failure))
             if outcome.given is None:
                 return _INVALID if outcome.is_invalid else _NOT_ALL
             state.found[node.metadata.name] = found._replace(given=outcome.given)
@@ -224,19 +224,19 @@ class DynamicResources(Plugin):
         state.unavailable.update((one.metadata.uid, one) for one in unavailable)
         return _NOT_HERE if unavailable else 0
 
-    def _needed(self, state: Attempt, node: Node) -> Found:
+    def _needed(self, state: ClaimState, node: Node) -> NodeAllocation:
         """Return the claims to be allocated on a node; extended resources that it provides need none."""
         room = node.status.allocatable
         lacking = tuple(one for one in state.extended if one not in room or not parse_quantity(room[one]))
         if not lacking:
-            return Found(state.needy, ())
+            return NodeAllocation(state.needy, ())
         if lacking not in state.made:
-            needs = needs_of(state.pod, {one: self._by_resource[one] or "" for one in lacking})
-            claim = new_claim(state.pod, new_uid(self.handle.clock), needs.requests)
-            state.made[lacking] = Found((*state.needy, claim), needs.mappings)
+            needs = device_requests_of(state.pod, {one: self._by_resource[one] or "" for one in lacking})
+            claim = new_extended_resource_claim(state.pod, new_uid(self.handle.clock), needs.requests)
+            state.made[lacking] = NodeAllocation((*state.needy, claim), needs.mappings)
         return state.made[lacking]
 
-    def _all_needed(self, state: Attempt, nodes: Sequence[Node | None]) -> list[tuple[Node, Found]]:
+    def _all_needed(self, state: ClaimState, nodes: Sequence[Node | None]) -> list[tuple[Node, NodeAllocation]]:
         found = [(one, self._needed(state, one)) for one in nodes if one is not None]
         return [(node, needed) for node, needed in found if needed.claims]
 
@@ -246,34 +246,34 @@ class DynamicResources(Plugin):
         selector = allocation.node_selector if allocation is not None else None
         if selector is not None and not node_selector_matches(selector, node):
             return False
-        return not is_hopeless(claim, self.handle.clock.now(), self._patience)
+        return not is_binding_failed(claim, self.handle.clock.now(), self._patience)
 
-    def _basis(self, state: Attempt) -> Basis:
-        from kubeloop.scheduler.dra.inventory import Inventory, with_taints
+    def _basis(self, state: ClaimState) -> DeviceSearchInputs:
+        from kubeloop.scheduler.dra.inventory import DeviceInventory, apply_taint_rules
 
         if self._inventory is None:
-            self._inventory = Inventory(with_taints(self._slices.list(), self._rules.list()))
-        return Basis(state.pod.metadata.uid, state.claims, state.extended, self._inventory, self._use.now)
+            self._inventory = DeviceInventory(apply_taint_rules(self._slices.list(), self._rules.list()))
+        return DeviceSearchInputs(state.pod.metadata.uid, state.claims, state.extended, self._inventory, self._use.now)
 
     # PostFilter.
 
-    def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> Nominated | Refusal | None:
+    def post_filter(self, cycle: SchedulingCycle, diagnosis: Diagnosis) -> PostFilterResult | Status | None:
         """Deallocate a claim of the pod that prevents scheduling, if no other pod uses it."""
         state = cycle.states.get(self.name)
-        if not isinstance(state, Attempt):
+        if not isinstance(state, ClaimState):
             return None
         for claim in state.unavailable.values():
             if all(one.uid == cycle.pod.uid for one in claim.status.reserved_for):
                 self.handle.spawn(self._writes.take_back(claim))
-                return unschedulable(self.name, "deallocation of ResourceClaim completed")
+                return unschedulable_status(self.name, "deallocation of ResourceClaim completed")
         if state.left_over is not None:
             self.handle.spawn(self._writes.delete(state.left_over))
-            return unschedulable(self.name, "deletion of ResourceClaim completed")
+            return unschedulable_status(self.name, "deletion of ResourceClaim completed")
         return None
 
     # Scoring.
 
-    def prescore(self, pod: PodInfo, cluster: ClusterState) -> Attempt | Skip:
+    def prescore(self, pod: PodInfo, cluster: ClusterState) -> ClaimState | Skip:
         """Return the claims if a request has subrequests, of which earlier ones are preferred; else SKIP."""
         if self._last is None or self._last[0] != pod.uid:
             return SKIP
@@ -281,7 +281,7 @@ class DynamicResources(Plugin):
         chosen = any(request.first_available for one in state.claims for request in one.spec.devices.requests or ())
         return state if chosen else SKIP
 
-    def score(self, state: Attempt, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+    def score(self, state: ClaimState, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
         """Return the score of the selected subrequests by node."""
         import numpy as np
 
@@ -290,39 +290,41 @@ class DynamicResources(Plugin):
         for node in nodes:
             if node.metadata.name not in state.found:  # not filtered in this attempt
                 self._answer(state, node, search, ())
-        nothing = Found((), ())
-        return np.array([liking(state, state.found.get(one.metadata.name, nothing)) for one in nodes], np.int64)
+        nothing = NodeAllocation((), ())
+        return np.array(
+            [score_allocation(state, state.found.get(one.metadata.name, nothing)) for one in nodes], np.int64
+        )
 
     def normalize(self, state: Any, scores: NDArray[np.int64], cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
         """Scale the scores to 0…100."""
-        from kubeloop.scheduler.framework.normalize import spread_out
+        from kubeloop.scheduler.framework.normalize import default_normalize_score
 
-        return spread_out(scores)
+        return default_normalize_score(scores)
 
     # Binding.
 
-    def reserve(self, cycle: Cycle, node: str) -> Refusal | None:
+    def reserve(self, cycle: SchedulingCycle, node: str) -> Status | None:
         """Record the allocations as pending."""
         state = cycle.states.get(self.name)
-        if not isinstance(state, Attempt):
+        if not isinstance(state, ClaimState):
             return None
-        from kubeloop.scheduler.dra.allocation_result import allocation_of
+        from kubeloop.scheduler.dra.allocation_result import build_allocation_result
 
-        found = state.found.get(node, Found((), ()))
-        choice = cycle.states[Choice] = Choice(list(state.claims), found.mappings)
+        found = state.found.get(node, NodeAllocation((), ()))
+        choice = cycle.states[ClaimAllocation] = ClaimAllocation(list(state.claims), found.mappings)
         new_id = partial(new_uid, self.handle.clock)
         for claim, given in zip(found.claims, found.given, strict=True):
             uid = claim.metadata.uid
             self._use.promise(uid, [one.part for one in given if not one.is_admin])
-            choice.allocations[uid] = allocation_of(claim, given, node, self._class, new_id)
+            choice.allocations[uid] = build_allocation_result(claim, given, node, self._class, new_id)
             if claim not in state.claims:
                 choice.to_make = claim
         return None
 
-    def unreserve(self, cycle: Cycle, node: str) -> None:
+    def unreserve(self, cycle: SchedulingCycle, node: str) -> None:
         """Drop pending allocations; unreserve or delete the claims that were written."""
-        state, choice = cycle.states.get(self.name), cycle.states.pop(Choice, None)
-        if not isinstance(state, Attempt):
+        state, choice = cycle.states.get(self.name), cycle.states.pop(ClaimAllocation, None)
+        if not isinstance(state, ClaimState):
             return
         for uid in choice.allocations.keys() - choice.written if choice is not None else ():
             self._use.drop(uid)
@@ -336,13 +338,13 @@ class DynamicResources(Plugin):
         if made is not None:
             self.handle.spawn(self._writes.delete(made))
 
-    def will_pre_bind(self, cycle: Cycle, node: str) -> bool:
+    def will_pre_bind(self, cycle: SchedulingCycle, node: str) -> bool:
         """Return True if claims must be written."""
-        return Choice in cycle.states
+        return ClaimAllocation in cycle.states
 
-    async def pre_bind(self, cycle: Cycle, node: str) -> Refusal | None:
+    async def pre_bind(self, cycle: SchedulingCycle, node: str) -> Status | None:
         """Write the claims and wait for binding conditions."""
-        choice: Choice | None = cycle.states.get(Choice)
+        choice: ClaimAllocation | None = cycle.states.get(ClaimAllocation)
         if choice is None:
             return None
         pod = cycle.pod.pod
@@ -352,33 +354,33 @@ class DynamicResources(Plugin):
                     choice.claims[index] = await self._bind(choice, claim, pod)
             if choice.to_make is not None:
                 await self._make(choice, choice.to_make, pod)
-            if has_conditions(choice.claims):
+            if has_binding_conditions(choice.claims):
                 note = f"waiting for binding conditions for device on node {node}"
                 self.handle.reporter.event(pod, "Normal", "BindingConditionsPending", note, action="Scheduling")
                 await self._wait(choice, cycle.profile.name)
-        except (SchedulingError, BindingFailed) as error:
-            return failed(self.name, error)
+        except (SchedulingError, DeviceBindingError) as error:
+            return error_status(self.name, error)
         return None
 
-    async def _wait(self, choice: Choice, profile: str) -> None:
+    async def _wait(self, choice: ClaimAllocation, profile: str) -> None:
         clock, status = self.handle.clock, "error"
         began = clock.monotonic()
         try:
             await self._waits.until_ready(choice)
             status = "success"
-        except BindingFailed as error:
+        except DeviceBindingError as error:
             status = error.status
             raise
         finally:
             self._instruments.waited(profile, choice.claims, status, clock.monotonic() - began)
 
-    async def _bind(self, choice: Choice, claim: ResourceClaim, pod: Pod) -> ResourceClaim:
+    async def _bind(self, choice: ClaimAllocation, claim: ResourceClaim, pod: Pod) -> ResourceClaim:
         uid = claim.metadata.uid
         written = await self._writes.bind(claim, choice.allocations.get(uid), pod)
         choice.written.add(uid)
         return written
 
-    async def _make(self, choice: Choice, claim: ResourceClaim, pod: Pod) -> None:
+    async def _make(self, choice: ClaimAllocation, claim: ResourceClaim, pod: Pod) -> None:
         """Create the extended resource claim and write the pod's status that refers to it."""
         old = claim.metadata.uid
         try:
@@ -392,8 +394,8 @@ class DynamicResources(Plugin):
         self._use.rename(old, uid)
         choice.made = await self._bind(choice, made, pod)
         choice.claims.append(choice.made)
-        await self._writes.tell_pod(pod, status_of(made, choice.mappings))
+        await self._writes.tell_pod(pod, extended_resource_claim_status(made, choice.mappings))
 
 
-def _on_any(call: Callable[[], None]) -> Callbacks:
-    return Callbacks(lambda _: call(), lambda _, __: call(), lambda _: call())
+def _on_any(call: Callable[[], None]) -> ResourceEventHandlerFuncs:
+    return ResourceEventHandlerFuncs(lambda _: call(), lambda _, __: call(), lambda _: call())

@@ -13,8 +13,8 @@ from kubeloop.scheduler.framework.plugin import MAX_SCORE, SKIP, Plugin, Skip
 
 _MIB: Final = 1024 * 1024
 # Thresholds: smaller sizes score 0; larger sizes, per image, score no more.
-LEAST: Final = 23 * _MIB
-MOST: Final = 1000 * _MIB
+MIN_THRESHOLD: Final = 23 * _MIB
+MAX_CONTAINER_THRESHOLD: Final = 1000 * _MIB
 
 
 class ImageLocality(Plugin):
@@ -33,8 +33,8 @@ class ImageLocality(Plugin):
         present = cluster.images.local(names, max(len(cluster), 1))
         if not present.any():
             return SKIP
-        most = MOST * len(names)
-        return np.clip(present, LEAST, most) - LEAST, most - LEAST
+        most = MAX_CONTAINER_THRESHOLD * len(names)
+        return np.clip(present, MIN_THRESHOLD, most) - MIN_THRESHOLD, most - MIN_THRESHOLD
 
     def score(self, state: tuple[NDArray[np.int64], int], cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
         """Return the share of the image sizes between the thresholds."""

@@ -11,24 +11,24 @@ from numpy.typing import NDArray
 from kubeloop.api.generated.core_v1 import Namespace, Node, Pod
 from kubeloop.api.selectors import NOTHING, LabelSelector
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.scheduler.cache.affinity_terms import Term
+from kubeloop.scheduler.cache.affinity_terms import AffinityTerm
 from kubeloop.scheduler.cache.cluster import ClusterState, Numbers, Rows
-from kubeloop.scheduler.cache.domains import Domains
-from kubeloop.scheduler.cache.pod_info import PodInfo, Template
-from kubeloop.scheduler.cache.selector_counts import Selection
+from kubeloop.scheduler.cache.domains import TopologyDomains
+from kubeloop.scheduler.cache.pod_info import PodInfo, PodSignature
+from kubeloop.scheduler.cache.selector_counts import PodSelection
 from kubeloop.scheduler.framework.handle import Handle
 from kubeloop.scheduler.framework.plugin import (
     MAX_SCORE,
     SKIP,
-    Interest,
+    ClusterEventWithHint,
     Plugin,
     Skip,
-    unresolvable,
-    unschedulable,
+    unresolvable_status,
+    unschedulable_status,
 )
-from kubeloop.scheduler.queue.cluster_event import ASSIGNED_POD, NODE, TARGET_POD, Action
+from kubeloop.scheduler.queue.cluster_event import ASSIGNED_POD, NODE, TARGET_POD, ActionType
 
-_ABSENT, _NEAR_WHAT_IT_AVOIDS, _AVOIDED = 1, 2, 3
+_AFFINITY_RULES, _ANTI_AFFINITY_RULES, _EXISTING_ANTI_AFFINITY_RULES = 1, 2, 3
 
 
 class _State(NamedTuple):
@@ -45,9 +45,9 @@ class InterPodAffinity(Plugin):
     name = "InterPodAffinity"
     local = False
     refusals = (
-        unresolvable(name, "node(s) didn't match pod affinity rules"),
-        unschedulable(name, "node(s) didn't match pod anti-affinity rules"),
-        unschedulable(name, "node(s) didn't satisfy existing pods anti-affinity rules"),
+        unresolvable_status(name, "node(s) didn't match pod affinity rules"),
+        unschedulable_status(name, "node(s) didn't match pod anti-affinity rules"),
+        unschedulable_status(name, "node(s) didn't satisfy existing pods anti-affinity rules"),
     )
 
     def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
@@ -56,12 +56,14 @@ class InterPodAffinity(Plugin):
         self._ignores_others = bool(args.get("ignorePreferredTermsOfExistingPods", False))
         self._namespaces = handle.informers.of(resource_of_class(Namespace))
 
-    def interests(self) -> Sequence[Interest]:
+    def interests(self) -> Sequence[ClusterEventWithHint]:
         """Return the events of pods and nodes that may help."""
         return (
-            Interest(ASSIGNED_POD, Action.ADD | Action.POD_LABEL | Action.DELETE, self._pod_may_help),
-            Interest(TARGET_POD, Action.POD_LABEL),
-            Interest(NODE, Action.ADD | Action.NODE_LABEL, _node_may_help),
+            ClusterEventWithHint(
+                ASSIGNED_POD, ActionType.ADD | ActionType.POD_LABEL | ActionType.DELETE, self._pod_may_help
+            ),
+            ClusterEventWithHint(TARGET_POD, ActionType.POD_LABEL),
+            ClusterEventWithHint(NODE, ActionType.ADD | ActionType.NODE_LABEL, _is_schedulable_after_node_change),
         )
 
     # Filtering.
@@ -78,22 +80,26 @@ class InterPodAffinity(Plugin):
             return SKIP
         return _State(
             self._absent(near, pod, cluster) if near else None,
-            _any(_crowded(cluster, term, cluster.selections.counts(self._selection(term))) for term in apart),
-            _any(_crowded(cluster, term, counts) for term in others if (counts := cluster.terms.get(term)) is not None),
+            _any(_domain_has_pods(cluster, term, cluster.selections.counts(self._selection(term))) for term in apart),
+            _any(
+                _domain_has_pods(cluster, term, counts)
+                for term in others
+                if (counts := cluster.terms.get(term)) is not None
+            ),
         )
 
     def filter(self, state: _State, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
         """Return the first violated rule: affinity, anti-affinity, existing pods' anti-affinity."""
         answers = np.zeros(len(cluster.alive[rows]), np.int16)
         if state.avoided is not None:
-            answers[state.avoided[rows]] = _AVOIDED
+            answers[state.avoided[rows]] = _EXISTING_ANTI_AFFINITY_RULES
         if state.avoids is not None:
-            answers[state.avoids[rows]] = _NEAR_WHAT_IT_AVOIDS
+            answers[state.avoids[rows]] = _ANTI_AFFINITY_RULES
         if state.absent is not None:
-            answers[state.absent[rows]] = _ABSENT
+            answers[state.absent[rows]] = _AFFINITY_RULES
         return answers
 
-    def _absent(self, near: Sequence[Term], pod: PodInfo, cluster: ClusterState) -> NDArray[np.bool_]:
+    def _absent(self, near: Sequence[AffinityTerm], pod: PodInfo, cluster: ClusterState) -> NDArray[np.bool_]:
         """Return a mask of the rows that violate the affinity terms.
 
         Pods count that match all terms. If there are none at all, a pod that matches its own terms may be the first.
@@ -103,7 +109,7 @@ class InterPodAffinity(Plugin):
         found = np.ones(cluster.size, bool)
         anywhere = False
         for term in near:
-            domains = Domains(cluster, term.topology_key)
+            domains = TopologyDomains(cluster, term.topology_key)
             sums = domains.sums(counts)
             anywhere = anywhere or bool(sums.any())
             has_labels &= domains.has
@@ -112,7 +118,7 @@ class InterPodAffinity(Plugin):
             return ~has_labels
         return ~(found & has_labels)
 
-    def _means_itself(self, near: Sequence[Term], pod: PodInfo) -> bool:
+    def _means_itself(self, near: Sequence[AffinityTerm], pod: PodInfo) -> bool:
         labels = self._namespace_labels(pod.template.namespace)
         return all(term.matches(pod.template.namespace, pod.template.labels, labels) for term in near)
 
@@ -129,12 +135,12 @@ class InterPodAffinity(Plugin):
         total: Numbers | None = None
         for term in own:
             counts = cluster.selections.counts(self._selection(term))
-            total = _plus(total, _weighed(cluster, term, counts, term.weight))
+            total = _plus(total, _weighted_sums(cluster, term, counts, term.weight))
         for term in self._terms_about(pod.template, cluster):
             weight = self._hard_weight if term.kind == "affinity" else term.weight
             present = cluster.terms.get(term)
             if weight and present is not None:
-                total = _plus(total, _weighed(cluster, term, present, weight))
+                total = _plus(total, _weighted_sums(cluster, term, present, weight))
         return SKIP if total is None else total
 
     def score(self, state: Numbers, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
@@ -150,31 +156,31 @@ class InterPodAffinity(Plugin):
 
     # Matching.
 
-    def _terms_about(self, template: Template, cluster: ClusterState) -> Sequence[Term]:
+    def _terms_about(self, template: PodSignature, cluster: ClusterState) -> Sequence[AffinityTerm]:
         """Return the terms of existing pods that match the signature; cached until terms change."""
         stamp = (cluster, cluster.terms.version, self._namespaces.version)
         known = template.states.get(InterPodAffinity)
         if known is not None and known[0] == stamp:
-            found: Sequence[Term] = known[1]
+            found: Sequence[AffinityTerm] = known[1]
             return found
         labels = self._namespace_labels(template.namespace)
-        terms = [term for term in cluster.terms if isinstance(term, Term)]
+        terms = [term for term in cluster.terms if isinstance(term, AffinityTerm)]
         found = [term for term in terms if term.matches(template.namespace, template.labels, labels)]
         template.states[InterPodAffinity] = (stamp, found)
         return found
 
-    def _selection(self, term: Term) -> Selection:
-        return Selection(self._namespaces_of(term), term.selector)
+    def _selection(self, term: AffinityTerm) -> PodSelection:
+        return PodSelection(self._namespaces_of(term), term.selector)
 
-    def _all_of(self, terms: Sequence[Term]) -> Selection:
+    def _all_of(self, terms: Sequence[AffinityTerm]) -> PodSelection:
         """Return the selection of pods that match all terms."""
         limits = [meant for term in terms if (meant := self._namespaces_of(term)) is not None]
         namespaces = frozenset.intersection(*limits) if limits else None
         if any(term.selector == NOTHING for term in terms):
-            return Selection(namespaces, NOTHING)
-        return Selection(namespaces, LabelSelector(one for term in terms for one in term.selector.requirements))
+            return PodSelection(namespaces, NOTHING)
+        return PodSelection(namespaces, LabelSelector(one for term in terms for one in term.selector.requirements))
 
-    def _namespaces_of(self, term: Term) -> frozenset[str] | None:
+    def _namespaces_of(self, term: AffinityTerm) -> frozenset[str] | None:
         """Return the namespaces of a term; None for all."""
         if term.namespace_selector.empty:
             return None
@@ -204,13 +210,13 @@ class InterPodAffinity(Plugin):
         theirs = [term for term in self.handle.templates.of(old).pod_affinity_terms if term.kind == "anti-affinity"]
         return self._mean(apart, old, any) or self._mean(theirs, pod.pod, any)
 
-    def _mean(self, terms: Sequence[Term], pod: Pod, how: Any) -> bool:
+    def _mean(self, terms: Sequence[AffinityTerm], pod: Pod, how: Any) -> bool:
         meta = pod.metadata
         labels = self._namespace_labels(meta.namespace)
         return bool(terms) and bool(how(term.matches(meta.namespace, meta.labels, labels) for term in terms))
 
 
-def _node_may_help(pod: PodInfo, old: Node | None, new: Node) -> bool:
+def _is_schedulable_after_node_change(pod: PodInfo, old: Node | None, new: Node) -> bool:
     """Return True if a node was added to or moved between domains that the pod's required terms refer to."""
     for term in pod.template.pod_affinity_terms:
         if term.kind == "preference":
@@ -224,13 +230,13 @@ def _node_may_help(pod: PodInfo, old: Node | None, new: Node) -> bool:
     return False
 
 
-def _crowded(cluster: ClusterState, term: Term, counts: Numbers) -> NDArray[np.bool_]:
+def _domain_has_pods(cluster: ClusterState, term: AffinityTerm, counts: Numbers) -> NDArray[np.bool_]:
     """Return a mask of the rows whose domain contains one of the counted pods."""
-    return Domains(cluster, term.topology_key).spread(counts) > 0
+    return TopologyDomains(cluster, term.topology_key).spread(counts) > 0
 
 
-def _weighed(cluster: ClusterState, term: Term, counts: Numbers, weight: int) -> Numbers | None:
-    sums = Domains(cluster, term.topology_key)
+def _weighted_sums(cluster: ClusterState, term: AffinityTerm, counts: Numbers, weight: int) -> Numbers | None:
+    sums = TopologyDomains(cluster, term.topology_key)
     found = sums.sums(counts)
     return found[sums.ids] * weight if found.any() else None
 

@@ -15,12 +15,17 @@ from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.scheduler.cache import resources
 from kubeloop.scheduler.cache.cluster import ClusterState, Numbers, Rows
 from kubeloop.scheduler.cache.pod_info import PodInfo
-from kubeloop.scheduler.dra.extended_resources import ClassesByResource
+from kubeloop.scheduler.dra.extended_resources import ExtendedResourceCache
 from kubeloop.scheduler.framework.handle import Handle
-from kubeloop.scheduler.framework.plugin import MAX_SCORE, Interest, Plugin
-from kubeloop.scheduler.framework.status import Code, Refusal
-from kubeloop.scheduler.plugins.shared.resource_scores import Use, least_allocated, scorer_of, weights_of
-from kubeloop.scheduler.queue.cluster_event import ASSIGNED_POD, NODE, TARGET_POD, Action
+from kubeloop.scheduler.framework.plugin import MAX_SCORE, ClusterEventWithHint, Plugin
+from kubeloop.scheduler.framework.status import Code, Status
+from kubeloop.scheduler.plugins.shared.resource_scores import (
+    PodResourceUse,
+    least_allocated,
+    resource_weights,
+    strategy_scorer,
+)
+from kubeloop.scheduler.queue.cluster_event import ASSIGNED_POD, NODE, TARGET_POD, ActionType
 
 DEVICE_CLASSES: Final = resource_of_class(DeviceClass).qualified
 _TOO_MANY_PODS: Final = 1
@@ -32,7 +37,7 @@ _MOST_RESOURCES: Final = 13  # bits left; further kinds of resources share the l
 _Column = tuple[int, int, Numbers, Numbers]
 
 
-class _Wanted(NamedTuple):
+class _PreFilterState(NamedTuple):
     """Requests of a pod, each with its bit in the filter result."""
 
     amounts: Sequence[tuple[str, int, int]]
@@ -48,20 +53,22 @@ class NodeResourcesFit(Plugin):
     def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
         super().__init__(handle, args)
         strategy = args.get("scoringStrategy") or {}
-        self._weights = weights_of(strategy.get("resources"))
-        self._score = scorer_of(strategy)
-        self._classes = ClassesByResource.of(handle)
+        self._weights = resource_weights(strategy.get("resources"))
+        self._score = strategy_scorer(strategy)
+        self._classes = ExtendedResourceCache.of(handle)
         self._ignored = frozenset(args.get("ignoredResources") or ())
         self._ignored_groups = frozenset(args.get("ignoredResourceGroups") or ())
 
-    def interests(self) -> Sequence[Interest]:
+    def interests(self) -> Sequence[ClusterEventWithHint]:
         """Return the events of pods, nodes and device classes that may help."""
         return (
-            Interest(ASSIGNED_POD, Action.DELETE, _freed_room),
-            Interest(NODE, Action.ADD | Action.NODE_ALLOCATABLE, self._has_room),
-            Interest(ASSIGNED_POD, Action.POD_SCALE_DOWN, self._freed_what_is_wanted),
-            Interest(TARGET_POD, Action.POD_SCALE_DOWN),
-            Interest(DEVICE_CLASSES, Action.ADD | Action.UPDATE, _stands_for_what_is_wanted),
+            ClusterEventWithHint(ASSIGNED_POD, ActionType.DELETE, _is_schedulable_after_assigned_pod_delete),
+            ClusterEventWithHint(NODE, ActionType.ADD | ActionType.NODE_ALLOCATABLE, self._has_room),
+            ClusterEventWithHint(ASSIGNED_POD, ActionType.POD_SCALE_DOWN, self._freed_what_is_wanted),
+            ClusterEventWithHint(TARGET_POD, ActionType.POD_SCALE_DOWN),
+            ClusterEventWithHint(
+                DEVICE_CLASSES, ActionType.ADD | ActionType.UPDATE, _is_schedulable_after_device_class_event
+            ),
         )
 
     # Filtering.
@@ -70,7 +77,7 @@ class NodeResourcesFit(Plugin):
         """Return the version of the device classes."""
         return self._classes.version
 
-    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _Wanted:
+    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _PreFilterState:
         """Return the requests with their columns."""
         names = [name for name, amount in self._sorted(pod.requests) if amount and not self._is_ignored(name)]
         wanted = [(name, pod.requests[name], 2 << min(bit, _MOST_RESOURCES - 1)) for bit, name in enumerate(names)]
@@ -80,9 +87,9 @@ class NodeResourcesFit(Plugin):
         for name, amount, bit in wanted:
             column = amount, bit, cluster.amount(have, name), cluster.amount(used, name)
             columns[name in delegated].append(column)
-        return _Wanted(wanted, *columns)
+        return _PreFilterState(wanted, *columns)
 
-    def filter(self, state: _Wanted, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
+    def filter(self, state: _PreFilterState, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
         """Return a bit set of the insufficient resources by node."""
         answers = (cluster.pod_count[rows] >= cluster.allowed_pods[rows]).astype(np.int16)
         for amount, bit, column, used in state.columns:
@@ -98,7 +105,7 @@ class NodeResourcesFit(Plugin):
             answers[lacking & (amount > have)] |= _UNRESOLVABLE
         return answers
 
-    def filter_row(self, state: _Wanted, cluster: ClusterState, row: int) -> int:
+    def filter_row(self, state: _PreFilterState, cluster: ClusterState, row: int) -> int:
         """Return the bit set of one node."""
         answer = int(cluster.pod_count.item(row) >= cluster.allowed_pods.item(row))
         for amount, bit, column, used in state.columns:
@@ -111,12 +118,12 @@ class NodeResourcesFit(Plugin):
                 answer |= bit | (_UNRESOLVABLE if amount > have else 0)
         return answer
 
-    def refusal(self, state: _Wanted, number: int) -> Refusal:
+    def refusal(self, state: _PreFilterState, number: int) -> Status:
         """Return the status for a bit set."""
         reasons = ["Too many pods"] if number & _TOO_MANY_PODS else []
         reasons += [f"Insufficient {name}" for name, _, bit in state.amounts if number & bit]
         code = Code.UNRESOLVABLE if number & _UNRESOLVABLE else Code.UNSCHEDULABLE
-        return Refusal(code, tuple(reasons), self.name)
+        return Status(code, tuple(reasons), self.name)
 
     def _sorted(self, requests: Mapping[str, int]) -> list[tuple[str, int]]:
         order = (resources.CPU, resources.MEMORY, resources.STORAGE)
@@ -129,15 +136,15 @@ class NodeResourcesFit(Plugin):
 
     # Scoring.
 
-    def prescore(self, pod: PodInfo, cluster: ClusterState) -> Use:
+    def prescore(self, pod: PodInfo, cluster: ClusterState) -> PodResourceUse:
         """Return the non-zero requests."""
-        return Use(self._weights, pod.template.presumed, cluster, presumed=True)
+        return PodResourceUse(self._weights, pod.template.presumed, cluster, presumed=True)
 
-    def score(self, state: Use, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+    def score(self, state: PodResourceUse, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
         """Return the score of the strategy."""
         return self._score(state.at(rows), len(cluster.alive[rows]))
 
-    def score_row(self, state: Use, cluster: ClusterState, row: int) -> int:
+    def score_row(self, state: PodResourceUse, cluster: ClusterState, row: int) -> int:
         """Return the score of one node; fast path for LeastAllocated."""
         if self._score is not least_allocated:
             return super().score_row(state, cluster, row)
@@ -152,7 +159,7 @@ class NodeResourcesFit(Plugin):
 
     def _has_room(self, pod: PodInfo, old: Node | None, new: Node) -> bool:
         """Return True if an added or enlarged node would fit the pod when empty."""
-        have = resources.whole(new.status.allocatable)
+        have = resources.to_amounts(new.status.allocatable)
         delegated = [one for one in self._classes.amounts(pod.requests) if not have.get(one)]
         wanted = {
             name: amount
@@ -163,19 +170,19 @@ class NodeResourcesFit(Plugin):
             return False
         if old is None or delegated:
             return True
-        had = resources.whole(old.status.allocatable)
+        had = resources.to_amounts(old.status.allocatable)
         return any(have.get(name, 0) > had.get(name, 0) for name in (resources.PODS, *wanted))
 
     def _freed_what_is_wanted(self, pod: PodInfo, old: Any, new: Any) -> bool:
-        before, after = resources.requests(old), resources.requests(new)
+        before, after = resources.pod_requests(old), resources.pod_requests(new)
         return any(amount and before.get(name, 0) > after.get(name, 0) for name, amount in pod.requests.items())
 
 
-def _freed_room(_: PodInfo, old: Any, new: Any) -> bool:
+def _is_schedulable_after_assigned_pod_delete(_: PodInfo, old: Any, new: Any) -> bool:
     return bool(old.spec.node_name or old.status.nominated_node_name)
 
 
-def _stands_for_what_is_wanted(pod: PodInfo, old: DeviceClass | None, new: DeviceClass) -> bool:
+def _is_schedulable_after_device_class_event(pod: PodInfo, old: DeviceClass | None, new: DeviceClass) -> bool:
     """Return True if a device class now backs an extended resource that the pod requests."""
     name = new.spec.extended_resource_name
     if old is None and pod.requests.get(DEVICE_CLASS + new.metadata.name):

@@ -9,41 +9,45 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kubeloop.scheduler.cache.cluster import ALL, ClusterState, Numbers, Rows
-from kubeloop.scheduler.cache.domains import HOSTNAME, Domains
-from kubeloop.scheduler.cache.node_terms import RequiredAffinity
+from kubeloop.scheduler.cache.domains import HOSTNAME, TopologyDomains
+from kubeloop.scheduler.cache.node_terms import RequiredNodeAffinity
 from kubeloop.scheduler.cache.pod_info import PodInfo
-from kubeloop.scheduler.cache.selector_counts import Selection
-from kubeloop.scheduler.cache.taint_sets import untolerated
+from kubeloop.scheduler.cache.selector_counts import PodSelection
+from kubeloop.scheduler.cache.taint_sets import untolerated_taint_function
 from kubeloop.scheduler.framework.handle import Handle
 from kubeloop.scheduler.framework.plugin import (
     MAX_SCORE,
     SKIP,
-    Interest,
+    ClusterEventWithHint,
     Plugin,
     Skip,
-    unresolvable,
-    unschedulable,
+    unresolvable_status,
+    unschedulable_status,
 )
-from kubeloop.scheduler.plugins.shared.topology_constraints import Constraint, Spreading, spreading_hints
-from kubeloop.scheduler.queue.cluster_event import ASSIGNED_POD, NODE, TARGET_POD, Action
+from kubeloop.scheduler.plugins.shared.topology_constraints import (
+    PodConstraints,
+    TopologySpreadConstraintInfo,
+    topology_spread_hints,
+)
+from kubeloop.scheduler.queue.cluster_event import ASSIGNED_POD, NODE, TARGET_POD, ActionType
 
 _NO_LABEL, _TOO_MANY = 1, 2
 
 
-class _Hard(NamedTuple):
+class _FilterConstraint(NamedTuple):
     """DoNotSchedule constraint: masks of the rows, and the counts behind them."""
 
-    constraint: Constraint
+    constraint: TopologySpreadConstraintInfo
     has_label: NDArray[np.bool_]
     exceeds: NDArray[np.bool_]
     here: Numbers  # matching pods in each row's domain
     least: int
 
 
-class _Soft(NamedTuple):
+class _ScoreConstraints(NamedTuple):
     """ScheduleAnyway constraints with their counts."""
 
-    constraints: Sequence[Constraint]
+    constraints: Sequence[TopologySpreadConstraintInfo]
     counts: Sequence[Numbers]  # matching pods, by row
     counted: Sequence[NDArray[np.bool_]]  # rows whose pods count
     all_labels: NDArray[np.bool_] | None  # rows that have every topology key, if required
@@ -55,26 +59,28 @@ class PodTopologySpread(Plugin):
     name = "PodTopologySpread"
     local = False
     refusals = (
-        unresolvable(name, "node(s) didn't match pod topology spread constraints (missing required label)"),
-        unschedulable(name, "node(s) didn't match pod topology spread constraints"),
+        unresolvable_status(name, "node(s) didn't match pod topology spread constraints (missing required label)"),
+        unschedulable_status(name, "node(s) didn't match pod topology spread constraints"),
     )
 
     def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
         super().__init__(handle, args)
-        self._spreading = Spreading(handle, args)
+        self._spreading = PodConstraints(handle, args)
 
-    def interests(self) -> Sequence[Interest]:
+    def interests(self) -> Sequence[ClusterEventWithHint]:
         """Return the events of pods and nodes that may help."""
-        hints = spreading_hints(self._spreading)
+        hints = topology_spread_hints(self._spreading)
         return (
-            Interest(ASSIGNED_POD, Action.ADD | Action.POD_LABEL | Action.DELETE, hints.pod),
-            Interest(TARGET_POD, Action.POD_TOLERATION | Action.POD_LABEL, hints.itself),
-            Interest(NODE, Action.ADD | Action.DELETE | Action.NODE_LABEL | Action.NODE_TAINT, hints.node),
+            ClusterEventWithHint(ASSIGNED_POD, ActionType.ADD | ActionType.POD_LABEL | ActionType.DELETE, hints.pod),
+            ClusterEventWithHint(TARGET_POD, ActionType.POD_TOLERATION | ActionType.POD_LABEL, hints.itself),
+            ClusterEventWithHint(
+                NODE, ActionType.ADD | ActionType.DELETE | ActionType.NODE_LABEL | ActionType.NODE_TAINT, hints.node
+            ),
         )
 
     # Filtering.
 
-    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> list[_Hard] | Skip:
+    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> list[_FilterConstraint] | Skip:
         """Return the state of the DoNotSchedule constraints; SKIP without any."""
         constraints = self._spreading.hard(pod)
         if not constraints:
@@ -82,7 +88,7 @@ class PodTopologySpread(Plugin):
         everywhere = _have_all(constraints, cluster)
         return [self._hard(one, pod, cluster, everywhere) for one in constraints]
 
-    def filter(self, state: list[_Hard], cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
+    def filter(self, state: list[_FilterConstraint], cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
         """Return the first violated constraint: label missing, or skew exceeded."""
         answers = np.zeros(len(cluster.alive[rows]), np.int16)
         for one in reversed(state):  # the first violated constraint is reported
@@ -90,8 +96,10 @@ class PodTopologySpread(Plugin):
             answers[~one.has_label[rows]] = _NO_LABEL
         return answers
 
-    def _hard(self, one: Constraint, pod: PodInfo, cluster: ClusterState, everywhere: NDArray[np.bool_]) -> _Hard:
-        domains = Domains(cluster, one.topology_key)
+    def _hard(
+        self, one: TopologySpreadConstraintInfo, pod: PodInfo, cluster: ClusterState, everywhere: NDArray[np.bool_]
+    ) -> _FilterConstraint:
+        domains = TopologyDomains(cluster, one.topology_key)
         counted = everywhere & _included(one, pod, cluster)
         sums = domains.sums(_counts(one, pod, cluster), counted)
         present = domains.present(counted)
@@ -99,11 +107,11 @@ class PodTopologySpread(Plugin):
         least = 0 if number < one.min_domains else int(sums[:-1][present].min())
         itself = int(one.selector.matches(pod.template.labels))
         here = sums[domains.ids]
-        return _Hard(one, domains.has, here + itself - least > one.max_skew, here, least)
+        return _FilterConstraint(one, domains.has, here + itself - least > one.max_skew, here, least)
 
     # Scoring.
 
-    def prescore(self, pod: PodInfo, cluster: ClusterState) -> _Soft | Skip:
+    def prescore(self, pod: PodInfo, cluster: ClusterState) -> _ScoreConstraints | Skip:
         """Return the state of the ScheduleAnyway constraints; SKIP without any."""
         constraints = self._spreading.soft(pod)
         if not constraints:
@@ -113,9 +121,9 @@ class PodTopologySpread(Plugin):
         counted = [_included(one, pod, cluster) for one in constraints]
         if all_labels is not None:
             counted = [one & all_labels for one in counted]
-        return _Soft(constraints, [_counts(one, pod, cluster) for one in constraints], counted, all_labels)
+        return _ScoreConstraints(constraints, [_counts(one, pod, cluster) for one in constraints], counted, all_labels)
 
-    def score(self, state: _Soft, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+    def score(self, state: _ScoreConstraints, cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
         """Return the weighted number of matching pods in the node's domains."""
         taking_part = None if state.all_labels is None else state.all_labels[rows]
         total = np.zeros(len(cluster.alive[rows]), np.float64)
@@ -126,7 +134,7 @@ class PodTopologySpread(Plugin):
         return np.floor(total + 0.5).astype(np.int64)
 
     def normalize(
-        self, state: _Soft, scores: NDArray[np.int64], cluster: ClusterState, rows: Rows
+        self, state: _ScoreConstraints, scores: NDArray[np.int64], cluster: ClusterState, rows: Rows
     ) -> NDArray[np.int64]:
         """Scale the scores to 0…100, fewer pods being better."""
         taking_part = np.ones(len(scores), bool) if state.all_labels is None else state.all_labels[rows]
@@ -140,7 +148,7 @@ class PodTopologySpread(Plugin):
 
 
 def _score(
-    one: Constraint,
+    one: TopologySpreadConstraintInfo,
     counts: Numbers,
     counted: NDArray[np.bool_],
     cluster: ClusterState,
@@ -148,7 +156,7 @@ def _score(
     taking_part: NDArray[np.bool_] | None,
 ) -> NDArray[np.float64]:
     """Return the weighted count of matching pods in each node's domain; weights grow with the number of domains."""
-    domains = Domains(cluster, one.topology_key)
+    domains = TopologyDomains(cluster, one.topology_key)
     ids = domains.ids[rows]
     among = ids if taking_part is None else ids[taking_part]
     if one.topology_key == HOSTNAME:
@@ -159,27 +167,27 @@ def _score(
     return np.where(ids >= 0, found, 0.0)
 
 
-def _counts(one: Constraint, pod: PodInfo, cluster: ClusterState) -> Numbers:
+def _counts(one: TopologySpreadConstraintInfo, pod: PodInfo, cluster: ClusterState) -> Numbers:
     """Return the number of matching pods that are not terminating by row; an empty selector counts none."""
     if one.selector.empty:
         return np.zeros(cluster.size, np.int64)
-    return cluster.selections.counts(Selection(frozenset((pod.template.namespace,)), one.selector, staying=True))
+    return cluster.selections.counts(PodSelection(frozenset((pod.template.namespace,)), one.selector, staying=True))
 
 
-def _have_all(constraints: Sequence[Constraint], cluster: ClusterState) -> NDArray[np.bool_]:
+def _have_all(constraints: Sequence[TopologySpreadConstraintInfo], cluster: ClusterState) -> NDArray[np.bool_]:
     found = cluster.alive.copy()
     for one in constraints:
-        found &= Domains(cluster, one.topology_key).has
+        found &= TopologyDomains(cluster, one.topology_key).has
     return found
 
 
-def _included(one: Constraint, pod: PodInfo, cluster: ClusterState) -> NDArray[np.bool_]:
+def _included(one: TopologySpreadConstraintInfo, pod: PodInfo, cluster: ClusterState) -> NDArray[np.bool_]:
     """Return a mask of the nodes that count, as far as the constraint honors affinity and taints."""
     found = cluster.alive
     if one.honors_affinity:
-        required = RequiredAffinity.of_pod(pod, cluster)
+        required = RequiredNodeAffinity.of_pod(pod, cluster)
         if not required.says_nothing:
             found = found & required.of(ALL)
     if one.honors_taints:
-        found = found & (untolerated(pod.pod.spec.tolerations).of(cluster, ALL) == 0)
+        found = found & (untolerated_taint_function(pod.pod.spec.tolerations).of(cluster, ALL) == 0)
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kubeloop.scheduler.framework.plugin import Plugin
-from kubeloop.scheduler.queue.queued_pod_info import QueuedPod
+from kubeloop.scheduler.queue.queued_pod_info import QueuedPodInfo
 
 
 class PrioritySort(Plugin):
@@ -13,6 +13,6 @@ class PrioritySort(Plugin):
 
     name = "PrioritySort"
 
-    def sort_key(self, queued: QueuedPod) -> Any:
+    def sort_key(self, queued: QueuedPodInfo) -> Any:
         """Return the negative priority and the timestamp."""
         return -queued.info.priority, queued.added_at

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kubeloop.scheduler.cache.pod_info import PodInfo
-from kubeloop.scheduler.framework.plugin import Interest, Plugin, unresolvable
-from kubeloop.scheduler.framework.status import Refusal
-from kubeloop.scheduler.queue.cluster_event import TARGET_POD, Action
+from kubeloop.scheduler.framework.plugin import ClusterEventWithHint, Plugin, unresolvable_status
+from kubeloop.scheduler.framework.status import Status
+from kubeloop.scheduler.queue.cluster_event import TARGET_POD, ActionType
 
 
 class SchedulingGates(Plugin):
@@ -15,11 +15,11 @@ class SchedulingGates(Plugin):
 
     name = "SchedulingGates"
 
-    def pre_enqueue(self, pod: PodInfo) -> Refusal | None:
+    def pre_enqueue(self, pod: PodInfo) -> Status | None:
         """Return a status that names the gates; None without any."""
         gates = [gate.name for gate in pod.pod.spec.scheduling_gates]
-        return unresolvable(self.name, f"waiting for scheduling gates: [{' '.join(gates)}]") if gates else None
+        return unresolvable_status(self.name, f"waiting for scheduling gates: [{' '.join(gates)}]") if gates else None
 
-    def interests(self) -> Sequence[Interest]:
+    def interests(self) -> Sequence[ClusterEventWithHint]:
         """Return the removal of the gates."""
-        return (Interest(TARGET_POD, Action.POD_GATES_GONE),)
+        return (ClusterEventWithHint(TARGET_POD, ActionType.POD_GATES_GONE),)

@@ -16,13 +16,13 @@ from kubeloop.api.scalars.times import format_time
 from kubeloop.scheduler.cache.pod_info import PodInfo
 from kubeloop.scheduler.framework.handle import Handle
 
-REASON = "PreemptionByScheduler"
+PREEMPTION_REASON = "PreemptionByScheduler"
 _TARGET = "DisruptionTarget"
 
 log = logging.getLogger(__name__)
 
 
-class Evictions:
+class PreemptionExecutor:
     """Evictions under way, by preemptor, on behalf of a plugin."""
 
     def __init__(self, handle: Handle, plugin: str) -> None:
@@ -100,7 +100,7 @@ class Evictions:
         condition: dict[str, Any] = {
             "type": _TARGET,
             "status": "True",
-            "reason": REASON,
+            "reason": PREEMPTION_REASON,
             "message": f"{pod.spec.scheduler_name}: preempting to accommodate a higher priority pod",
             "lastProbeTime": None,
         }
@@ -111,8 +111,11 @@ class Evictions:
         return condition
 
 
-def is_preempted(pod: Pod) -> bool:
+def is_preempted_by_scheduler(pod: Pod) -> bool:
     """Return True if a terminating pod was preempted by the scheduler."""
     if pod.metadata.deletion_timestamp is None:
         return False
-    return any(one.type == _TARGET and one.status == "True" and one.reason == REASON for one in pod.status.conditions)
+    return any(
+        one.type == _TARGET and one.status == "True" and one.reason == PREEMPTION_REASON
+        for one in pod.status.conditions
+    )

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.generated.policy_v1 import PodDisruptionBudget
-from kubeloop.api.selectors import SelectorError, from_label_selector
+from kubeloop.api.selectors import SelectorError, label_selector_as_selector
 from kubeloop.scheduler.cache.pod_info import PodInfo
-from kubeloop.scheduler.framework.status import Code, Refusal
+from kubeloop.scheduler.framework.status import Code, Status
 
 if TYPE_CHECKING:
-    from kubeloop.scheduler.cycle.scheduling_cycle import Cycle
+    from kubeloop.scheduler.cycle.scheduling_cycle import SchedulingCycle
 
 NO_VICTIMS = "No preemption victims found for incoming pod"
 _NEVER_STARTED = "9999-12-31T23:59:59Z"  # sorts after any start time
 _LOWEST = 2**31  # added to priorities, so that none is negative and more victims weigh more
 
 
-class Candidate(NamedTuple):
+class PreemptionCandidate(NamedTuple):
     """Node with its victims, most important first, and the number of PDB violations."""
 
     node: str
@@ -30,26 +30,28 @@ class Candidate(NamedTuple):
     violations: int
 
 
-def importance(info: PodInfo) -> tuple[int, str]:
+def importance_key(info: PodInfo) -> tuple[int, str]:
     """Return the sort key of a pod's importance: higher priority first, then earlier start."""
-    return -info.priority, started(info)
+    return -info.priority, pod_start_time(info)
 
 
-def started(info: PodInfo) -> str:
+def pod_start_time(info: PodInfo) -> str:
     """Return the start time of a pod; a time in the far future if it has not started."""
     return info.pod.status.start_time or _NEVER_STARTED
 
 
-def select_victims(cycle: Cycle, row: int, budgets: Sequence[PodDisruptionBudget]) -> Candidate | Refusal:
+def select_victims_on_node(
+    cycle: SchedulingCycle, row: int, budgets: Sequence[PodDisruptionBudget]
+) -> PreemptionCandidate | Status:
     """Return the minimal set of least important pods on a node whose removal makes the pod fit.
 
     Returns the rejection if removing all pods of lower priority does not help.
     """
     cluster, pod = cycle.cluster, cycle.pod
     node = cluster.name_of(row)
-    lower = sorted((one for one in cluster.pods[row].values() if one.priority < pod.priority), key=importance)
+    lower = sorted((one for one in cluster.pods[row].values() if one.priority < pod.priority), key=importance_key)
     if not lower:
-        return Refusal(Code.UNRESOLVABLE, (NO_VICTIMS,))
+        return Status(Code.UNRESOLVABLE, (NO_VICTIMS,))
     for one in lower:
         cluster.remove_pod(one, node)
     removed = {one.uid: one for one in lower}
@@ -57,7 +59,7 @@ def select_victims(cycle: Cycle, row: int, budgets: Sequence[PodDisruptionBudget
         refusal = cycle.refusal_beside_others(row)
         if refusal is not None:
             return refusal
-        protected, others = protected_by(lower, budgets)
+        protected, others = filter_victims_with_pdb_violation(lower, budgets)
         violations = 0
         for one in (*protected, *others):
             cluster.add_pod(removed.pop(one.uid), node)
@@ -65,13 +67,13 @@ def select_victims(cycle: Cycle, row: int, budgets: Sequence[PodDisruptionBudget
                 cluster.remove_pod(one, node)
                 removed[one.uid] = one
                 violations += one in protected
-        return Candidate(node, sorted(removed.values(), key=importance), violations)
+        return PreemptionCandidate(node, sorted(removed.values(), key=importance_key), violations)
     finally:
         for one in removed.values():
             cluster.add_pod(one, node)
 
 
-def protected_by(
+def filter_victims_with_pdb_violation(
     pods: Sequence[PodInfo], budgets: Sequence[PodDisruptionBudget]
 ) -> tuple[list[PodInfo], list[PodInfo]]:
     """Split pods into those whose eviction violates a PDB, given that all before them go too, and the others."""
@@ -81,7 +83,7 @@ def protected_by(
     for info in pods:
         violates = False
         for index, budget in enumerate(budgets):
-            if is_protected(info.pod, budget):
+            if is_covered_by_pdb(info.pod, budget):
                 allowed[index] -= 1
                 violates = allowed[index] < 0
                 if violates:  # the remaining budgets are not charged
@@ -90,13 +92,13 @@ def protected_by(
     return protected, others
 
 
-def is_protected(pod: Pod, budget: PodDisruptionBudget) -> bool:
+def is_covered_by_pdb(pod: Pod, budget: PodDisruptionBudget) -> bool:
     """Return True if a PDB applies to the pod: its selector is not empty, and it is not in disruptedPods."""
     selector = budget.spec.selector
     if budget.metadata.namespace != pod.metadata.namespace or not pod.metadata.labels or selector is None:
         return False
     try:
-        meant = from_label_selector(selector)
+        meant = label_selector_as_selector(selector)
     except SelectorError:
         return False
     return (
@@ -104,22 +106,22 @@ def is_protected(pod: Pod, budget: PodDisruptionBudget) -> bool:
     )
 
 
-def best_of(candidates: Sequence[Candidate]) -> Candidate:
+def pick_one_node_for_preemption(candidates: Sequence[PreemptionCandidate]) -> PreemptionCandidate:
     """Return the best candidate.
 
     Order: fewest PDB violations; lowest priority of the most important victim; lowest sum of priorities; fewest
     victims; latest start of the most important victims.
     """
 
-    def harm(one: Candidate) -> tuple[int, int, int, int]:
+    def harm(one: PreemptionCandidate) -> tuple[int, int, int, int]:
         total = sum(info.priority + _LOWEST for info in one.victims)
         return one.violations, one.victims[0].priority, total, len(one.victims)
 
     least = min(map(harm, candidates))
-    return max((one for one in candidates if harm(one) == least), key=earliest_start)
+    return max((one for one in candidates if harm(one) == least), key=earliest_pod_start_time)
 
 
-def earliest_start(candidate: Candidate) -> str:
+def earliest_pod_start_time(candidate: PreemptionCandidate) -> str:
     """Return the earliest start time among the victims of the highest priority."""
     highest = candidate.victims[0].priority
-    return min(started(info) for info in candidate.victims if info.priority == highest)
+    return min(pod_start_time(info) for info in candidate.victims if info.priority == highest)

@@ -12,7 +12,7 @@ from kubeloop.api.kinds import RESOURCES
 from kubeloop.api.quota.pod_amounts import requests_of
 
 
-class Action(Flag):
+class ActionType(Flag):
     """Type of change of an object, as flags."""
 
     ADD = auto()
@@ -37,11 +37,11 @@ class Action(Flag):
     ANYTHING = ADD | DELETE | ANY_UPDATE
 
 
-class About(NamedTuple):
+class ClusterEvent(NamedTuple):
     """Cluster event: a resource and the type of change."""
 
     resource: str
-    action: Action
+    action: ActionType
 
     @property
     def label(self) -> str:
@@ -50,20 +50,20 @@ class About(NamedTuple):
 
 
 _ACTION_LABELS = {
-    Action.ADD: "Add",
-    Action.DELETE: "Delete",
-    Action.NODE_ALLOCATABLE: "UpdateNodeAllocatable",
-    Action.NODE_LABEL: "UpdateNodeLabel",
-    Action.NODE_TAINT: "UpdateNodeTaint",
-    Action.NODE_CONDITION: "UpdateNodeCondition",
-    Action.NODE_ANNOTATION: "UpdateNodeAnnotation",
-    Action.NODE_FEATURES: "UpdateNodeDeclaredFeature",
-    Action.POD_LABEL: "UpdatePodLabel",
-    Action.POD_SCALE_DOWN: "UpdatePodScaleDown",
-    Action.POD_SCALE_UP: "UpdatePodScaleUp",
-    Action.POD_GATES_GONE: "UpdatePodSchedulingGatesEliminated",
-    Action.POD_TOLERATION: "UpdatePodToleration",
-    Action.POD_CLAIMS: "UpdatePodGeneratedResourceClaim",
+    ActionType.ADD: "Add",
+    ActionType.DELETE: "Delete",
+    ActionType.NODE_ALLOCATABLE: "UpdateNodeAllocatable",
+    ActionType.NODE_LABEL: "UpdateNodeLabel",
+    ActionType.NODE_TAINT: "UpdateNodeTaint",
+    ActionType.NODE_CONDITION: "UpdateNodeCondition",
+    ActionType.NODE_ANNOTATION: "UpdateNodeAnnotation",
+    ActionType.NODE_FEATURES: "UpdateNodeDeclaredFeature",
+    ActionType.POD_LABEL: "UpdatePodLabel",
+    ActionType.POD_SCALE_DOWN: "UpdatePodScaleDown",
+    ActionType.POD_SCALE_UP: "UpdatePodScaleUp",
+    ActionType.POD_GATES_GONE: "UpdatePodSchedulingGatesEliminated",
+    ActionType.POD_TOLERATION: "UpdatePodToleration",
+    ActionType.POD_CLAIMS: "UpdatePodGeneratedResourceClaim",
 }
 
 
@@ -81,57 +81,57 @@ ASSIGNED_POD = "assigned pods"
 TARGET_POD = "the pod itself"
 
 
-def node_changes(old: Node, new: Node) -> Iterator[About]:
+def node_change_events(old: Node, new: Node) -> Iterator[ClusterEvent]:
     """Yield the events of a node update that may matter for scheduling."""
     if old.spec.unschedulable and not new.spec.unschedulable:
-        yield About(NODE, Action.NODE_TAINT)
+        yield ClusterEvent(NODE, ActionType.NODE_TAINT)
     if old.status.allocatable != new.status.allocatable:
-        yield About(NODE, Action.NODE_ALLOCATABLE)
+        yield ClusterEvent(NODE, ActionType.NODE_ALLOCATABLE)
     if old.metadata.labels != new.metadata.labels:
-        yield About(NODE, Action.NODE_LABEL)
+        yield ClusterEvent(NODE, ActionType.NODE_LABEL)
     if old.spec.taints != new.spec.taints:
-        yield About(NODE, Action.NODE_TAINT)
+        yield ClusterEvent(NODE, ActionType.NODE_TAINT)
     if _statuses(old) != _statuses(new):
-        yield About(NODE, Action.NODE_CONDITION)
+        yield ClusterEvent(NODE, ActionType.NODE_CONDITION)
     if old.metadata.annotations != new.metadata.annotations:
-        yield About(NODE, Action.NODE_ANNOTATION)
+        yield ClusterEvent(NODE, ActionType.NODE_ANNOTATION)
     if old.status.declared_features != new.status.declared_features:
-        yield About(NODE, Action.NODE_FEATURES)
+        yield ClusterEvent(NODE, ActionType.NODE_FEATURES)
 
 
-def pod_changes(old: Pod, new: Pod, resource: str) -> list[About]:
+def pod_change_events(old: Pod, new: Pod, resource: str) -> list[ClusterEvent]:
     """Return the events of a pod update; a plain Update if no specific one applies."""
-    found: list[About] = []
+    found: list[ClusterEvent] = []
     if old.metadata.labels != new.metadata.labels:
-        found.append(About(resource, Action.POD_LABEL))
-    found += [About(resource, action) for action in _scaling(old, new)]
+        found.append(ClusterEvent(resource, ActionType.POD_LABEL))
+    found += [ClusterEvent(resource, action) for action in _scaling(old, new)]
     if old.spec.scheduling_gates and not new.spec.scheduling_gates:
-        found.append(About(resource, Action.POD_GATES_GONE))
+        found.append(ClusterEvent(resource, ActionType.POD_GATES_GONE))
     if len(old.spec.tolerations) != len(new.spec.tolerations):
-        found.append(About(resource, Action.POD_TOLERATION))
-    if _claims_told(old) != _claims_told(new):
-        found.append(About(resource, Action.POD_CLAIMS))
-    return found or [About(resource, Action.UPDATE)]
+        found.append(ClusterEvent(resource, ActionType.POD_TOLERATION))
+    if _claim_statuses(old) != _claim_statuses(new):
+        found.append(ClusterEvent(resource, ActionType.POD_CLAIMS))
+    return found or [ClusterEvent(resource, ActionType.UPDATE)]
 
 
-def _scaling(old: Pod, new: Pod) -> Iterator[Action]:
-    if _asks_for(old) == _asks_for(new):
+def _scaling(old: Pod, new: Pod) -> Iterator[ActionType]:
+    if _request_fields(old) == _request_fields(new):
         return
     before, after = requests_of(old), requests_of(new)
     if any(name not in after or after[name] < amount for name, amount in before.items()):
-        yield Action.POD_SCALE_DOWN
+        yield ActionType.POD_SCALE_DOWN
     if any(name not in before or before[name] < amount for name, amount in after.items()):
-        yield Action.POD_SCALE_UP
+        yield ActionType.POD_SCALE_UP
 
 
-def _asks_for(pod: Pod) -> tuple[Any, ...]:
+def _request_fields(pod: Pod) -> tuple[Any, ...]:
     """Return all fields that determine the resource requests of a pod."""
     spec, status = pod.spec, pod.status
     told = status.container_statuses, status.init_container_statuses, status.resources
     return spec.containers, spec.init_containers, spec.resources, *told
 
 
-def _claims_told(pod: Pod) -> tuple[Any, ...]:
+def _claim_statuses(pod: Pod) -> tuple[Any, ...]:
     return pod.status.resource_claim_statuses, pod.status.extended_resource_claim_status
 
 

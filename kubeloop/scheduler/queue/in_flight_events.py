@@ -7,29 +7,29 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from kubeloop.runtime.objects.keys import ObjectKey
-from kubeloop.scheduler.queue.cluster_event import TARGET_POD, About
-from kubeloop.scheduler.queue.queued_pod_info import QueuedPod
+from kubeloop.scheduler.queue.cluster_event import TARGET_POD, ClusterEvent
+from kubeloop.scheduler.queue.queued_pod_info import QueuedPodInfo
 
 
-class Change(NamedTuple):
+class InFlightEvent(NamedTuple):
     """Recorded cluster event; `only` is the uid of the single pod it concerns, or empty."""
 
     number: int
-    about: About
+    about: ClusterEvent
     old: Any
     new: Any
     only: str
 
 
-class InFlight:
+class InFlightEvents:
     """Pods in flight and the events recorded for them.
 
     Invariant: an event is kept exactly as long as a pod is in flight that was popped before it.
     """
 
     def __init__(self) -> None:
-        self._pods: dict[str, tuple[int, QueuedPod]] = {}  # by uid, in the order of popping
-        self._changes: deque[Change] = deque()
+        self._pods: dict[str, tuple[int, QueuedPodInfo]] = {}  # by uid, in the order of popping
+        self._changes: deque[InFlightEvent] = deque()
         self._last = 0
 
     def __len__(self) -> int:
@@ -38,7 +38,7 @@ class InFlight:
     def __contains__(self, uid: str) -> bool:
         return uid in self._pods
 
-    def begin(self, queued: QueuedPod) -> None:
+    def begin(self, queued: QueuedPodInfo) -> None:
         """Add a pod that was popped."""
         self._pods[queued.info.uid] = self._last, queued
 
@@ -50,19 +50,19 @@ class InFlight:
         while self._changes and self._changes[0].number <= seen:
             self._changes.popleft()
 
-    def remember(self, about: About, old: Any, new: Any) -> None:
+    def remember(self, about: ClusterEvent, old: Any, new: Any) -> None:
         """Record an event if any pod is in flight."""
         if self._pods:
             self._last += 1
             only = new.metadata.uid if about.resource == TARGET_POD else ""
-            self._changes.append(Change(self._last, about, old, new, only))
+            self._changes.append(InFlightEvent(self._last, about, old, new, only))
 
-    def since(self, uid: str) -> Iterator[Change]:
+    def since(self, uid: str) -> Iterator[InFlightEvent]:
         """Yield the events since a pod was popped, except those that concern another pod only."""
         seen, _ = self._pods[uid]
         return (one for one in self._changes if one.number > seen and one.only in ("", uid))
 
-    def find(self, key: ObjectKey) -> QueuedPod | None:
+    def find(self, key: ObjectKey) -> QueuedPodInfo | None:
         """Return the pod in flight with this key, or None."""
         return next((one for _, one in self._pods.values() if one.key == key), None)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from kubeloop.scheduler.cache.pod_info import PodInfo
 
 
-class Nominations:
+class Nominator:
     """Nominated pods by node."""
 
     def __init__(self) -> None:

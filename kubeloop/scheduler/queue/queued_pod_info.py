@@ -6,7 +6,7 @@ from kubeloop.runtime.objects.keys import ObjectKey
 from kubeloop.scheduler.cache.pod_info import PodInfo
 
 
-class QueuedPod:
+class QueuedPodInfo:
     """Pod in the scheduling queue."""
 
     __slots__ = (

@@ -19,10 +19,10 @@ from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.clock import Clock
 from kubeloop.runtime.objects.keys import ObjectKey
 from kubeloop.scheduler.cache.pod_info import PodInfo
-from kubeloop.scheduler.queue.cluster_event import About
-from kubeloop.scheduler.queue.in_flight_events import InFlight
-from kubeloop.scheduler.queue.queued_pod_info import QueuedPod
-from kubeloop.scheduler.queue.queueing_hints import Asked, Hints, Rules, Urgency
+from kubeloop.scheduler.queue.cluster_event import ClusterEvent
+from kubeloop.scheduler.queue.in_flight_events import InFlightEvents
+from kubeloop.scheduler.queue.queued_pod_info import QueuedPodInfo
+from kubeloop.scheduler.queue.queueing_hints import HintIndex, HintObserver, QueueingStrategy, QueueProfile
 
 ACTIVE = "active"
 BACKOFF = "backoff"
@@ -31,12 +31,12 @@ GATED = "gated"
 _WINDOW = 1.0  # seconds; pods whose backoff ends in the same window are ordered as in the active queue
 _FAILED = "ScheduleAttemptFailure"
 
-Check = Callable[[PodInfo], bool]
+PreEnqueueCheck = Callable[[PodInfo], bool]
 _Timed = list[tuple[float, Any, int, ObjectKey]]  # a heap: end of the backoff, order, tie breaker
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class QueueTimeouts:
     """Backoff and timeout settings of the queue, in seconds."""
 
     first: float = 1.0
@@ -45,12 +45,12 @@ class Patience:
 
 
 @dataclass(frozen=True, slots=True)
-class Listeners:
+class QueueCallbacks:
     """Callbacks for what happens in the queue."""
 
     wake: Callable[[], None]  # a pod may be ready
     came: Callable[[str, str], None] = lambda _, __: None  # a pod was added to a part, with the reason
-    asked: Asked = lambda *_: None
+    asked: HintObserver = lambda *_: None
 
 
 class SchedulingQueue:
@@ -59,18 +59,20 @@ class SchedulingQueue:
     Invariant: a pod is in exactly one part, or in flight, or unknown.
     """
 
-    def __init__(self, profiles: Mapping[str, Rules], clock: Clock, patience: Patience, listeners: Listeners) -> None:
+    def __init__(
+        self, profiles: Mapping[str, QueueProfile], clock: Clock, patience: QueueTimeouts, listeners: QueueCallbacks
+    ) -> None:
         self._profiles = profiles
         self._clock = clock
         self._patience = patience
         self._wake, self._came = listeners.wake, listeners.came
-        self._hints = Hints(profiles, clock, listeners.asked)
-        self._pods: dict[ObjectKey, QueuedPod] = {}
+        self._hints = HintIndex(profiles, clock, listeners.asked)
+        self._pods: dict[ObjectKey, QueuedPodInfo] = {}
         self._active: list[tuple[Any, int, ObjectKey]] = []
         self._backoff: _Timed = []
         self._failed: _Timed = []  # backing off after an error: never popped early
-        self._waiting: dict[str, dict[ObjectKey, QueuedPod]] = {}  # unschedulable pods, by rejector plugin
-        self._trying = InFlight()
+        self._waiting: dict[str, dict[ObjectKey, QueuedPodInfo]] = {}  # unschedulable pods, by rejector plugin
+        self._trying = InFlightEvents()
         self._ties = count()
 
     def __len__(self) -> int:
@@ -96,7 +98,7 @@ class SchedulingQueue:
         """Return the number of recorded in-flight events by label."""
         return self._trying.sizes()
 
-    def get(self, key: ObjectKey) -> QueuedPod | None:
+    def get(self, key: ObjectKey) -> QueuedPodInfo | None:
         """Return a queued pod, or None."""
         return self._pods.get(key)
 
@@ -105,9 +107,9 @@ class SchedulingQueue:
     def add(self, info: PodInfo) -> None:
         """Add a new pod."""
         self.delete(info.key)
-        self._activate(QueuedPod(info, self._clock.monotonic()), "UnscheduledPodAdd")
+        self._activate(QueuedPodInfo(info, self._clock.monotonic()), "UnscheduledPodAdd")
 
-    def update(self, old: Pod, info: PodInfo, changes: Iterable[About]) -> None:
+    def update(self, old: Pod, info: PodInfo, changes: Iterable[ClusterEvent]) -> None:
         """Update a pod; an unschedulable pod is requeued if one of the changes may help it."""
         if info.uid in self._trying:
             for about in changes:
@@ -132,7 +134,7 @@ class SchedulingQueue:
 
     # Popping pods.
 
-    def pop(self) -> QueuedPod | None:
+    def pop(self) -> QueuedPodInfo | None:
         """Return the next pod to schedule, taking one from the backoff queue if the active queue is empty.
 
         The caller must call `done` or `put_back` afterwards.
@@ -155,12 +157,12 @@ class SchedulingQueue:
         """End the attempt of a pod that is assigned or deleted, or for which later events do not matter."""
         self._trying.end(uid)
 
-    def put_back(self, queued: QueuedPod, *, error: bool = False) -> None:
+    def put_back(self, queued: QueuedPodInfo, *, error: bool = False) -> None:
         """Return a pod after a failed attempt; events recorded during the attempt may requeue it.
 
         The pod was rejected by `queued.plugins`, or the attempt ended with an error.
         """
-        urgency = Urgency.LATER if error or queued.urged else self._urgency_meanwhile(queued)
+        urgency = QueueingStrategy.LATER if error or queued.urged else self._urgency_meanwhile(queued)
         self.done(queued.info.uid)
         if queued.key in self._pods:
             return
@@ -172,20 +174,20 @@ class SchedulingQueue:
             queued.errors = 0
         self._place(queued, urgency, _FAILED)
 
-    def _urgency_meanwhile(self, queued: QueuedPod) -> Urgency:
+    def _urgency_meanwhile(self, queued: QueuedPodInfo) -> QueueingStrategy:
         uid = queued.info.uid
         if uid not in self._trying:
-            return Urgency.LATER  # rejected after in-flight events were released
-        found = Urgency.NEVER
+            return QueueingStrategy.LATER  # rejected after in-flight events were released
+        found = QueueingStrategy.NEVER
         for one in self._trying.since(uid):
             found = max(found, self._hints.urgency(queued, one.about, one.old, one.new))
-            if found is Urgency.NOW or (found and not queued.pending):
+            if found is QueueingStrategy.NOW or (found and not queued.pending):
                 break
         return found
 
     # Cluster events.
 
-    def move(self, about: About, old: Any, new: Any, check: Check | None = None) -> None:
+    def move(self, about: ClusterEvent, old: Any, new: Any, check: PreEnqueueCheck | None = None) -> None:
         """Requeue the unschedulable pods that a cluster event may help."""
         if not self._waiting and not self._trying:
             return
@@ -197,7 +199,7 @@ class SchedulingQueue:
         if plugins:
             self._trying.remember(about, old, new)
 
-    def _hear(self, queued: QueuedPod, about: About, old: Any, new: Any) -> None:
+    def _hear(self, queued: QueuedPodInfo, about: ClusterEvent, old: Any, new: Any) -> None:
         if self._hints.reaches(queued, about):
             self._requeue(queued, about, old, new)
 
@@ -214,10 +216,10 @@ class SchedulingQueue:
                 self._leave(queued)
                 self._activate(queued, "ForceActivate", checked=checked)
 
-    def _requeue(self, queued: QueuedPod, about: About, old: Any, new: Any) -> bool:
+    def _requeue(self, queued: QueuedPodInfo, about: ClusterEvent, old: Any, new: Any) -> bool:
         """Requeue a pod if the event may help it; return True if it has left the unschedulable pods."""
         urgency = self._hints.urgency(queued, about, old, new)
-        if urgency is Urgency.NEVER:
+        if urgency is QueueingStrategy.NEVER:
             return False
         self._leave(queued)
         self._place(queued, urgency, about.label)
@@ -250,7 +252,7 @@ class SchedulingQueue:
         for queued in old.values():
             queued.flushed, queued.flushed_at = True, now
             self._leave(queued)
-            self._place(queued, Urgency.LATER, "UnschedulableTimeout")
+            self._place(queued, QueueingStrategy.LATER, "UnschedulableTimeout")
 
     @property
     def has_waiting(self) -> bool:
@@ -259,15 +261,15 @@ class SchedulingQueue:
 
     # Parts of the queue.
 
-    def _place(self, queued: QueuedPod, urgency: Urgency, why: str) -> None:
-        if urgency is Urgency.NEVER:
+    def _place(self, queued: QueuedPodInfo, urgency: QueueingStrategy, why: str) -> None:
+        if urgency is QueueingStrategy.NEVER:
             self._file(queued, why)
-        elif urgency is Urgency.NOW or self._backoff_end(queued) + _WINDOW <= self._clock.monotonic():
+        elif urgency is QueueingStrategy.NOW or self._backoff_end(queued) + _WINDOW <= self._clock.monotonic():
             self._activate(queued, why)
         else:
             self._back_off(queued, why)
 
-    def _activate(self, queued: QueuedPod, why: str, *, checked: bool = False) -> None:
+    def _activate(self, queued: QueuedPodInfo, why: str, *, checked: bool = False) -> None:
         """Add a pod to the active queue; with `checked` the PreEnqueue plugins are not run again."""
         if not checked and self._is_gated(queued):
             self._file(queued, why)
@@ -281,7 +283,7 @@ class SchedulingQueue:
         heapq.heappush(self._active, (rules.sort_key(queued), self._tie(queued), queued.key))
         self._wake()
 
-    def _back_off(self, queued: QueuedPod, why: str) -> None:
+    def _back_off(self, queued: QueuedPodInfo, why: str) -> None:
         if self._is_gated(queued):
             self._file(queued, why)
             return
@@ -294,7 +296,7 @@ class SchedulingQueue:
         heapq.heappush(heap, (end, rules.sort_key(queued), self._tie(queued), queued.key))
         self._wake()
 
-    def _file(self, queued: QueuedPod, why: str) -> None:
+    def _file(self, queued: QueuedPodInfo, why: str) -> None:
         self._pods[queued.key] = queued
         queued.place = UNSCHEDULABLE
         if queued.gate:
@@ -303,7 +305,7 @@ class SchedulingQueue:
         for plugin in _files_of(queued):
             self._waiting.setdefault(plugin, {})[queued.key] = queued
 
-    def _unfile(self, queued: QueuedPod) -> None:
+    def _unfile(self, queued: QueuedPodInfo) -> None:
         for plugin in _files_of(queued):
             group = self._waiting.get(plugin)
             if group is not None:
@@ -311,13 +313,13 @@ class SchedulingQueue:
                 if not group:
                     del self._waiting[plugin]
 
-    def _leave(self, queued: QueuedPod) -> None:
+    def _leave(self, queued: QueuedPodInfo) -> None:
         if queued.place == UNSCHEDULABLE:
             self._unfile(queued)
         queued.place = ""
         self._pods.pop(queued.key, None)
 
-    def _is_gated(self, queued: QueuedPod) -> bool:
+    def _is_gated(self, queued: QueuedPodInfo) -> bool:
         """Run the PreEnqueue plugins, first the one that gated the pod last; return True if one gates it."""
         last, queued.gate = queued.gate, ""
         rules = self._profiles[queued.info.pod.spec.scheduler_name]
@@ -328,7 +330,7 @@ class SchedulingQueue:
                 return True
         return False
 
-    def _backoff_end(self, queued: QueuedPod) -> float:
+    def _backoff_end(self, queued: QueuedPodInfo) -> float:
         times = queued.errors or queued.refused
         if not times or not self._patience.longest:
             return -math.inf
@@ -337,14 +339,14 @@ class SchedulingQueue:
             queued.backoff_until = math.floor((queued.added_at + seconds) / _WINDOW) * _WINDOW
         return queued.backoff_until
 
-    def _pop_active(self) -> QueuedPod | None:
+    def _pop_active(self) -> QueuedPodInfo | None:
         while self._active:
             _, tie, key = heapq.heappop(self._active)
             if self._is_at(key, ACTIVE, tie):
                 return self._pods[key]
         return None
 
-    def _pop_backing_off(self) -> QueuedPod | None:
+    def _pop_backing_off(self) -> QueuedPodInfo | None:
         if not self._tidy(self._backoff):
             return None
         self._came(ACTIVE, "PopFromBackoffQ")
@@ -356,7 +358,7 @@ class SchedulingQueue:
             heapq.heappop(heap)
         return bool(heap)
 
-    def _tie(self, queued: QueuedPod) -> int:
+    def _tie(self, queued: QueuedPodInfo) -> int:
         """Return a unique id for the pod's heap entry, by which outdated entries are recognized."""
         queued.tie = next(self._ties)
         return queued.tie
@@ -366,5 +368,5 @@ class SchedulingQueue:
         return queued is not None and queued.place == place and queued.tie == tie
 
 
-def _files_of(queued: QueuedPod) -> Iterable[str]:
+def _files_of(queued: QueuedPodInfo) -> Iterable[str]:
     return sorted(queued.rejectors) or ("",)

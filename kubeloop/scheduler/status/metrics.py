@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from kubeloop.clock import Clock
-from kubeloop.runtime.metrics import Histogram, Registry
-from kubeloop.scheduler.framework.status import Refusal
-from kubeloop.scheduler.queue.queued_pod_info import QueuedPod
+from kubeloop.runtime.metrics import Histogram, MetricRegistry
+from kubeloop.scheduler.framework.status import Status
+from kubeloop.scheduler.queue.queued_pod_info import QueuedPodInfo
 from kubeloop.scheduler.queue.scheduling_queue import SchedulingQueue
 
 _SHORT: Final = tuple(0.001 * 2**power for power in range(15))
@@ -20,10 +20,10 @@ _VICTIMS: Final = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
 _MANY_ATTEMPTS: Final = 15
 
 
-class Instruments:
+class SchedulerMetrics:
     """Counters and histograms of a scheduler, read by the metrics registry on scrape."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: MetricRegistry) -> None:
         self.attempts = 0
         self.bound = 0
         self.errors = 0
@@ -148,7 +148,7 @@ class Instruments:
         self.busy_seconds += seconds
         self._decisions.observe(seconds)
 
-    def refused(self, profile: str, refusal: Refusal, seconds: float) -> None:
+    def refused(self, profile: str, refusal: Status, seconds: float) -> None:
         """Count an attempt that ended unschedulable or with an error."""
         result = "unschedulable" if refusal.is_rejection else "error"
         if result == "error":
@@ -156,7 +156,7 @@ class Instruments:
             self.last_error = refusal.message
         self._attempt(result, profile, seconds)
 
-    def scheduled(self, profile: str, queued: QueuedPod, now: float) -> None:
+    def scheduled(self, profile: str, queued: QueuedPodInfo, now: float) -> None:
         """Count an attempt that bound its pod, and observe its times and number of attempts."""
         self.bound += 1
         self._attempt("scheduled", profile, now - queued.tried_at)
@@ -187,12 +187,12 @@ class Instruments:
         self._durations.of(result, profile).observe(seconds)
 
 
-class Handling:
+class EventHandlingTimer:
     """Context manager that measures event handling; cheap, as it runs a thousand times a second."""
 
     __slots__ = ("_began", "_clock", "_event", "_instruments")
 
-    def __init__(self, clock: Clock, instruments: Instruments, event: str) -> None:
+    def __init__(self, clock: Clock, instruments: SchedulerMetrics, event: str) -> None:
         self._clock = clock
         self._instruments = instruments
         self._event = event

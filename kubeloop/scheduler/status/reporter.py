@@ -17,13 +17,13 @@ from kubeloop.client.errors import ClientError
 from kubeloop.clock import Clock
 from kubeloop.runtime.events.recorder import EventRecorder
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
-from kubeloop.scheduler.status.status_patch import CONDITIONS, NOMINATED, Told
+from kubeloop.scheduler.status.status_patch import CONDITIONS, NOMINATED, PodStatusPatch
 
 SCHEDULED: Final = "PodScheduled"
 UNSCHEDULABLE: Final = "Unschedulable"
 ERROR: Final = "SchedulerError"
 _NOTE_LIMIT: Final = 1024
-_AT_ONCE: Final = 4  # low on purpose: status writes yield to clients that create pods
+_MAX_CONCURRENT_WRITES: Final = 4  # low on purpose: status writes yield to clients that create pods
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class Reporter:
         self._spawn = spawn
         self._waiting: dict[ObjectKey, tuple[Pod, dict[str, Any]]] = {}
         self._busy: set[ObjectKey] = set()
-        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._turns = asyncio.Semaphore(_MAX_CONCURRENT_WRITES)
 
     def bound(self, pod: Pod, node: str) -> None:
         """Emit the event Scheduled."""
@@ -51,7 +51,7 @@ class Reporter:
     def refused(self, pod: Pod, reason: str, message: str, nominated: str | None) -> None:
         """Emit FailedScheduling and write the condition; also the nominated node, unless it is None."""
         self.event(pod, "Warning", "FailedScheduling", _note(message), action="Scheduling")
-        change = status_change(pod, reason, message, nominated, format_time(self._clock.now()))
+        change = status_patch_fields(pod, reason, message, nominated, format_time(self._clock.now()))
         if change:
             self._write(pod, change)
 
@@ -84,7 +84,7 @@ class Reporter:
             self._busy.discard(key)
 
     async def _patch(self, key: ObjectKey, pod: Pod, change: dict[str, Any]) -> None:
-        told = Told(pod.metadata.uid, change)
+        told = PodStatusPatch(pod.metadata.uid, change)
         try:
             await self._client.patch("pods", key.name, told, key.namespace, type=STRATEGIC_PATCH, subresource="status")
         except NotFound:
@@ -93,7 +93,7 @@ class Reporter:
             log.warning("the status of %s could not be written: %s", key, error)
 
 
-def status_change(pod: Pod, reason: str, message: str, nominated: str | None, now: str) -> dict[str, Any]:
+def status_patch_fields(pod: Pod, reason: str, message: str, nominated: str | None, now: str) -> dict[str, Any]:
     """Return the status fields that must be written; empty if the status is up to date."""
     change: dict[str, Any] = {}
     generation = pod.metadata.generation or 0

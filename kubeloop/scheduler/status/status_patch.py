@@ -8,13 +8,13 @@ import msgspec
 
 from kubeloop.api import codec
 from kubeloop.api.generated.core_v1 import PodCondition, PodStatus
-from kubeloop.api.struct_patch import Overlay
+from kubeloop.api.struct_patch import StructPatch
 
 CONDITIONS = "conditions"
 NOMINATED = "nominatedNodeName"
 
 
-class Told(Overlay):
+class PodStatusPatch(StructPatch):
     """Patch of the condition, the nomination, or both."""
 
     part = "status"

@@ -10,18 +10,18 @@ from kubeloop.api.generated.storage_v1 import CSIDriver, CSIStorageCapacity, Sto
 from kubeloop.api.pods.volumes import (
     SELECTED_NODE,
     STORAGE,
+    capacity_of_volume,
     class_of_claim,
     class_of_volume,
     requested_size,
-    size_of_volume,
 )
 from kubeloop.api.scalars.quantity import parse_quantity
-from kubeloop.api.selectors import from_label_selector
+from kubeloop.api.selectors import label_selector_as_selector
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 from kubeloop.scheduler.framework.handle import Handle
-from kubeloop.scheduler.plugins.shared.resource_scores import on_line
-from kubeloop.scheduler.volumes.binder import in_topologies, matching_volume
+from kubeloop.scheduler.plugins.shared.resource_scores import broken_linear
+from kubeloop.scheduler.volumes.binder import find_matching_volume, matches_topology_terms
 
 NO_VOLUME, NO_SPACE = 2, 4
 _NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
@@ -30,18 +30,18 @@ _FULL: Final = 100  # percent
 Shape = Sequence[tuple[int, int]]  # utilization percentage and its score
 
 
-class Provision(NamedTuple):
+class DynamicProvision(NamedTuple):
     """Claim to be provisioned, with the storage capacity used if its driver publishes capacities."""
 
     claim: PersistentVolumeClaim
     capacity: CSIStorageCapacity | None
 
 
-class Choice(NamedTuple):
+class PodVolumes(NamedTuple):
     """Bindings and provisionings for the unbound claims of a pod."""
 
     bindings: Sequence[tuple[PersistentVolume, PersistentVolumeClaim]]
-    provisions: Sequence[Provision]
+    provisions: Sequence[DynamicProvision]
 
     @property
     def claims(self) -> list[PersistentVolumeClaim]:
@@ -49,7 +49,7 @@ class Choice(NamedTuple):
         return [claim for _, claim in self.bindings] + [one.claim for one in self.provisions]
 
 
-class VolumeChooser:
+class VolumeBinder:
     """Selects volumes; tracks volumes and claims that are assumed but not written yet."""
 
     def __init__(self, handle: Handle) -> None:
@@ -60,7 +60,7 @@ class VolumeChooser:
         self._taken: dict[str, ObjectKey] = {}  # assumed volumes, with their claims
         self._selected: dict[ObjectKey, str] = {}  # claims being provisioned, with the node
 
-    def choice(self, claims: Sequence[PersistentVolumeClaim], node: Node) -> Choice | int:
+    def choice(self, claims: Sequence[PersistentVolumeClaim], node: Node) -> PodVolumes | int:
         """Return bindings and provisionings for claims on a node, smallest claim first; or a reason number."""
         wanted: list[PersistentVolumeClaim] = []
         bindings: list[tuple[PersistentVolume, PersistentVolumeClaim]] = []
@@ -75,22 +75,22 @@ class VolumeChooser:
             else:
                 taken.add(volume.metadata.name)
                 bindings.append((volume, claim))
-        provisions: list[Provision] = []
+        provisions: list[DynamicProvision] = []
         for claim in wanted:
             found = self._provision(claim, node)
             if isinstance(found, int):
                 return found
             provisions.append(found)
-        return Choice(bindings, provisions)
+        return PodVolumes(bindings, provisions)
 
-    def promise(self, choice: Choice, node: str) -> None:
+    def promise(self, choice: PodVolumes, node: str) -> None:
         """Assume the bindings and provisionings on a node."""
         for volume, claim in choice.bindings:
             self._taken[volume.metadata.name] = key_of(claim)
         for one in choice.provisions:
             self._selected[key_of(one.claim)] = node
 
-    def release(self, choice: Choice) -> None:
+    def release(self, choice: PodVolumes) -> None:
         """Revert the assumed bindings and provisionings."""
         for volume, _ in choice.bindings:
             self._taken.pop(volume.metadata.name, None)
@@ -101,20 +101,20 @@ class VolumeChooser:
         wanted = class_of_claim(claim)
         others = taken | {name for name, key in self._taken.items() if key != key_of(claim)}
         of_class = (one for one in self.volumes.list() if class_of_volume(one) == wanted)
-        return matching_volume(claim, of_class, node, others)
+        return find_matching_volume(claim, of_class, node, others)
 
-    def _provision(self, claim: PersistentVolumeClaim, node: Node) -> Provision | int:
+    def _provision(self, claim: PersistentVolumeClaim, node: Node) -> DynamicProvision | int:
         found = self.classes.get("", class_of_claim(claim))
         if found is None or found.provisioner in ("", _NO_PROVISIONER):
             return NO_VOLUME
-        if not in_topologies(found.allowed_topologies, node):
+        if not matches_topology_terms(found.allowed_topologies, node):
             return NO_VOLUME
         driver = self.drivers.get("", found.provisioner)
         resources = claim.spec.resources
         if driver is None or not driver.spec.storage_capacity or resources is None or STORAGE not in resources.requests:
-            return Provision(claim, None)  # the driver does not publish capacities
+            return DynamicProvision(claim, None)  # the driver does not publish capacities
         room = next((one for one in self.capacities.list() if _has_room(one, claim, found.metadata.name, node)), None)
-        return NO_SPACE if room is None else Provision(claim, room)
+        return NO_SPACE if room is None else DynamicProvision(claim, room)
 
 
 def _has_room(one: CSIStorageCapacity, claim: PersistentVolumeClaim, storage_class: str, node: Node) -> bool:
@@ -123,15 +123,15 @@ def _has_room(one: CSIStorageCapacity, claim: PersistentVolumeClaim, storage_cla
         return False
     if parse_quantity(largest) < requested_size(claim):
         return False
-    return from_label_selector(one.node_topology).matches(node.metadata.labels)
+    return label_selector_as_selector(one.node_topology).matches(node.metadata.labels)
 
 
-def liking(choice: Choice, shape: Shape) -> int:
+def score_volumes(choice: PodVolumes, shape: Shape) -> int:
     """Return the score of a node by storage utilization: of matched volumes, or else of published capacities."""
     use: dict[str, tuple[int, int]] = {}  # by class: requested and total capacity
     for volume, claim in choice.bindings:
         requested, there = use.get(class_of_claim(claim), (0, 0))
-        more = requested_size(claim).value(), size_of_volume(volume).value()
+        more = requested_size(claim).value(), capacity_of_volume(volume).value()
         use[class_of_claim(claim)] = requested + more[0], there + more[1]
     for claim, capacity in choice.provisions if not choice.bindings else ():
         if capacity is not None:
@@ -146,10 +146,10 @@ def liking(choice: Choice, shape: Shape) -> int:
 
 def _on_shape(shape: Shape, requested: int, there: int) -> int:
     percent = _FULL if not there or requested > there else requested * _FULL // there
-    return on_line(shape, percent)
+    return broken_linear(shape, percent)
 
 
-def shape_of(args: Mapping[str, Any]) -> Shape:
+def parse_shape(args: Mapping[str, Any]) -> Shape:
     """Return the shape function of the arguments; by default a lower utilization scores higher."""
     given = args.get("shape") or ({"utilization": 0, "score": 10}, {"utilization": _FULL, "score": 0})
     return [(one["utilization"], one["score"] * 10) for one in given]

@@ -19,31 +19,31 @@ _ZONES: Final = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.
 _UNSPECIFIED: Final = "UNSPECIFIED"
 
 
-class Attachable(NamedTuple):
+class CSIVolume(NamedTuple):
     """Volume of a CSI driver."""
 
     driver: str
     handle: str
 
 
-def driver_of_provisioner(name: str) -> str:
+def csi_name_from_provisioner(name: str) -> str:
     """Return the CSI driver of a provisioner; empty if its volumes are not counted."""
     if name not in CSI_DRIVERS:
         return name
     return CSI_DRIVERS[name] if name in _COUNTED else ""
 
 
-def of_persistent(volume: PersistentVolume) -> Attachable | None:
+def translate_persistent_volume(volume: PersistentVolume) -> CSIVolume | None:
     """Translate an in-tree PersistentVolume; None if it is none or not migrated."""
-    return _translated(volume.spec, volume.metadata.labels)
+    return _translate(volume.spec, volume.metadata.labels)
 
 
-def of_inline(volume: Volume) -> Attachable | None:
+def translate_inline_volume(volume: Volume) -> CSIVolume | None:
     """Translate an in-tree inline volume; None if it is none or not migrated."""
-    return _translated(volume, {})
+    return _translate(volume, {})
 
 
-def _translated(source: PersistentVolumeSpec | Volume, labels: Mapping[str, str]) -> Attachable | None:
+def _translate(source: PersistentVolumeSpec | Volume, labels: Mapping[str, str]) -> CSIVolume | None:
     """Translate an in-tree volume source; None if it is none or not migrated."""
     kind, handle = "", ""
     if source.aws_elastic_block_store is not None:
@@ -57,7 +57,7 @@ def _translated(source: PersistentVolumeSpec | Volume, labels: Mapping[str, str]
         kind, handle = "cinder", source.cinder.volume_id
     elif source.portworx_volume is not None:
         kind, handle = "portworx-volume", source.portworx_volume.volume_id
-    return Attachable(CSI_DRIVERS[f"kubernetes.io/{kind}"], handle) if handle else None
+    return CSIVolume(CSI_DRIVERS[f"kubernetes.io/{kind}"], handle) if handle else None
 
 
 def _ebs_handle(name: str) -> str:

@@ -7,28 +7,30 @@ from typing import Final
 from kubeloop.api.generated.storage_v1 import CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment
 from kubeloop.api.scalars.quantity import parse_quantity
 from kubeloop.scheduler.cache.pod_info import PodInfo
-from kubeloop.scheduler.volumes.csi_translation import of_inline
+from kubeloop.scheduler.volumes.csi_translation import translate_inline_volume
 
 _MIGRATED: Final = "storage.alpha.kubernetes.io/migrated-plugins"
 
 
-def allows_other_places(_: PodInfo, old: StorageClass | None, new: StorageClass) -> bool:
+def is_schedulable_after_storage_class_change(_: PodInfo, old: StorageClass | None, new: StorageClass) -> bool:
     """Return True if a StorageClass was added or its allowedTopologies changed."""
     return old is None or old.allowed_topologies != new.allowed_topologies
 
 
-def answers_for_others(_: PodInfo, old: CSINode | None, new: CSINode) -> bool:
+def is_schedulable_after_csi_node_change(_: PodInfo, old: CSINode | None, new: CSINode) -> bool:
     """Return True if a CSINode was added or its migrated plugins changed."""
     return old is None or old.metadata.annotations.get(_MIGRATED) != new.metadata.annotations.get(_MIGRATED)
 
 
-def minds_room_no_more(pod: PodInfo, old: CSIDriver, new: CSIDriver) -> bool:
+def is_schedulable_after_csi_driver_change(pod: PodInfo, old: CSIDriver, new: CSIDriver) -> bool:
     """Return True if a driver of the pod's inline volumes stopped publishing storage capacity."""
     used = (one.csi.driver for one in pod.pod.spec.volumes if one.csi is not None)
     return new.metadata.name in used and bool(old.spec.storage_capacity) and not new.spec.storage_capacity
 
 
-def makes_larger_volumes(_: PodInfo, old: CSIStorageCapacity | None, new: CSIStorageCapacity) -> bool:
+def is_schedulable_after_csi_storage_capacity_change(
+    _: PodInfo, old: CSIStorageCapacity | None, new: CSIStorageCapacity
+) -> bool:
     """Return True if a CSIStorageCapacity was added or its maximum volume size has increased."""
     if old is None:
         return True
@@ -41,7 +43,7 @@ def _largest(capacity: CSIStorageCapacity) -> int | None:
     return None if told is None else parse_quantity(told).value()
 
 
-def freed_an_attachment(pod: PodInfo, old: VolumeAttachment, _: None) -> bool:
+def is_schedulable_after_volume_attachment_deleted(pod: PodInfo, old: VolumeAttachment, _: None) -> bool:
     """Return True if a deleted VolumeAttachment may be of a driver of the pod.
 
     The volume of a claim may be of any driver; for inline volumes the driver is known.
@@ -49,13 +51,13 @@ def freed_an_attachment(pod: PodInfo, old: VolumeAttachment, _: None) -> bool:
     for one in pod.pod.spec.volumes:
         if one.persistent_volume_claim is not None:
             return True
-        disk = of_inline(one)
+        disk = translate_inline_volume(one)
         if disk is not None and disk.driver == old.spec.attacher:
             return True
     return False
 
 
-def allows_more_volumes(_: PodInfo, old: CSINode, new: CSINode) -> bool:
+def is_schedulable_after_csi_node_updated(_: PodInfo, old: CSINode, new: CSINode) -> bool:
     """Return True if a driver was added to a CSINode or its limit has increased."""
     before, after = _limits(old), _limits(new)
     return any(name not in before or count > before[name] for name, count in after.items())

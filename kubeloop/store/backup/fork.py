@@ -27,8 +27,8 @@ def fork_sqlite(source: str, target: str) -> None:
         raise StoreError(f"{target} is there already")
     unfinished = f"{target}.new"
     try:
-        if not _cloned_at_rest(source, unfinished):
-            _copied_while_in_use(source, unfinished)
+        if not _clone_unused(source, unfinished):
+            _copy_in_use(source, unfinished)
         os.rename(unfinished, target)
     except (OSError, sqlite3.Error) as error:
         raise StoreError(f"cannot fork {source} to {target}: {error}") from None
@@ -37,7 +37,7 @@ def fork_sqlite(source: str, target: str) -> None:
             os.remove(unfinished)
 
 
-def _cloned_at_rest(source: str, target: str) -> bool:
+def _clone_unused(source: str, target: str) -> bool:
     """Clone the file; return False if a server has it open or its write-ahead log is not empty."""
     lock = FileLock(f"{source}.lock")
     try:
@@ -63,7 +63,7 @@ def _clone(source: str, target: str) -> None:
         os.fsync(new.fileno())
 
 
-def _copied_while_in_use(source: str, target: str) -> None:
+def _copy_in_use(source: str, target: str) -> None:
     with (
         closing(sqlite3.connect(uri_of(source, "ro"), uri=True)) as old,
         closing(sqlite3.connect(target)) as new,

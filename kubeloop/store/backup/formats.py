@@ -15,13 +15,13 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from kubeloop.store.base import Record, Store
-from kubeloop.store.errors import Conflict, StoreCorrupt, StoreError
+from kubeloop.store.errors import StoreConflict, StoreCorrupt, StoreError
 
 FORMAT_KEY: Final = "/registry/kubeloop.io/format"
 _AT_ONCE: Final = 256
 
 
-class Step(NamedTuple):
+class FormatMigration(NamedTuple):
     """Migration from the previous format to `number`: maps a record's value (None: delete it)."""
 
     number: int
@@ -29,10 +29,10 @@ class Step(NamedTuple):
 
 
 FIRST: Final = 1
-STEPS: Final[tuple[Step, ...]] = ()
+STEPS: Final[tuple[FormatMigration, ...]] = ()
 
 
-async def ensure_format(store: Store, steps: Sequence[Step] = STEPS) -> None:
+async def ensure_format(store: Store, steps: Sequence[FormatMigration] = STEPS) -> None:
     """Migrate an open store to the format that this program writes. `StoreError` if it is newer."""
     newest = steps[-1].number if steps else FIRST
     await store.current()
@@ -47,13 +47,13 @@ async def ensure_format(store: Store, steps: Sequence[Step] = STEPS) -> None:
         )
     for step in steps:
         if step.number > present:
-            await _take(store, step)
+            await _apply_migration(store, step)
             await _note(store, step.number)
     if store.get(FORMAT_KEY) is None:
         await _note(store, newest)
 
 
-async def _take(store: Store, step: Step) -> None:
+async def _apply_migration(store: Store, step: FormatMigration) -> None:
     while changes := [
         (record, value)
         for record in store.range("").records
@@ -63,13 +63,13 @@ async def _take(store: Store, step: Step) -> None:
             part = changes[begin : begin + _AT_ONCE]
             writes = [store.write(record.key, value, record.mod_revision) for record, value in part]
             for result in await asyncio.gather(*writes, return_exceptions=True):
-                if isinstance(result, BaseException) and not isinstance(result, Conflict):
+                if isinstance(result, BaseException) and not isinstance(result, StoreConflict):
                     raise result
 
 
 async def _note(store: Store, number: int) -> None:
     found = store.get(FORMAT_KEY)
-    with suppress(Conflict):  # another server takes the same steps
+    with suppress(StoreConflict):  # another server takes the same steps
         await store.write(FORMAT_KEY, str(number).encode(), 0 if found is None else found.mod_revision)
 
 

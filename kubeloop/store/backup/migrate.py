@@ -31,7 +31,7 @@ _SQLITE: Final = "sqlite:"
 _ETCD: Final = "etcd:"
 
 
-class Restoring(msgspec.Struct, frozen=True):
+class RestoreOptions(msgspec.Struct, frozen=True):
     """Options of a restore."""
 
     above: int = 0  # how far above the snapshot's revision to go on; 0 for a move, which keeps the history too
@@ -53,9 +53,9 @@ async def save(url: str, path: str) -> int:
         await store.close()
 
 
-async def restore(path: str, url: str, how: Restoring) -> int:
+async def restore(path: str, url: str, how: RestoreOptions) -> int:
     """Fill a store from a snapshot; returns the revision that it continues from."""
-    content = _without(await asyncio.to_thread(read_snapshot, path), how.left_out)
+    content = _without_prefixes(await asyncio.to_thread(read_snapshot, path), how.left_out)
     if url.startswith(_SQLITE):
         return await asyncio.to_thread(_restore_sqlite, content, url.removeprefix(_SQLITE), how)
     if url.startswith(_ETCD):
@@ -65,9 +65,9 @@ async def restore(path: str, url: str, how: Restoring) -> int:
     raise StoreError(f"cannot restore to {url!r}: use sqlite:PATH or etcd://HOST:PORT")
 
 
-async def move(source: str, target: str, how: Restoring) -> int:
+async def move(source: str, target: str, how: RestoreOptions) -> int:
     """Move one store's content to another, with history if it can hold it. The source must not be written to."""
-    with tempfile.TemporaryDirectory(prefix="kubeloop-move-") as folder, _at_rest(source):
+    with tempfile.TemporaryDirectory(prefix="kubeloop-move-") as folder, _locked(source):
         path = os.path.join(folder, "snapshot.db")
         await save(source, path)
         if any(key.startswith(how.left_out) for key in read_snapshot(path).records):
@@ -76,7 +76,7 @@ async def move(source: str, target: str, how: Restoring) -> int:
 
 
 @contextmanager
-def _at_rest(url: str) -> Iterator[None]:
+def _locked(url: str) -> Iterator[None]:
     """Hold the store's lock; raises `StoreInUse` if a server has it open."""
     path = url.removeprefix(_SQLITE)
     if path == url or not os.path.exists(path):
@@ -101,7 +101,7 @@ def _save_sqlite(source: str, path: str) -> int:
     return content.revision
 
 
-def _restore_sqlite(content: LoadedLog, target: str, how: Restoring) -> int:
+def _restore_sqlite(content: LoadedLog, target: str, how: RestoreOptions) -> int:
     lock = FileLock(f"{target}.lock")
     lock.acquire(target)
     try:
@@ -110,7 +110,7 @@ def _restore_sqlite(content: LoadedLog, target: str, how: Restoring) -> int:
             if not how.replace:
                 raise StoreError(f"{target} is there already, and would have to be replaced")
             reached = _revision_of(target)
-        content = _from_there_on(content, content.revision + how.above, reached)
+        content = _at_later_revision(content, content.revision + how.above, reached)
         for name in (f"{target}-wal", f"{target}-shm"):
             with suppress(FileNotFoundError):
                 os.remove(name)
@@ -130,7 +130,7 @@ def _revision_of(target: str) -> int:
         return 0
 
 
-def _from_there_on(content: LoadedLog, revision: int, reached: int) -> LoadedLog:
+def _at_later_revision(content: LoadedLog, revision: int, reached: int) -> LoadedLog:
     """Return the same state at a later revision and without history, unless the revision is unchanged."""
     revision = max(revision, reached + 1 if reached else 0)
     if revision == content.revision:
@@ -138,7 +138,7 @@ def _from_there_on(content: LoadedLog, revision: int, reached: int) -> LoadedLog
     return LoadedLog(content.records, [], revision, revision, content.cluster_id)
 
 
-def _without(content: LoadedLog, prefixes: tuple[str, ...]) -> LoadedLog:
+def _without_prefixes(content: LoadedLog, prefixes: tuple[str, ...]) -> LoadedLog:
     """Return the content without some keys; also without history if they occur in it."""
     records = {key: record for key, record in content.records.items() if not key.startswith(prefixes)}
     if any(event.key.startswith(prefixes) for event in content.events):

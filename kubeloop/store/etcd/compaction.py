@@ -6,22 +6,22 @@ and the others learn the version for the next time.
 
 from __future__ import annotations
 
-from kubeloop.store.etcd.grpc.client import COMPACT, TXN, Connection, Refused
-from kubeloop.store.etcd.messages import claim_request, compaction_request, read_txn
+from kubeloop.store.etcd.grpc.client import COMPACT, TXN, EtcdClient, EtcdError
+from kubeloop.store.etcd.messages import compaction_request, put_if_version_request, read_txn
 
 KEY = b"compact_rev_key"
 
 
-class Compactions:
+class EtcdCompactor:
     """Compaction state of one server."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: EtcdClient) -> None:
         self._connection = connection
         self._version = 0
 
     async def compact(self, revision: int) -> bool:
         """Compact if it is this server's turn; return True if it was."""
-        request = claim_request(KEY, str(revision).encode(), self._version)
+        request = put_if_version_request(KEY, str(revision).encode(), self._version)
         answer = read_txn(await self._connection.call(TXN, request))
         if not answer.succeeded:
             self._version = answer.found.version if answer.found is not None else 0
@@ -29,7 +29,7 @@ class Compactions:
         self._version += 1
         try:
             await self._connection.call(COMPACT, compaction_request(revision))
-        except Refused as refused:
+        except EtcdError as refused:
             if not refused.compacted:  # compacted further by another client
                 raise
         return True

@@ -9,7 +9,7 @@ import asyncio
 from math import ceil
 
 from kubeloop.clock import Clock
-from kubeloop.store.etcd.grpc.client import GRANT, Connection
+from kubeloop.store.etcd.grpc.client import GRANT, EtcdClient
 from kubeloop.store.etcd.messages import lease_request, read_lease
 
 _REUSE_SECONDS = 60.0
@@ -19,11 +19,11 @@ _MOST_KEYS = 1000
 class Leases:
     """Prefixes with a time to live, and their current leases."""
 
-    def __init__(self, connection: Connection, clock: Clock) -> None:
+    def __init__(self, connection: EtcdClient, clock: Clock) -> None:
         self._connection = connection
         self._clock = clock
         self._lives: dict[str, float] = {}
-        self._granted: dict[str, _Granted] = {}
+        self._granted: dict[str, _GrantedLease] = {}
         self._granting = asyncio.Lock()
 
     def end_after(self, prefix: str, seconds: float) -> None:
@@ -52,13 +52,13 @@ class Leases:
             if granted is None or not granted.serves(self._clock.monotonic()):
                 reuse = min(_REUSE_SECONDS, seconds)
                 answer = await self._connection.call(GRANT, lease_request(max(1, ceil(seconds + reuse))))
-                granted = _Granted(read_lease(answer), self._clock.monotonic() + reuse)
+                granted = _GrantedLease(read_lease(answer), self._clock.monotonic() + reuse)
                 self._granted[prefix] = granted
             granted.keys += 1
             return granted.identity
 
 
-class _Granted:
+class _GrantedLease:
     def __init__(self, identity: int, until: float) -> None:
         self.identity = identity
         self.keys = 0

@@ -7,16 +7,16 @@ from contextlib import aclosing
 from kubeloop.store.base import EMPTY_REVISION, Record
 from kubeloop.store.errors import StoreCorrupt
 from kubeloop.store.etcd.config import EtcdConfig
-from kubeloop.store.etcd.grpc.client import RANGE, Connection, Refused, Unavailable
-from kubeloop.store.etcd.messages import KeyValue, RangeAnswer, range_request, read_range, watch_request
+from kubeloop.store.etcd.grpc.client import RANGE, EtcdClient, EtcdError, Unavailable
+from kubeloop.store.etcd.messages import KeyValue, RangeResponse, range_request, read_range, watch_request
 from kubeloop.store.log import LoadedLog
 
 _PAGE = 1000
 # Older history is not asked for: etcd tells of a thousand past revisions each tenth of a second, and a start waits.
-MOST_REPLAYED = 3_000
+MAX_REPLAYED_REVISIONS = 3_000
 
 
-class Names:
+class KeyTranslator:
     """Translates keys and revisions between the store and etcd.
 
     The store's revisions are `ahead` of etcd's if the data came from a store with higher ones: a revision that clients
@@ -53,26 +53,26 @@ class Names:
         return Record(key, found.value, found.create_revision + self.ahead, found.mod_revision + self.ahead)
 
 
-async def current_revision(connection: Connection) -> RangeAnswer:
+async def current_revision(connection: EtcdClient) -> RangeResponse:
     """Return etcd's current revision by a linearizable read."""
     return read_range(await connection.call(RANGE, range_request(b"\0", count_only=True)))
 
 
-async def load_revisions(connection: Connection, names: Names) -> None:
+async def load_revisions(connection: EtcdClient, names: KeyTranslator) -> None:
     """Load the offset of the store's revisions to etcd's."""
     found = read_range(await connection.call(RANGE, range_request(names.revisions_key))).found
     names.ahead = int(found[0].value) if found else 0
 
 
-async def load_past(connection: Connection, names: Names) -> tuple[LoadedLog, int]:
+async def load_with_history(connection: EtcdClient, names: KeyTranslator) -> tuple[LoadedLog, int]:
     """Return the oldest state with enough history after it, and the revision that the history reaches."""
     while True:
         present = await current_revision(connection)
         compacted = await _compacted(connection) if present.revision > EMPTY_REVISION else EMPTY_REVISION
-        begin = max(compacted, present.revision - MOST_REPLAYED)
+        begin = max(compacted, present.revision - MAX_REPLAYED_REVISIONS)
         try:
             records = await _state(connection, names, begin)
-        except Refused as refused:
+        except EtcdError as refused:
             if refused.compacted:  # meanwhile
                 continue
             raise
@@ -80,18 +80,18 @@ async def load_past(connection: Connection, names: Names) -> tuple[LoadedLog, in
         return LoadedLog(records, [], begin, begin, f"{present.cluster_id:x}"), present.revision + names.ahead
 
 
-async def load_present(connection: Connection, names: Names) -> tuple[dict[str, Record], int]:
+async def load_current(connection: EtcdClient, names: KeyTranslator) -> tuple[dict[str, Record], int]:
     """Return the newest state and its revision."""
     while True:
         present = await current_revision(connection)
         try:
             return await _state(connection, names, present.revision), present.revision + names.ahead
-        except Refused as refused:
+        except EtcdError as refused:
             if not refused.compacted:
                 raise
 
 
-async def _state(connection: Connection, names: Names, revision: int) -> dict[str, Record]:
+async def _state(connection: EtcdClient, names: KeyTranslator, revision: int) -> dict[str, Record]:
     records: dict[str, Record] = {}
     first, more = names.first, revision > EMPTY_REVISION
     while more:
@@ -103,7 +103,7 @@ async def _state(connection: Connection, names: Names, revision: int) -> dict[st
     return records
 
 
-async def _compacted(connection: Connection) -> int:
+async def _compacted(connection: EtcdClient) -> int:
     """Return etcd's compact revision. Only a watch from a compacted revision reports it."""
     while True:
         try:

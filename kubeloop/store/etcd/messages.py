@@ -7,7 +7,16 @@ from __future__ import annotations
 
 import msgspec
 
-from kubeloop.store.etcd.grpc.wire import LENGTH, Value, chunk, fields, integer, sized, tag, varint
+from kubeloop.store.etcd.grpc.wire import (
+    LENGTH,
+    Value,
+    bytes_field,
+    fields,
+    integer_field,
+    length_prefixed,
+    tag,
+    varint,
+)
 
 _EQUAL = 0
 _VERSION, _MOD_REVISION = 0, 2
@@ -27,7 +36,7 @@ class KeyValue(msgspec.Struct, gc=False):
     value: bytes = b""
 
 
-class RangeAnswer(msgspec.Struct):
+class RangeResponse(msgspec.Struct):
     """Response to a range request."""
 
     revision: int = 0
@@ -36,7 +45,7 @@ class RangeAnswer(msgspec.Struct):
     more: bool = False
 
 
-class TxnAnswer(msgspec.Struct):
+class TxnResponse(msgspec.Struct):
     """Response to a transaction; `found` and `mark` are the values read if the comparison failed."""
 
     revision: int = 0
@@ -45,7 +54,7 @@ class TxnAnswer(msgspec.Struct):
     mark: KeyValue | None = None
 
 
-class Mark(msgspec.Struct, frozen=True, gc=False):
+class MarkerPut(msgspec.Struct, frozen=True, gc=False):
     """Write marker that a transaction puts in addition."""
 
     key: bytes
@@ -53,102 +62,112 @@ class Mark(msgspec.Struct, frozen=True, gc=False):
     lease: int
 
 
-class Change(msgspec.Struct, gc=False):
+class EtcdChange(msgspec.Struct, gc=False):
     """Event of a watch."""
 
     deleted: bool
     kv: KeyValue
 
 
-class WatchAnswer(msgspec.Struct):
+class EtcdWatchResponse(msgspec.Struct):
     """Response of a watch."""
 
     created: bool = False
     canceled: bool = False
     compact_revision: int = 0
     reason: str = ""
-    changes: list[Change] = msgspec.field(default_factory=list)
+    changes: list[EtcdChange] = msgspec.field(default_factory=list)
 
 
 def range_request(
     key: bytes, end: bytes = b"", *, limit: int = 0, revision: int = 0, count_only: bool = False
 ) -> bytes:
     """Encode a range request."""
-    parts = [chunk(1, key)]
+    parts = [bytes_field(1, key)]
     if end:
-        parts.append(chunk(2, end))
+        parts.append(bytes_field(2, end))
     if limit:
-        parts.append(integer(3, limit))
+        parts.append(integer_field(3, limit))
     if revision:
-        parts.append(integer(4, revision))
+        parts.append(integer_field(4, revision))
     if count_only:
-        parts.append(integer(9, 1))
+        parts.append(integer_field(9, 1))
     return b"".join(parts)
 
 
-def write_request(
-    key: bytes, value: bytes | None, mod_revision: int, lease: int = 0, mark: Mark | None = None
+def put_if_revision_request(
+    key: bytes, value: bytes | None, mod_revision: int, lease: int = 0, mark: MarkerPut | None = None
 ) -> bytes:  # fmt: skip
     """Encode a put (delete with None) if the key's mod_revision matches (0: absent), else a read of the key.
 
     With a mark, put that as well; else read the key of the mark.
     """
     request = _transaction(_IS_LAST_CHANGED, key, _AT_REVISION + varint(mod_revision), value, lease)
-    return request if mark is None else request + _put(sized(mark.key), mark.value, mark.lease) + _look(sized(mark.key))
+    return (
+        request
+        if mark is None
+        else request + _put(length_prefixed(mark.key), mark.value, mark.lease) + _look(length_prefixed(mark.key))
+    )
 
 
-def claim_request(key: bytes, value: bytes, version: int) -> bytes:
+def put_if_version_request(key: bytes, value: bytes, version: int) -> bytes:
     """Encode a put if the key's version matches, else a read of the key."""
-    return _transaction(_IS_WRITTEN, key, integer(4, version), value, 0)
+    return _transaction(_IS_WRITTEN, key, integer_field(4, version), value, 0)
 
 
 # A comparison as far as the key, and behind it.
-_IS_LAST_CHANGED = integer(1, _EQUAL) + integer(2, _MOD_REVISION)
-_IS_WRITTEN = integer(1, _EQUAL) + integer(2, _VERSION)
+_IS_LAST_CHANGED = integer_field(1, _EQUAL) + integer_field(2, _MOD_REVISION)
+_IS_WRITTEN = integer_field(1, _EQUAL) + integer_field(2, _VERSION)
 _AT_REVISION = tag(6)
 
 
 def _transaction(comparison: bytes, key: bytes, target: bytes, value: bytes | None, lease: int) -> bytes:
-    named = sized(key)
-    compared = sized(comparison + _THIRD + named + target)
-    operation = _SECOND + sized(_THIRD + sized(_FIRST + named)) if value is None else _put(named, value, lease)
+    named = length_prefixed(key)
+    compared = length_prefixed(comparison + _THIRD + named + target)
+    operation = (
+        _SECOND + length_prefixed(_THIRD + length_prefixed(_FIRST + named))
+        if value is None
+        else _put(named, value, lease)
+    )
     return _FIRST + compared + operation + _look(named)
 
 
 def _put(named: bytes, value: bytes, lease: int) -> bytes:
     """Encode the put operation for a successful comparison."""
-    put = _FIRST + named + _SECOND + sized(value)
-    return _SECOND + sized(_SECOND + sized(put + integer(3, lease) if lease else put))
+    put = _FIRST + named + _SECOND + length_prefixed(value)
+    return _SECOND + length_prefixed(_SECOND + length_prefixed(put + integer_field(3, lease) if lease else put))
 
 
 def _look(named: bytes) -> bytes:
     """Encode the range operation for a failed comparison."""
-    return _THIRD + sized(_FIRST + sized(_FIRST + named))
+    return _THIRD + length_prefixed(_FIRST + length_prefixed(_FIRST + named))
 
 
 def put_request(key: bytes, value: bytes) -> bytes:
     """Encode a put."""
-    return chunk(1, key) + chunk(2, value)
+    return bytes_field(1, key) + bytes_field(2, value)
 
 
-def removal_request(key: bytes, end: bytes) -> bytes:
+def delete_range_request(key: bytes, end: bytes) -> bytes:
     """Encode the deletion of a range of keys."""
-    return chunk(1, key) + chunk(2, end)
+    return bytes_field(1, key) + bytes_field(2, end)
 
 
 def compaction_request(revision: int) -> bytes:
     """Encode a compaction."""
-    return integer(1, revision)
+    return integer_field(1, revision)
 
 
 def watch_request(start_revision: int) -> bytes:
     """Encode a watch of all keys from a revision on."""
-    return chunk(1, chunk(1, b"\0") + chunk(2, b"\0") + integer(3, start_revision) + integer(4, 1))
+    return bytes_field(
+        1, bytes_field(1, b"\0") + bytes_field(2, b"\0") + integer_field(3, start_revision) + integer_field(4, 1)
+    )
 
 
 def lease_request(seconds: int) -> bytes:
     """Encode a lease grant."""
-    return integer(1, seconds)
+    return integer_field(1, seconds)
 
 
 def read_lease(message: bytes) -> int:
@@ -178,9 +197,9 @@ def read_revision(message: bytes) -> int:
     return next((_revision_in(_bytes(value)) for field, value in fields(message) if field == 1), 0)
 
 
-def read_range(message: bytes) -> RangeAnswer:
+def read_range(message: bytes) -> RangeResponse:
     """Decode a range response."""
-    answer = RangeAnswer()
+    answer = RangeResponse()
     for field, value in fields(message):
         if field == 1:
             answer.revision, answer.cluster_id = read_header(_bytes(value))
@@ -191,9 +210,9 @@ def read_range(message: bytes) -> RangeAnswer:
     return answer
 
 
-def read_txn(message: bytes) -> TxnAnswer:
+def read_txn(message: bytes) -> TxnResponse:
     """Decode a transaction response."""
-    answer, found = TxnAnswer(), []
+    answer, found = TxnResponse(), []
     for field, value in fields(message):
         if field == 1:
             answer.revision = _revision_in(_bytes(value))
@@ -208,9 +227,9 @@ def read_txn(message: bytes) -> TxnAnswer:
     return answer
 
 
-def read_watch(message: bytes) -> WatchAnswer:
+def read_watch(message: bytes) -> EtcdWatchResponse:
     """Decode a watch response."""
-    answer = WatchAnswer()
+    answer = EtcdWatchResponse()
     for field, value in fields(message):
         if field == 3:
             answer.created = bool(value)
@@ -225,8 +244,8 @@ def read_watch(message: bytes) -> WatchAnswer:
     return answer
 
 
-def _read_change(message: bytes) -> Change:
-    change = Change(False, KeyValue())
+def _read_change(message: bytes) -> EtcdChange:
+    change = EtcdChange(False, KeyValue())
     for field, value in fields(message):
         if field == 1:
             change.deleted = value == _DELETE

@@ -14,7 +14,7 @@ import asyncio
 from collections import OrderedDict
 from itertools import count
 
-from kubeloop.store.base import Event, Record
+from kubeloop.store.base import Record, StoreEvent
 
 PROVISIONAL = 1 << 62
 _REMEMBERED = 10_000  # translations: for as long as a request may hold on to what it peeked
@@ -37,8 +37,8 @@ class PendingWrite:
         self.task: asyncio.Task[object] | None = asyncio.current_task()
         loop = asyncio.get_running_loop()
         self.settled: asyncio.Future[Record | None] = loop.create_future()
-        self.settled.add_done_callback(_look_at)
-        self.future: asyncio.Future[Event] = loop.create_future()
+        self.settled.add_done_callback(_retrieve_exception)
+        self.future: asyncio.Future[StoreEvent] = loop.create_future()
 
     def is_built_on(self, write: PendingWrite) -> bool:
         """Return True if it depends on the other write of the same key."""
@@ -100,7 +100,7 @@ class PendingWrites:
         if write.task is not None and self._of_task.get(write.task) is write:
             del self._of_task[write.task]
 
-    def futures(self) -> list[asyncio.Future[Event]]:
+    def futures(self) -> list[asyncio.Future[StoreEvent]]:
         """Return the futures of all pending writes."""
         return [write.future for write in self._by_revision.values()]
 
@@ -117,7 +117,7 @@ class PendingWrites:
         return self._became.get(revision, revision) if revision >= PROVISIONAL else revision
 
 
-def _look_at(settled: asyncio.Future[Record | None]) -> None:
+def _retrieve_exception(settled: asyncio.Future[Record | None]) -> None:
     """Retrieve the exception, so that asyncio does not report it; the writer receives it elsewhere."""
     if not settled.cancelled():
         settled.exception()

@@ -13,24 +13,24 @@ from itertools import count
 from math import inf
 
 from kubeloop.clock import Clock
-from kubeloop.store.base import Event, Record
-from kubeloop.store.committed import Committed
-from kubeloop.store.errors import Compacted, StoreError
-from kubeloop.store.etcd.grpc.client import GIVE_UP_SECONDS, Connection, Unavailable
-from kubeloop.store.etcd.load import Names, load_past, load_present, load_revisions
-from kubeloop.store.etcd.messages import Change, WatchAnswer, watch_request
+from kubeloop.store.base import Record, StoreEvent
+from kubeloop.store.committed import CommittedState
+from kubeloop.store.errors import CompactedError, StoreError
+from kubeloop.store.etcd.grpc.client import GIVE_UP_SECONDS, EtcdClient, Unavailable
+from kubeloop.store.etcd.load import KeyTranslator, load_current, load_revisions, load_with_history
+from kubeloop.store.etcd.messages import EtcdChange, EtcdWatchResponse, watch_request
 from kubeloop.store.etcd.pending import PendingWrites
-from kubeloop.store.history import History
+from kubeloop.store.history import EventHistory
 
 _SWEEP_EVENTS = 2000
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
 
 
-class FollowingCopy(Committed):
+class WatchReplica(CommittedState):
     """Reading half of the store: a replica that follows etcd's watch."""
 
     def __init__(
-        self, connection: Connection, names: Names, pending: PendingWrites, clock: Clock, history_bytes: int
+        self, connection: EtcdClient, names: KeyTranslator, pending: PendingWrites, clock: Clock, history_bytes: int
     ) -> None:  # fmt: skip
         super().__init__(history_bytes)
         self._source = connection
@@ -50,7 +50,7 @@ class FollowingCopy(Committed):
     async def _begin_following(self) -> None:
         self._loop = asyncio.get_running_loop()
         await load_revisions(self._source, self._names)
-        loaded, reached = await load_past(self._source, self._names)
+        loaded, reached = await load_with_history(self._source, self._names)
         self._adopt(loaded)
         self._following = self._loop.create_task(self._follow())
         try:
@@ -98,7 +98,7 @@ class FollowingCopy(Committed):
             begun = self._revision
             try:
                 await self._hear_all()
-            except Compacted:
+            except CompactedError:
                 await self._start_over()
             except StoreError as error:
                 self._trouble = str(error)
@@ -113,9 +113,9 @@ class FollowingCopy(Committed):
             async for batch in answers:
                 self._hear(batch)
 
-    def _hear(self, answers: list[WatchAnswer]) -> None:
+    def _hear(self, answers: list[EtcdWatchResponse]) -> None:
         """Apply all changes received together as one batch."""
-        news: list[Change] = []
+        news: list[EtcdChange] = []
         known = self._revision - self._names.ahead
         try:
             for answer in answers:
@@ -127,16 +127,16 @@ class FollowingCopy(Committed):
                 if excess := self._history.excess_revision():
                     self._forget_history(excess)
 
-    def _heed(self, answer: WatchAnswer) -> None:
+    def _heed(self, answer: EtcdWatchResponse) -> None:
         if answer.compact_revision:
-            raise Compacted(answer.compact_revision + self._names.ahead)
+            raise CompactedError(answer.compact_revision + self._names.ahead)
         if answer.canceled:
             raise Unavailable(f"etcd has ended the watch: {answer.reason}")
         if answer.created:
             self._trouble = ""
 
-    def _events(self, changes: list[Change]) -> list[Event]:
-        events: list[Event] = []
+    def _events(self, changes: list[EtcdChange]) -> list[StoreEvent]:
+        events: list[StoreEvent] = []
         changed: dict[str, Record | None] = {}
         for change in changes:
             key = self._names.ours(change.kv.key)
@@ -145,11 +145,11 @@ class FollowingCopy(Committed):
             previous = changed[key] if key in changed else self._committed.get(key)
             record = None if change.deleted else self._record(key, change)
             if record is not None or previous is not None:
-                events.append(Event(change.kv.mod_revision + self._names.ahead, key, record, previous))
+                events.append(StoreEvent(change.kv.mod_revision + self._names.ahead, key, record, previous))
                 changed[key] = record
         return events
 
-    def _record(self, key: str, change: Change) -> Record:
+    def _record(self, key: str, change: EtcdChange) -> Record:
         """Return the record of a change; a value written here keeps the writer's own bytes object."""
         found, ahead = change.kv, self._names.ahead
         written, value = self._written.newest.get(key), found.value
@@ -158,12 +158,12 @@ class FollowingCopy(Committed):
             self._written.heard(written, found.mod_revision + ahead)
         return Record(key, value, found.create_revision + ahead, found.mod_revision + ahead)
 
-    def _publish(self, events: list[Event], revision: int) -> None:
+    def _publish(self, events: list[StoreEvent], revision: int) -> None:
         if events:
             self._commit(events)
         self._tell(events, revision)
 
-    def _tell(self, events: list[Event], revision: int) -> None:
+    def _tell(self, events: list[StoreEvent], revision: int) -> None:
         self._revision = revision
         self._subscribers.publish(events)
         while self._waiting and self._waiting[0][0] <= revision:
@@ -177,24 +177,24 @@ class FollowingCopy(Committed):
         Watches from earlier revisions are rejected, as after any compaction.
         """
         try:
-            records, revision = await load_present(self._source, self._names)
+            records, revision = await load_current(self._source, self._names)
         except StoreError as error:
             self._trouble = str(error)
             return
         events = self._differences(records, revision)
         if events:
             self._commit(events)
-        self._history = History(revision, self._history_bytes)
+        self._history = EventHistory(revision, self._history_bytes)
         self._tell(events, revision)
 
-    def _differences(self, records: dict[str, Record], revision: int) -> list[Event]:
+    def _differences(self, records: dict[str, Record], revision: int) -> list[StoreEvent]:
         events = [
-            Event(record.mod_revision, key, record, self._committed.get(key))
+            StoreEvent(record.mod_revision, key, record, self._committed.get(key))
             for key, record in records.items()
             if record != self._committed.get(key)
         ]
         gone = (record for record in self._committed.records() if record.key not in records)
-        events += (Event(revision, record.key, None, record) for record in gone)
+        events += (StoreEvent(revision, record.key, None, record) for record in gone)
         return sorted(events, key=lambda event: event.revision)
 
     def _forget_history(self, revision: int) -> None:

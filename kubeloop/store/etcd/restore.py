@@ -1,7 +1,7 @@
 """Restores a snapshot into etcd through its API, without stopping it or accessing its files.
 
 etcd assigns revisions itself. If the data had reached a higher one than etcd has, the offset is stored
-(`kubeloop.store.etcd.load.Names`).
+(`kubeloop.store.etcd.load.KeyTranslator`).
 """
 
 from __future__ import annotations
@@ -12,19 +12,25 @@ from typing import TYPE_CHECKING, Final
 from kubeloop.clock import SystemClock
 from kubeloop.store.errors import StoreError
 from kubeloop.store.etcd.config import EtcdConfig, config_of_url
-from kubeloop.store.etcd.grpc.client import COMPACT, PUT, RANGE, REMOVE, Connection, Refused
-from kubeloop.store.etcd.load import Names, current_revision, load_revisions
-from kubeloop.store.etcd.messages import compaction_request, put_request, range_request, read_range, removal_request
+from kubeloop.store.etcd.grpc.client import COMPACT, PUT, RANGE, REMOVE, EtcdClient, EtcdError
+from kubeloop.store.etcd.load import KeyTranslator, current_revision, load_revisions
+from kubeloop.store.etcd.messages import (
+    compaction_request,
+    delete_range_request,
+    put_request,
+    range_request,
+    read_range,
+)
 from kubeloop.store.etcd.store import EtcdStore
 from kubeloop.store.log import LoadedLog
 
 if TYPE_CHECKING:
-    from kubeloop.store.backup.migrate import Restoring
+    from kubeloop.store.backup.migrate import RestoreOptions
 
 _AT_ONCE: Final = 256
 
 
-async def restore_etcd(content: LoadedLog, url: str, how: Restoring) -> int:
+async def restore_etcd(content: LoadedLog, url: str, how: RestoreOptions) -> int:
     """Restore a snapshot; returns the revision that the store continues from."""
     config = config_of_url(url)
     await _prepare(config, content.revision + how.above, how)
@@ -41,9 +47,9 @@ async def restore_etcd(content: LoadedLog, url: str, how: Restoring) -> int:
         await store.close()
 
 
-async def _prepare(config: EtcdConfig, revision: int, how: Restoring) -> None:
+async def _prepare(config: EtcdConfig, revision: int, how: RestoreOptions) -> None:
     """Delete existing keys, and store the offset of our revisions to etcd's."""
-    connection, names = Connection(config, SystemClock()), Names(config)
+    connection, names = EtcdClient(config, SystemClock()), KeyTranslator(config)
     connection.open()
     try:
         await load_revisions(connection, names)
@@ -58,7 +64,7 @@ async def _prepare(config: EtcdConfig, revision: int, how: Restoring) -> None:
         await connection.close()
 
 
-async def _make_room(connection: Connection, names: Names, how: Restoring) -> None:
+async def _make_room(connection: EtcdClient, names: KeyTranslator, how: RestoreOptions) -> None:
     for prefix in how.left_out:
         first = names.theirs(prefix)
         running = await connection.call(RANGE, range_request(first, first[:-1] + bytes([first[-1] + 1]), limit=1))
@@ -68,12 +74,12 @@ async def _make_room(connection: Connection, names: Names, how: Restoring) -> No
         return
     if not how.replace:
         raise StoreError(f"etcd has data under {names.first.decode()}, which would have to be replaced")
-    await connection.call(REMOVE, removal_request(names.first, names.end))
+    await connection.call(REMOVE, delete_range_request(names.first, names.end))
 
 
-async def _forget(connection: Connection, revision: int) -> None:
+async def _forget(connection: EtcdClient, revision: int) -> None:
     try:
         await connection.call(COMPACT, compaction_request(revision))
-    except Refused as refused:
+    except EtcdError as refused:
         if not refused.compacted:
             raise

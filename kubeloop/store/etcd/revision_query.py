@@ -10,17 +10,17 @@ import asyncio
 from contextlib import suppress
 
 from kubeloop.store.errors import StoreError
-from kubeloop.store.etcd.grpc.client import RANGE, Connection
+from kubeloop.store.etcd.grpc.client import RANGE, EtcdClient
 from kubeloop.store.etcd.messages import range_request, read_revision
 
-_AT_ONCE = 4  # each costs etcd and us some time; with more of them, fewer would share one
-_QUESTION = range_request(b"\0", count_only=True)
+_MAX_QUERIES = 4  # each costs etcd and us some time; with more of them, fewer would share one
+_REQUEST = range_request(b"\0", count_only=True)
 
 
-class Freshness:
+class RevisionQuery:
     """Batches revision queries: a response counts only for callers that came before its query was sent."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: EtcdClient) -> None:
         self._connection = connection
         self._waiting: list[asyncio.Future[int]] = []
         self._questions: set[asyncio.Task[None]] = set()
@@ -44,7 +44,7 @@ class Freshness:
                 await question
 
     def _ask(self) -> None:
-        if self._waiting and len(self._questions) < _AT_ONCE:
+        if self._waiting and len(self._questions) < _MAX_QUERIES:
             waiting, self._waiting = self._waiting, []
             question = asyncio.get_running_loop().create_task(self._answer(waiting))
             self._questions.add(question)
@@ -56,7 +56,7 @@ class Freshness:
 
     async def _answer(self, waiting: list[asyncio.Future[int]]) -> None:
         try:
-            revision = read_revision(await self._connection.call(RANGE, _QUESTION))
+            revision = read_revision(await self._connection.call(RANGE, _REQUEST))
         except asyncio.CancelledError:
             _fail(waiting, "the store is closed")
             raise

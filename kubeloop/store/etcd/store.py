@@ -8,31 +8,31 @@ from contextlib import suppress
 from math import inf
 
 from kubeloop.clock import Clock, SystemClock
-from kubeloop.store.base import Event, Record
+from kubeloop.store.base import Record, StoreEvent
 from kubeloop.store.committed import DEFAULT_HISTORY_BYTES
 from kubeloop.store.errors import (
     SPACE_EXCEEDED,
-    Conflict,
+    DependentConflict,
     FutureRevision,
-    Overtaken,
     StoreClosed,
+    StoreConflict,
     StoreError,
     StoreFull,
 )
-from kubeloop.store.etcd.compaction import Compactions
+from kubeloop.store.etcd.compaction import EtcdCompactor
 from kubeloop.store.etcd.config import EtcdConfig
-from kubeloop.store.etcd.grpc.client import Begun, Connection, Unavailable
+from kubeloop.store.etcd.grpc.client import EtcdClient, PendingCall, Unavailable
 from kubeloop.store.etcd.leases import Leases
-from kubeloop.store.etcd.load import Names
+from kubeloop.store.etcd.load import KeyTranslator
 from kubeloop.store.etcd.pending import PROVISIONAL, PendingWrite, PendingWrites
-from kubeloop.store.etcd.replica import FollowingCopy
-from kubeloop.store.etcd.revision_query import Freshness
-from kubeloop.store.etcd.transactions import Outcome, Transactions
+from kubeloop.store.etcd.replica import WatchReplica
+from kubeloop.store.etcd.revision_query import RevisionQuery
+from kubeloop.store.etcd.transactions import Transactions, WriteOutcome
 
 _REACH_SECONDS = 3.0  # how long upstream waits for its cache to become fresh
 
 
-class EtcdStore(FollowingCopy):
+class EtcdStore(WatchReplica):
     """Store over etcd. Reads use the replica; writes go to etcd, and are done when the replica has them, too."""
 
     shared = True
@@ -41,14 +41,14 @@ class EtcdStore(FollowingCopy):
         self, config: EtcdConfig, *, clock: Clock | None = None, history_bytes: int = DEFAULT_HISTORY_BYTES
     ) -> None:
         clock = clock or SystemClock()
-        self._connection = Connection(config, clock)
+        self._connection = EtcdClient(config, clock)
         self._pending = PendingWrites()
-        names = Names(config)
+        names = KeyTranslator(config)
         super().__init__(self._connection, names, self._pending, clock, history_bytes)
         self._leases = Leases(self._connection, clock)
         self._transactions = Transactions(self._connection, names, self._leases, clock)
-        self._compactions = Compactions(self._connection)
-        self._freshness = Freshness(self._connection)
+        self._compactions = EtcdCompactor(self._connection)
+        self._freshness = RevisionQuery(self._connection)
         self.lost = 0
         self._accepting = False
         self._tasks: set[asyncio.Task[None]] = set()
@@ -104,7 +104,7 @@ class EtcdStore(FollowingCopy):
         write = self._pending.newest.get(key)
         return self._committed.get(key) if write is None else write.record
 
-    def write(self, key: str, value: bytes | None, expected: int | None = None) -> asyncio.Future[Event]:
+    def write(self, key: str, value: bytes | None, expected: int | None = None) -> asyncio.Future[StoreEvent]:
         """Put or delete a value if the newest record is the expected one."""
         if not self._accepting:
             raise StoreClosed("the store is not open for writing")
@@ -112,9 +112,9 @@ class EtcdStore(FollowingCopy):
             key.encode()  # a key that etcd cannot hold must fail here
         previous = self.peek(key)
         if expected is not None and not self._is_revision_of(previous, expected):
-            raise Conflict(previous)
+            raise StoreConflict(previous)
         if value is None and previous is None:
-            raise Conflict(None)
+            raise StoreConflict(None)
         write = self._pending.add(key, value, previous, expected is not None)
         begun = None if write.after else self._transactions.begin(key, value, previous, write.conditional)
         if begun is None:
@@ -139,7 +139,7 @@ class EtcdStore(FollowingCopy):
         await self.current()
         newest = self._committed.get(record.key)
         if newest is None or newest.mod_revision != real:
-            raise Conflict(newest)
+            raise StoreConflict(newest)
         return real
 
     def compact(self, revision: int) -> None:
@@ -164,7 +164,7 @@ class EtcdStore(FollowingCopy):
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _answered(self, write: PendingWrite, begun: Begun) -> None:
+    def _answered(self, write: PendingWrite, begun: PendingCall) -> None:
         """Finish a write that was sent at once. Nearly always it succeeded and nothing is left to do."""
         try:
             outcome = self._transactions.success(begun, write.base)
@@ -178,7 +178,7 @@ class EtcdStore(FollowingCopy):
         else:  # the event has often come together with the answer, and is about to be looked at
             self._loop.call_soon(self._settle, write, outcome)
 
-    async def _carry_out(self, write: PendingWrite, begun: Begun | None = None) -> None:
+    async def _carry_out(self, write: PendingWrite, begun: PendingCall | None = None) -> None:
         try:
             base = await self._base_of(write)
             write.after.clear()  # or a key that is always being written would keep all of its past alive
@@ -191,7 +191,7 @@ class EtcdStore(FollowingCopy):
             return
         self._settle(write, outcome)
 
-    def _settle(self, write: PendingWrite, outcome: Outcome) -> None:
+    def _settle(self, write: PendingWrite, outcome: WriteOutcome) -> None:
         """Record that etcd has a write, and wait for the replica."""
         record = _record_of(write, outcome.revision, outcome.base)
         self._pending.became(write, outcome.revision)
@@ -201,7 +201,7 @@ class EtcdStore(FollowingCopy):
         else:
             self._do(self._conclude_later(write, outcome, record))
 
-    async def _conclude_later(self, write: PendingWrite, outcome: Outcome, record: Record | None) -> None:
+    async def _conclude_later(self, write: PendingWrite, outcome: WriteOutcome, record: Record | None) -> None:
         try:
             await self._wait_for(outcome.revision, inf)
         except StoreError as error:
@@ -209,21 +209,21 @@ class EtcdStore(FollowingCopy):
             return
         self._conclude(write, outcome, record)
 
-    def _conclude(self, write: PendingWrite, outcome: Outcome, record: Record | None) -> None:
+    def _conclude(self, write: PendingWrite, outcome: WriteOutcome, record: Record | None) -> None:
         self._trouble = ""
         self._pending.committed(write)
         if not write.future.done():  # a writer may have stopped waiting
             known = self.get(write.key)
             same = record is not None and known is not None and known.mod_revision == record.mod_revision
-            write.future.set_result(Event(outcome.revision, write.key, known if same else record, outcome.base))
+            write.future.set_result(StoreEvent(outcome.revision, write.key, known if same else record, outcome.base))
 
-    def _cleared_up(self, write: PendingWrite, outcome: Outcome, conflict: Conflict) -> Outcome:
+    def _cleared_up(self, write: PendingWrite, outcome: WriteOutcome, conflict: StoreConflict) -> WriteOutcome:
         """Return the outcome of a write whose earlier, unanswered attempt succeeded; else raise the conflict."""
         if outcome.doubtful:
             since = 0 if outcome.base is None else outcome.base.mod_revision
             for event in self._history.since(since, write.key):
                 if event.key == write.key and event.record is not None and event.record.value == write.value:
-                    return Outcome(event.revision, event.previous)
+                    return WriteOutcome(event.revision, event.previous)
             if since < self.compact_revision and outcome.base is not None:
                 raise Unavailable("etcd did not say whether it has written, and has forgotten it since")
         raise conflict
@@ -234,12 +234,12 @@ class EtcdStore(FollowingCopy):
         for earlier in write.after:
             try:
                 left = await asyncio.shield(earlier.settled)
-            except Conflict as conflict:
+            except StoreConflict as conflict:
                 if earlier.key == write.key:
-                    raise Conflict(conflict.current) from None
-                raise Overtaken(earlier.key) from None
-            except Overtaken as overtaken:
-                raise Overtaken(overtaken.key) from None
+                    raise StoreConflict(conflict.current) from None
+                raise DependentConflict(earlier.key) from None
+            except DependentConflict as overtaken:
+                raise DependentConflict(overtaken.key) from None
             if earlier.key == write.key:
                 base = left
         return base
@@ -248,7 +248,7 @@ class EtcdStore(FollowingCopy):
         """Fail a write and all writes that depend on it."""
         if not isinstance(error, StoreError):
             error = StoreError(f"the store failed: {error!r}")
-        elif not isinstance(error, Conflict | Overtaken):
+        elif not isinstance(error, StoreConflict | DependentConflict):
             error = StoreFull(SPACE_EXCEEDED) if SPACE_EXCEEDED in str(error) else StoreError(str(error))
             self._trouble = str(error)
         if not write.settled.done():

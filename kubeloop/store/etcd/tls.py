@@ -9,7 +9,7 @@ from kubeloop.store.errors import StoreError
 from kubeloop.store.etcd.config import EtcdConfig
 
 
-class Untrusted(StoreError):
+class CertificateRejected(StoreError):
     """Rejected certificate, theirs or ours. A retry would change nothing."""
 
 
@@ -38,7 +38,7 @@ def tls_context(config: EtcdConfig) -> ssl.SSLContext:
     return context
 
 
-def why_untrusted(error: Exception | None) -> str | None:
+def rejection_reason(error: Exception | None) -> str | None:
     """Return why a certificate was rejected; None for other errors."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is refused: {error.verify_message}"

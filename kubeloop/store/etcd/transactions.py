@@ -10,98 +10,105 @@ import msgspec
 
 from kubeloop.clock import Clock
 from kubeloop.store.base import Record
-from kubeloop.store.errors import Conflict
-from kubeloop.store.etcd.grpc.client import TXN, Begun, Connection, Refused
+from kubeloop.store.errors import StoreConflict
+from kubeloop.store.etcd.grpc.client import TXN, EtcdClient, EtcdError, PendingCall
 from kubeloop.store.etcd.leases import Leases
-from kubeloop.store.etcd.load import Names
-from kubeloop.store.etcd.messages import Mark, TxnAnswer, read_txn, write_request
-from kubeloop.store.etcd.write_markers import SECONDS, Witness, Witnesses
+from kubeloop.store.etcd.load import KeyTranslator
+from kubeloop.store.etcd.messages import MarkerPut, TxnResponse, put_if_revision_request, read_txn
+from kubeloop.store.etcd.write_markers import SECONDS, WriteMarker, WriteMarkers
 
 _NO_SUCH_LEASE = "lease not found"
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class WriteOutcome(msgspec.Struct, frozen=True):
     """Result of a write, or, with a conflict, etcd's revision at that time."""
 
     revision: int
     base: Record | None
-    conflict: Conflict | None = None
+    conflict: StoreConflict | None = None
     doubtful: bool = False  # whether an attempt that was not heard of may have succeeded before the conflict
 
 
 class Transactions:
     """Executes writes as etcd transactions."""
 
-    def __init__(self, connection: Connection, names: Names, leases: Leases, clock: Clock) -> None:
+    def __init__(self, connection: EtcdClient, names: KeyTranslator, leases: Leases, clock: Clock) -> None:
         self._connection = connection
         self._names = names
         self._leases = leases
-        self._witnesses = Witnesses(names.witnesses, clock)
+        self._witnesses = WriteMarkers(names.witnesses, clock)
 
-    def begin(self, key: str, value: bytes | None, base: Record | None, conditional: bool) -> Begun | None:
+    def begin(self, key: str, value: bytes | None, base: Record | None, conditional: bool) -> PendingCall | None:
         """Send a simple conditional put at once; None if it takes more, or there is no connection."""
         if value is None or not conditional or self._leases.is_for(key):
             return None
-        return self._connection.begin(TXN, write_request(self._names.theirs(key), value, self._expected(base)))
+        return self._connection.begin(
+            TXN, put_if_revision_request(self._names.theirs(key), value, self._expected(base))
+        )
 
-    def success(self, begun: Begun, base: Record | None) -> Outcome | None:
+    def success(self, begun: PendingCall, base: Record | None) -> WriteOutcome | None:
         """Return the outcome of a begun write that succeeded; None otherwise, to be handled by `write`."""
         if begun.answer.cancelled() or begun.answer.exception() is not None:
             return None
         answer = read_txn(begun.answer.result())
-        return Outcome(answer.revision + self._names.ahead, base) if answer.succeeded else None
+        return WriteOutcome(answer.revision + self._names.ahead, base) if answer.succeeded else None
 
     async def write(
-        self, key: str, value: bytes | None, base: Record | None, conditional: bool, begun: Begun | None = None
-    ) -> Outcome:  # fmt: skip
+        self, key: str, value: bytes | None, base: Record | None, conditional: bool, begun: PendingCall | None = None
+    ) -> WriteOutcome:  # fmt: skip
         """Put or delete a key whose newest record is `base`; without a condition, whatever it is by then."""
         if value is not None and conditional:
             return await self._put(key, value, base, begun)
         with self._witnesses.one() as witness:
             return await self._witnessed(key, value, base, conditional, witness)
 
-    async def _put(self, key: str, value: bytes, base: Record | None, begun: Begun | None) -> Outcome:
+    async def _put(self, key: str, value: bytes, base: Record | None, begun: PendingCall | None) -> WriteOutcome:
         answer, doubtful = await self._attempt(key, value, base, None, begun)
         ahead = self._names.ahead
         if answer.succeeded:
-            return Outcome(answer.revision + ahead, base)
+            return WriteOutcome(answer.revision + ahead, base)
         found = self._found(answer)
         since = 0 if base is None else base.mod_revision
         if doubtful and found is not None and found.value == value and found.mod_revision > since:
-            return Outcome(found.mod_revision, base)
-        return Outcome(answer.revision + ahead, base, Conflict(found), doubtful)
+            return WriteOutcome(found.mod_revision, base)
+        return WriteOutcome(answer.revision + ahead, base, StoreConflict(found), doubtful)
 
     async def _witnessed(
-        self, key: str, value: bytes | None, base: Record | None, conditional: bool, witness: Witness
-    ) -> Outcome:  # fmt: skip
+        self, key: str, value: bytes | None, base: Record | None, conditional: bool, witness: WriteMarker
+    ) -> WriteOutcome:  # fmt: skip
         ahead = self._names.ahead
         while True:
             answer, repeated = await self._attempt(key, value, base, witness)
             witness.doubtful = witness.doubtful or repeated
             if answer.succeeded:
-                return Outcome(answer.revision + ahead, base)
+                return WriteOutcome(answer.revision + ahead, base)
             if answer.mark is not None and answer.mark.value == witness.mark:
-                return Outcome(answer.mark.mod_revision + ahead, base)
+                return WriteOutcome(answer.mark.mod_revision + ahead, base)
             found = self._found(answer)
             if conditional or (found is None and value is None):
-                return Outcome(answer.revision + ahead, base, Conflict(found))
+                return WriteOutcome(answer.revision + ahead, base, StoreConflict(found))
             base = found
 
     def _expected(self, base: Record | None) -> int:
         return 0 if base is None else base.mod_revision - self._names.ahead
 
     async def _attempt(
-        self, key: str, value: bytes | None, base: Record | None, witness: Witness | None, begun: Begun | None = None
-    ) -> tuple[TxnAnswer, bool]:  # fmt: skip
+        self,
+        key: str,
+        value: bytes | None,
+        base: Record | None,
+        witness: WriteMarker | None,
+        begun: PendingCall | None = None,
+    ) -> tuple[TxnResponse, bool]:
         """Return the response, and True if an earlier attempt may have had an effect."""
         doubtful = False
         while True:
             lease = await self._leases.lease_for(key) if value is not None else 0
             mark = None if witness is None else await self._mark(witness)
-            request = write_request(self._names.theirs(key), value, self._expected(base), lease, mark)
+            request = put_if_revision_request(self._names.theirs(key), value, self._expected(base), lease, mark)
             try:
                 answer, repeated = await self._connection.call_told(TXN, request, begun)
-            except Refused as refused:
+            except EtcdError as refused:
                 if _NO_SUCH_LEASE not in str(refused):
                     raise
                 self._leases.forget()
@@ -110,8 +117,8 @@ class Transactions:
             else:
                 return read_txn(answer), doubtful or repeated
 
-    async def _mark(self, witness: Witness) -> Mark:
-        return Mark(witness.key, witness.mark, await self._leases.lease("", SECONDS))
+    async def _mark(self, witness: WriteMarker) -> MarkerPut:
+        return MarkerPut(witness.key, witness.mark, await self._leases.lease("", SECONDS))
 
-    def _found(self, answer: TxnAnswer) -> Record | None:
+    def _found(self, answer: TxnResponse) -> Record | None:
         return self._names.record(answer.found) if answer.found is not None else None

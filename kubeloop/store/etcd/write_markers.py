@@ -18,7 +18,7 @@ from kubeloop.clock import Clock, new_uid
 SECONDS = 60.0  # far longer than any retry
 
 
-class Witness:
+class WriteMarker:
     """Marker of one write. `doubtful` if an attempt was not answered: it may still write its marker later."""
 
     __slots__ = ("doubtful", "key", "mark")
@@ -29,7 +29,7 @@ class Witness:
         self.doubtful = False
 
 
-class Witnesses:
+class WriteMarkers:
     """Marker keys of one server."""
 
     def __init__(self, folder: bytes, clock: Clock) -> None:
@@ -39,10 +39,10 @@ class Witnesses:
         self._marks = count()
 
     @contextmanager
-    def one(self) -> Iterator[Witness]:
+    def one(self) -> Iterator[WriteMarker]:
         """Reserve a marker for the block."""
         key = self._free.pop() if self._free else self._folder + str(next(self._keys)).encode()
-        witness = Witness(key, str(next(self._marks)).encode())
+        witness = WriteMarker(key, str(next(self._marks)).encode())
         yield witness
         if not witness.doubtful:  # the outcome is known, so the key is free again
             self._free.append(key)

@@ -19,7 +19,7 @@ from hashlib import sha256
 from typing import TypeAlias
 from zlib import crc32
 
-from kubeloop.store.base import EMPTY_REVISION, Event, Record
+from kubeloop.store.base import EMPTY_REVISION, Record, StoreEvent
 from kubeloop.store.errors import StoreCorrupt, StoreError
 from kubeloop.store.history import superseded_by
 from kubeloop.store.log import LoadedLog
@@ -123,7 +123,7 @@ def _digest(connection: sqlite3.Connection) -> str:
     return digest.hexdigest()
 
 
-def rows_for(events: Iterable[Event], after: int) -> list[Row]:
+def rows_for(events: Iterable[StoreEvent], after: int) -> list[Row]:
     """Convert a batch to rows; `after` is the revision of the row before them."""
     rows = []
     for event in events:
@@ -154,7 +154,7 @@ def delete_rows(connection: sqlite3.Connection, revisions: Sequence[int]) -> Non
         connection.execute(f"DELETE FROM log WHERE revision IN ({','.join(['?'] * len(revisions))})", revisions)
 
 
-def remember_compaction(connection: sqlite3.Connection, revision: int) -> None:
+def store_compact_revision(connection: sqlite3.Connection, revision: int) -> None:
     """Store the compact revision."""
     connection.execute("UPDATE meta SET value = ? WHERE name = 'compact_revision'", (revision,))
 
@@ -233,7 +233,7 @@ def _replay(connection: sqlite3.Connection, loaded: LoadedLog) -> tuple[LoadedLo
             raise StoreCorrupt(f"revision {revision} does not match its checksum")
         previous = loaded.records.pop(key, None)
         record = None if value is None else Record(key, value, created, revision)
-        event = Event(revision, key, record, previous)
+        event = StoreEvent(revision, key, record, previous)
         if revision > compact_revision:
             _check_sequence(event, prior, created, last if last > compact_revision else 0)
             loaded.events.append(event)
@@ -246,7 +246,7 @@ def _replay(connection: sqlite3.Connection, loaded: LoadedLog) -> tuple[LoadedLo
     return loaded, garbage
 
 
-def _check_sequence(event: Event, prior: int, created: int, last_kept: int) -> None:
+def _check_sequence(event: StoreEvent, prior: int, created: int, last_kept: int) -> None:
     """Check that each row names the one before it, and that only an existing key is changed or deleted."""
     if last_kept and prior != last_kept:
         raise StoreCorrupt(f"revisions between {last_kept} and {event.revision} are missing")

@@ -19,7 +19,7 @@ from threading import Thread
 from typing import TypeAlias
 
 from kubeloop.clock import Clock, new_uid
-from kubeloop.store.base import Event
+from kubeloop.store.base import StoreEvent
 from kubeloop.store.errors import SPACE_EXCEEDED, StoreCorrupt, StoreError, StoreFull, StoreInUse
 from kubeloop.store.log import Appended, LoadedLog
 from kubeloop.store.sqlite import file
@@ -87,7 +87,7 @@ class SqliteLog:
         self._thread.start()
         return loaded
 
-    def append(self, events: Sequence[Event], after: int, appended: Appended) -> None:
+    def append(self, events: Sequence[StoreEvent], after: int, appended: Appended) -> None:
         # Rows are made here: checksums of long values would make the writer queue for the interpreter lock.
         """Queue a batch for the writer thread."""
         self._jobs.put(_Batch(file.rows_for(events, after), appended))
@@ -118,7 +118,7 @@ class SqliteLog:
         except StoreInUse:
             raise
         except (StoreError, sqlite3.Error, OSError) as error:
-            raise _explained(self._path, error) from error
+            raise _to_store_error(self._path, error) from error
         self._garbage.extend(garbage)
         self._checkpointer = Checkpointer(self._path, self._connection)
         return loaded
@@ -192,14 +192,14 @@ class SqliteLog:
         with file.transaction(self._connection):
             file.insert_rows(self._connection, rows)
             if self._compact_revision:
-                file.remember_compaction(self._connection, self._compact_revision)
+                file.store_compact_revision(self._connection, self._compact_revision)
             file.delete_rows(self._connection, garbage)
         self._compact_revision = 0
         for _ in garbage:
             self._garbage.popleft()
 
 
-def _explained(path: str, error: StoreError | sqlite3.Error | OSError) -> StoreError:
+def _to_store_error(path: str, error: StoreError | sqlite3.Error | OSError) -> StoreError:
     """Return a one-sentence error that tells damaged data from data that is unreachable or not ours."""
     reason = error.strerror if isinstance(error, OSError) else error
     if isinstance(error, sqlite3.Error):

@@ -3,9 +3,9 @@
 import pytest
 
 from kubeloop.api import errors
-from kubeloop.api.errors import ApiError, Cause, Details
+from kubeloop.api.errors import ApiError, StatusCause, StatusDetails
 from kubeloop.api.meta import field_path
-from kubeloop.api.meta.field_path import Path
+from kubeloop.api.meta.field_path import FieldPath
 
 
 def test_a_status_has_upstreams_keys_in_upstreams_order() -> None:
@@ -81,21 +81,21 @@ def test_a_status_has_upstreams_keys_in_upstreams_order() -> None:
         ),
         (errors.internal_error("oh"), 500, "InternalError", "Internal error occurred: oh"),
         (errors.service_unavailable("later"), 503, "ServiceUnavailable", "later"),
-        (errors.generic(404), 404, "NotFound", "the server could not find the requested resource"),
+        (errors.generic_server_response(404), 404, "NotFound", "the server could not find the requested resource"),
         (
-            errors.generic(405),
+            errors.generic_server_response(405),
             405,
             "MethodNotAllowed",
             "the server does not allow this method on the requested resource",
         ),
         (
-            errors.generic(502, "bad gateway"),
+            errors.generic_server_response(502, "bad gateway"),
             502,
             "InternalError",
             'an error on the server ("bad gateway") has prevented the request from succeeding',
         ),
         (
-            errors.generic(418),
+            errors.generic_server_response(418),
             418,
             None,
             "the server responded with the status code 418 but did not return more information",
@@ -112,14 +112,14 @@ def test_each_error_has_its_code_reason_and_words(error: ApiError, code: int, re
 def test_details_are_absent_empty_or_full_as_upstream_has_them() -> None:
     assert "details" not in errors.bad_request("x").status()
     assert "details" not in errors.unauthorized().status()
-    assert errors.generic(404).status()["details"] == {}
+    assert errors.generic_server_response(404).status()["details"] == {}
     assert errors.forbidden("", "", "", "no").status()["details"] == {}
     assert errors.internal_error("oh").status()["details"] == {"causes": [{"message": "oh"}]}
 
 
 def test_an_invalid_object_lists_all_causes_and_each_message_once() -> None:
-    missing = field_path.required(Path("spec").child("selector"))
-    error = errors.invalid("apps", "Deployment", "d", [missing, field_path.forbidden(Path("spec"), "no"), missing])
+    missing = field_path.required(FieldPath("spec").child("selector"))
+    error = errors.invalid("apps", "Deployment", "d", [missing, field_path.forbidden(FieldPath("spec"), "no"), missing])
     assert error.message == ('Deployment.apps "d" is invalid: [spec.selector: Required value, spec: Forbidden: no]')
     assert error.status()["details"] == {
         "name": "d",
@@ -134,7 +134,7 @@ def test_an_invalid_object_lists_all_causes_and_each_message_once() -> None:
 
 
 def test_a_single_problem_stands_without_brackets() -> None:
-    error = errors.invalid("", "Pod", "", [field_path.required(Path("spec"))])
+    error = errors.invalid("", "Pod", "", [field_path.required(FieldPath("spec"))])
     assert error.message == 'Pod "" is invalid: spec: Required value'
     assert "name" not in error.status()["details"]
 
@@ -144,7 +144,7 @@ def test_an_invalid_object_without_errors_says_only_that() -> None:
 
 
 def test_retry_after_is_a_detail_and_a_header() -> None:
-    error = errors.too_many_requests("busy", 10, [Cause("DisruptionBudget", "wait")])
+    error = errors.too_many_requests("busy", 10, [StatusCause("DisruptionBudget", "wait")])
     assert error.headers == {"Retry-After": "10"}
     assert error.status()["details"] == {
         "causes": [{"reason": "DisruptionBudget", "message": "wait"}],
@@ -156,7 +156,7 @@ def test_retry_after_is_a_detail_and_a_header() -> None:
 def test_a_version_from_the_future_is_a_timeout_with_its_cause() -> None:
     error = errors.too_large_resource_version(99, 5, retry_after_seconds=1)
     assert error.message == "Timeout: Too large resource version: 99, current: 5"
-    assert error.causes == (Cause("ResourceVersionTooLarge", "Too large resource version"),)
+    assert error.causes == (StatusCause("ResourceVersionTooLarge", "Too large resource version"),)
     assert error.headers == {"Retry-After": "1"}
 
 
@@ -171,7 +171,7 @@ def test_an_expired_continuation_offers_an_inconsistent_token() -> None:
         errors.not_found("apps", "deployments", "d"),
         errors.generate_name_conflict("", "pods", "p-"),
         errors.expired(continue_token="t"),
-        errors.generic(502, "x"),
+        errors.generic_server_response(502, "x"),
         ApiError("raw"),
     ],
 )
@@ -182,6 +182,6 @@ def test_a_received_status_becomes_the_same_error_again(error: ApiError) -> None
 
 
 def test_an_error_can_be_told_about_something_else() -> None:
-    moved = errors.bad_request("x").with_details(Details(name="n"))
+    moved = errors.bad_request("x").with_details(StatusDetails(name="n"))
     assert moved.status()["details"] == {"name": "n"}
     assert moved.reason == "BadRequest"

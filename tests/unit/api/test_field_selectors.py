@@ -4,7 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubeloop.api.field_selectors import FieldRequirement, FieldSelector, escape_value, parse_fields, unescape_value
+from kubeloop.api.field_selectors import (
+    FieldRequirement,
+    FieldSelector,
+    escape_value,
+    parse_field_selector,
+    unescape_value,
+)
 from kubeloop.api.selectors import Operator, SelectorError
 
 POD = {"metadata.name": "p1", "status.phase": "Pending"}
@@ -29,7 +35,7 @@ def value_of(field: str) -> str:
     ],
 )
 def test_a_selector_matches_what_its_fields_say(text: str, matches: bool) -> None:
-    assert parse_fields(text).matches(value_of) is matches
+    assert parse_field_selector(text).matches(value_of) is matches
 
 
 @pytest.mark.parametrize(
@@ -44,17 +50,17 @@ def test_a_selector_matches_what_its_fields_say(text: str, matches: bool) -> Non
 )
 def test_what_does_not_parse_is_told_in_upstreams_words(text: str, message: str) -> None:
     with pytest.raises(SelectorError) as caught:
-        parse_fields(text)
+        parse_field_selector(text)
     assert str(caught.value) == message
 
 
 def test_escaped_commas_and_equals_signs_belong_to_the_value() -> None:
-    selector = parse_fields(r"a=x\,y\=z\\")
+    selector = parse_field_selector(r"a=x\,y\=z\\")
     assert selector.requirements == (FieldRequirement("a", Operator.EQUALS, "x,y=z\\"),)
 
 
 def test_the_only_value_a_field_may_have_is_known() -> None:
-    selector = parse_fields("a!=1,b=2,b!=3")
+    selector = parse_field_selector("a!=1,b=2,b!=3")
     assert selector.requires_exact_match("a") is None
     assert selector.requires_exact_match("b") == "2"
     assert selector.requires_exact_match("c") is None
@@ -64,7 +70,7 @@ def test_requirements_can_be_rewritten_and_dropped() -> None:
     def rename(field: str, value: str) -> tuple[str, str]:
         return ("", "") if field == "drop" else (field.upper(), value)
 
-    assert str(parse_fields("drop=1,keep!=2").transformed(rename)) == "KEEP!=2"
+    assert str(parse_field_selector("drop=1,keep!=2").transformed(rename)) == "KEEP!=2"
 
 
 @given(st.text())
@@ -81,5 +87,5 @@ requirements = st.builds(
 @settings(max_examples=100)
 @given(st.lists(requirements, max_size=4))
 def test_a_printed_selector_parses_to_the_same_requirements(chosen: list[FieldRequirement]) -> None:
-    parsed = parse_fields(str(FieldSelector(tuple(chosen))))
+    parsed = parse_field_selector(str(FieldSelector(tuple(chosen))))
     assert sorted(map(str, parsed.requirements)) == sorted(map(str, chosen))

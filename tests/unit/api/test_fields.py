@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubeloop.api.meta import field_path
-from kubeloop.api.meta.field_path import FieldError, Path
+from kubeloop.api.meta.field_path import FieldError, FieldPath
 
-SPEC = Path("spec")
+SPEC = FieldPath("spec")
 
 
 def test_a_path_shows_fields_indexes_and_keys() -> None:
@@ -17,14 +17,14 @@ def test_a_path_shows_fields_indexes_and_keys() -> None:
 
 
 def test_an_empty_step_shows_as_brackets() -> None:
-    assert str(Path("")) == "[]"
+    assert str(FieldPath("")) == "[]"
     assert str(SPEC.key("")) == "spec[]"
 
 
 def test_paths_grow_without_changing_their_parents() -> None:
     SPEC.child("a")
     assert str(SPEC) == "spec"
-    assert SPEC.child("a") == Path("spec").child("a")
+    assert SPEC.child("a") == FieldPath("spec").child("a")
 
 
 class Inner(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):

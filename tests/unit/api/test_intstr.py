@@ -40,10 +40,10 @@ def test_what_cannot_be_scaled_is_told_in_upstreams_words(value: IntOrString | N
 
 
 def test_text_becomes_a_number_only_when_it_fits_32_bits() -> None:
-    assert intstr.parse("80") == 80
-    assert intstr.parse("-1") == -1
-    assert intstr.parse("2147483648") == "2147483648"
-    assert intstr.parse("http") == "http"
+    assert intstr.parse_int_or_string("80") == 80
+    assert intstr.parse_int_or_string("-1") == -1
+    assert intstr.parse_int_or_string("2147483648") == "2147483648"
+    assert intstr.parse_int_or_string("http") == "http"
 
 
 def test_a_text_that_spells_no_number_counts_as_zero() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from kubeloop.api.meta import name_rules
-from kubeloop.api.meta.field_path import Path
+from kubeloop.api.meta.field_path import FieldPath
 
 DNS_LABEL = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
@@ -123,8 +123,8 @@ def test_each_pattern_refuses_what_does_not_fit(check: name_rules.Check) -> None
 
 
 def test_a_generate_name_may_end_in_a_dash() -> None:
-    assert name_rules.for_prefix(name_rules.check_dns1123_label, "web-") == []
-    assert name_rules.for_prefix(name_rules.check_dns1123_label, "-") == [DNS_LABEL]
+    assert name_rules.check_generate_name(name_rules.check_dns1123_label, "web-") == []
+    assert name_rules.check_generate_name(name_rules.check_dns1123_label, "-") == [DNS_LABEL]
 
 
 def test_numbers_have_their_ranges() -> None:
@@ -134,7 +134,7 @@ def test_numbers_have_their_ranges() -> None:
 
 
 def test_qualified_names_need_enough_segments() -> None:
-    path = Path("p")
+    path = FieldPath("p")
     assert name_rules.validate_fully_qualified_name(path, "a.b.c") == []
     assert [error.message() for error in name_rules.validate_fully_qualified_name(path, "a.b")] == [
         'p: Invalid value: "a.b": should be a domain with at least three segments separated by dots'
@@ -147,7 +147,7 @@ def test_qualified_names_need_enough_segments() -> None:
 
 
 def test_domain_prefixed_texts_need_their_domain() -> None:
-    path = Path("p")
+    path = FieldPath("p")
     assert name_rules.validate_domain_prefixed_path(path, "a.b/c/d") == []
     assert name_rules.validate_domain_prefixed_key(path, "a.b/c") == []
     assert [error.message() for error in name_rules.validate_domain_prefixed_path(path, "a")] == [

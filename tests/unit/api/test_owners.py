@@ -6,7 +6,7 @@ from kubeloop.api.meta.owner_references import (
     controller_of,
     is_controlled_by,
     is_owned_by,
-    refer_to_same_object,
+    is_same_referent,
     with_owner,
     without_owners,
 )
@@ -37,9 +37,9 @@ def test_a_namesake_with_another_uid_controls_nothing() -> None:
 
 
 def test_an_object_is_the_same_in_every_version_of_its_group() -> None:
-    assert refer_to_same_object(PLAIN, Reference("u9", api_version="apps/v1beta1"))
-    assert not refer_to_same_object(PLAIN, Reference("u1", api_version="v1"))
-    assert not refer_to_same_object(PLAIN, Reference("u1", name="s"))
+    assert is_same_referent(PLAIN, Reference("u9", api_version="apps/v1beta1"))
+    assert not is_same_referent(PLAIN, Reference("u1", api_version="v1"))
+    assert not is_same_referent(PLAIN, Reference("u1", name="s"))
 
 
 def test_an_owner_is_added_once_and_updated_in_place() -> None:

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from kubeloop.api.scalars.quantity import (
     MILLI,
-    Format,
     Quantity,
     QuantityError,
+    QuantityFormat,
     canonical_quantity,
     parse_quantity,
 )
@@ -109,10 +109,10 @@ def test_a_sum_keeps_the_first_spelling_unless_that_is_zero() -> None:
 
 
 def test_amounts_made_from_numbers_print_canonically() -> None:
-    assert str(Quantity.of(2048, Format.BINARY_SI)) == "2Ki"
+    assert str(Quantity.of(2048, QuantityFormat.BINARY_SI)) == "2Ki"
     assert str(Quantity.of_milli(250)) == "250m"
     assert str(Quantity.of(10**21)) == "1000E"
-    assert str(Quantity.of(2**70, Format.BINARY_SI)) == "1024Ei"
+    assert str(Quantity.of(2**70, QuantityFormat.BINARY_SI)) == "1024Ei"
 
 
 def test_equal_amounts_are_equal_however_spelled() -> None:
@@ -156,7 +156,7 @@ def test_canonical_form_keeps_the_amount_and_is_stable(number: str, suffix: str)
     assert canonical_quantity(canonical) == canonical
 
 
-amounts = st.builds(Quantity, st.integers(-(10**30), 10**30), st.sampled_from(Format))
+amounts = st.builds(Quantity, st.integers(-(10**30), 10**30), st.sampled_from(QuantityFormat))
 
 
 @given(amounts, amounts, st.integers(-1000, 1000))
@@ -170,7 +170,7 @@ def test_arithmetic_agrees_with_fractions(one: Quantity, other: Quantity, times:
     assert (one < other) is (exact(one) < exact(other))
 
 
-@given(st.integers(-(10**25), 10**25), st.sampled_from([Format.DECIMAL_SI, Format.DECIMAL_EXPONENT]))
-def test_any_decimal_amount_prints_to_a_text_that_reads_back(nanos: int, format: Format) -> None:
+@given(st.integers(-(10**25), 10**25), st.sampled_from([QuantityFormat.DECIMAL_SI, QuantityFormat.DECIMAL_EXPONENT]))
+def test_any_decimal_amount_prints_to_a_text_that_reads_back(nanos: int, format: QuantityFormat) -> None:
     quantity = Quantity(nanos, format)
     assert parse_quantity(str(quantity)).nanos == nanos

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubeloop.api.meta.field_path import Path
+from kubeloop.api.meta.field_path import FieldPath
 from kubeloop.api.selectors import (
     EVERYTHING,
     NOTHING,
@@ -15,10 +15,10 @@ from kubeloop.api.selectors import (
     Operator,
     Requirement,
     SelectorError,
-    from_label_selector,
-    from_labels,
-    parse_labels,
-    requirement,
+    label_selector_as_selector,
+    new_requirement,
+    parse_label_selector,
+    selector_from_set,
     validate_label_selector,
 )
 
@@ -52,7 +52,7 @@ C: dict[str, str] = {}
     ],
 )
 def test_a_selector_picks_the_right_labels(text: str, matching: list[dict[str, str]]) -> None:
-    assert [labels for labels in (A, B, C) if parse_labels(text).matches(labels)] == matching
+    assert [labels for labels in (A, B, C) if parse_label_selector(text).matches(labels)] == matching
 
 
 NAME_PART = (
@@ -89,7 +89,7 @@ OPERATORS = "in, notin, =, ==, !=, gt, lt"
 )
 def test_what_does_not_parse_is_told_in_upstreams_words(text: str, message: str) -> None:
     with pytest.raises(SelectorError) as caught:
-        parse_labels(text)
+        parse_label_selector(text)
     assert str(caught.value) == message
 
 
@@ -97,7 +97,7 @@ def test_a_bad_value_is_told_with_its_key() -> None:
     with pytest.raises(
         SelectorError, match=r"^unable to parse requirement: values\[0\]\[app\]: Invalid value: \"-\": a "
     ):
-        parse_labels("app=-")
+        parse_label_selector("app=-")
 
 
 @pytest.mark.parametrize(
@@ -115,11 +115,11 @@ def test_a_bad_value_is_told_with_its_key() -> None:
     ],
 )
 def test_a_selector_prints_in_canonical_form(text: str, canonical: str) -> None:
-    assert str(parse_labels(text)) == canonical
+    assert str(parse_label_selector(text)) == canonical
 
 
 def test_exact_values_are_offered_to_an_index() -> None:
-    selector = parse_labels("a=1,b==2,c in (3),d in (4,5),e!=6,f")
+    selector = parse_label_selector("a=1,b==2,c in (3),d in (4,5),e!=6,f")
     assert selector.equalities() == {"a": "1", "b": "2", "c": "3"}
 
 
@@ -133,8 +133,8 @@ def test_everything_and_nothing_are_opposites() -> None:
 
 
 def test_integers_beyond_64_bits_match_no_comparison() -> None:
-    assert not parse_labels("n>1").matches({"n": "9223372036854775808"})
-    assert parse_labels("n>1").matches({"n": "9223372036854775807"})
+    assert not parse_label_selector("n>1").matches({"n": "9223372036854775808"})
+    assert parse_label_selector("n>1").matches({"n": "9223372036854775807"})
 
 
 class Expression(msgspec.Struct, frozen=True):
@@ -149,8 +149,8 @@ class Selector(msgspec.Struct, frozen=True):
 
 
 def test_an_absent_selector_object_matches_nothing_and_an_empty_one_everything() -> None:
-    assert from_label_selector(None) is NOTHING
-    assert from_label_selector(Selector()) is EVERYTHING
+    assert label_selector_as_selector(None) is NOTHING
+    assert label_selector_as_selector(Selector()) is EVERYTHING
 
 
 def test_a_selector_object_joins_labels_and_expressions() -> None:
@@ -160,21 +160,21 @@ def test_a_selector_object_joins_labels_and_expressions() -> None:
         Expression("d", "Exists"),
         Expression("e", "DoesNotExist"),
     )
-    selector = from_label_selector(Selector({"a": "1"}, expressions))
+    selector = label_selector_as_selector(Selector({"a": "1"}, expressions))
     assert str(selector) == "a=1,b in (x,y),c notin (z),d,!e"
     assert selector.matches({"a": "1", "b": "x", "d": ""})
 
 
 def test_a_selector_object_with_an_unknown_operator_is_refused() -> None:
     with pytest.raises(SelectorError, match=r'^"Gt" is not a valid label selector operator$'):
-        from_label_selector(Selector(None, (Expression("a", "Gt", ("1",)),)))
+        label_selector_as_selector(Selector(None, (Expression("a", "Gt", ("1",)),)))
 
 
 def test_a_set_operator_without_values_is_refused() -> None:
     with pytest.raises(
         SelectorError, match=r"^values: Invalid value: null: for 'in', 'notin' operators, values set can't"
     ):
-        requirement("a", Operator.IN)
+        new_requirement("a", Operator.IN)
 
 
 def test_validation_finds_each_problem_of_a_selector_object() -> None:
@@ -185,7 +185,7 @@ def test_validation_finds_each_problem_of_a_selector_object() -> None:
         Expression("", "Exists"),
         Expression("a", "In", ("-",)),
     )
-    found = validate_label_selector(Selector({"k": "v", "-": "v"}, expressions), Path("spec").child("selector"))
+    found = validate_label_selector(Selector({"k": "v", "-": "v"}, expressions), FieldPath("spec").child("selector"))
     assert [(error.field, error.body().split(" (e.g.")[0]) for error in found] == [
         ("spec.selector.matchLabels", f'Invalid value: "-": {NAME_PART}'.split(" (e.g.")[0]),
         (
@@ -209,7 +209,7 @@ def test_validation_finds_each_problem_of_a_selector_object() -> None:
 
 def test_old_objects_may_keep_values_that_are_invalid_now() -> None:
     selector = Selector(None, (Expression("a", "In", ("-",)),))
-    assert validate_label_selector(selector, Path("s"), allow_invalid_values=True) == []
+    assert validate_label_selector(selector, FieldPath("s"), allow_invalid_values=True) == []
 
 
 keys = st.from_regex(r"\A([a-z0-9]{1,5}(\.[a-z]{1,3})?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,5}[A-Za-z0-9])?\Z")
@@ -241,13 +241,13 @@ requirements = st.one_of(
 @given(st.lists(requirements, max_size=5))
 def test_a_printed_selector_parses_to_itself(chosen: list[Requirement]) -> None:
     selector = LabelSelector(chosen)
-    assert parse_labels(str(selector)) == selector
+    assert parse_label_selector(str(selector)) == selector
 
 
 @settings(max_examples=100)
 @given(st.dictionaries(keys, values, max_size=4), st.dictionaries(keys, values, max_size=4))
 def test_a_selector_of_labels_matches_exactly_the_supersets(wanted: dict[str, str], more: dict[str, str]) -> None:
-    selector = from_labels(wanted)
+    selector = selector_from_set(wanted)
     assert selector.matches(more | wanted)
     assert selector.matches(more) is (wanted.items() <= more.items())
 
@@ -256,7 +256,7 @@ def test_a_selector_of_labels_matches_exactly_the_supersets(wanted: dict[str, st
 @given(st.text(alphabet="ab in(),=!<>\t\0", max_size=14))
 def test_any_text_parses_or_is_refused_as_a_selector(text: str) -> None:
     try:
-        selector = parse_labels(text)
+        selector = parse_label_selector(text)
     except SelectorError:
         return
-    assert parse_labels(str(selector)) == selector
+    assert parse_label_selector(str(selector)) == selector

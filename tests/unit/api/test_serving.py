@@ -6,16 +6,21 @@ from itertools import groupby
 
 import pytest
 
-from kubeloop.api.conversion import differs
-from kubeloop.api.features.gates import STAGES, read_features
-from kubeloop.api.features.optional_resources import OFFERED
-from kubeloop.api.features.resource_config import Serving, UnusableChoice, read_serving, served_resources
+from kubeloop.api.conversion import has_differing_versions
+from kubeloop.api.features.gates import STAGES, parse_feature_gates
+from kubeloop.api.features.optional_resources import OPTIONAL_RESOURCES
+from kubeloop.api.features.resource_config import (
+    APIResourceConfig,
+    InvalidRuntimeConfig,
+    parse_resource_config,
+    served_resources,
+)
 from kubeloop.api.kinds import RESOURCES, Resource
-from kubeloop.api.schema import Node, node_of
+from kubeloop.api.schema import SchemaNode, node_of
 
 
 def served(*said: str, gates: str = "") -> set[str]:
-    resources = read_serving(said, [gates]).resources
+    resources = parse_resource_config(said, [gates]).resources
     return {f"{one.group_version}/{one.plural}" for one in resources}
 
 
@@ -23,7 +28,7 @@ DEFAULT = served()
 
 
 def test_nothing_said_is_the_usual_table_itself() -> None:
-    assert read_serving([], []) == Serving()
+    assert parse_resource_config([], []) == APIResourceConfig()
     assert served_resources() is RESOURCES
 
 
@@ -59,7 +64,7 @@ def test_levels_of_maturity_come_first_and_exceptions_after() -> None:
 
 
 def test_what_is_not_served_can_still_be_looked_up_within() -> None:
-    serving = read_serving(["batch/v1=false"], [])
+    serving = parse_resource_config(["batch/v1=false"], [])
     assert set(serving.kept()) == set(RESOURCES)
 
 
@@ -80,8 +85,8 @@ def test_what_is_not_served_can_still_be_looked_up_within() -> None:
     ],
 )
 def test_what_cannot_be_served_is_refused_in_upstreams_words(said: str, message: str) -> None:
-    with pytest.raises(UnusableChoice) as refused:
-        read_serving([said], [])
+    with pytest.raises(InvalidRuntimeConfig) as refused:
+        parse_resource_config([said], [])
     assert str(refused.value) == message
 
 
@@ -90,7 +95,7 @@ def test_a_version_that_holds_nothing_any_more_can_be_named() -> None:
 
 
 def test_versions_of_a_group_are_together_with_the_usual_first() -> None:
-    found = served_resources({"api/all": "true"}, read_features(["AllAlpha=true,AllBeta=true"]))
+    found = served_resources({"api/all": "true"}, parse_feature_gates(["AllAlpha=true,AllBeta=true"]))
     versions = list(dict.fromkeys((one.group, one.version) for one in found))
     groups = [group for group, _ in versions]
     assert [one for one, _ in groupby(groups)] == list(dict.fromkeys(groups))
@@ -104,21 +109,25 @@ def test_versions_of_a_group_are_together_with_the_usual_first() -> None:
 
 
 def test_every_gate_of_a_resource_is_known() -> None:
-    assert {one.gate for one in (*RESOURCES, *OFFERED)} - {""} <= STAGES.keys()
+    assert {one.gate for one in (*RESOURCES, *OPTIONAL_RESOURCES)} - {""} <= STAGES.keys()
 
 
 @pytest.mark.parametrize(
-    "resource", [one for one in OFFERED if one.stored_as and not differs(one.kind)], ids=lambda one: one.definition
+    "resource",
+    [one for one in OPTIONAL_RESOURCES if one.stored_as and not has_differing_versions(one.kind)],
+    ids=lambda one: one.definition,
 )
 def test_versions_that_are_taken_for_alike_are(resource: Resource) -> None:
     group, version = resource.stored_version
     stored = next(
-        one for one in (*RESOURCES, *OFFERED) if (one.group, one.version, one.kind) == (group, version, resource.kind)
+        one
+        for one in (*RESOURCES, *OPTIONAL_RESOURCES)
+        if (one.group, one.version, one.kind) == (group, version, resource.kind)
     )
     assert _shape(node_of(resource.definition)) == _shape(node_of(stored.definition))
 
 
-def _shape(node: Node, depth: int = 0) -> object:
+def _shape(node: SchemaNode, depth: int = 0) -> object:
     if depth > 12:
         return ...
     item = _shape(node.item, depth + 1) if node.item is not None else None

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubeloop.api.signed_tokens import NotOurToken, SigningKey, read_public_keys, verify
+from kubeloop.api.signed_tokens import InvalidToken, SigningKey, read_public_keys, verify
 
 CLAIMS = {"sub": "me", "aud": ["a", "b"], "exp": 12}
 
@@ -51,13 +51,13 @@ def test_a_token_follows_the_standard():
 
 
 def test_another_key_signs_other_tokens():
-    with pytest.raises(NotOurToken):
+    with pytest.raises(InvalidToken):
         verify(OTHER.sign(CLAIMS), KEYS)
 
 
 def test_the_signature_of_another_key_under_our_head_is_no_good():
     foreign = OTHER.sign(CLAIMS).split(".")
-    with pytest.raises(NotOurToken):
+    with pytest.raises(InvalidToken):
         verify(".".join([TOKEN.split(".")[0], *foreign[1:]]), KEYS)
 
 
@@ -66,7 +66,7 @@ def test_a_token_cannot_choose_how_it_is_checked():
     for head in ({"alg": "none"}, {"alg": "HS256", "kid": KEY.public.key_id}, {"alg": "ES256"}):
         forged = encoded(json.dumps(head).encode())
         for signature in ("", encoded(b"\0" * 64)):
-            with pytest.raises(NotOurToken):
+            with pytest.raises(InvalidToken):
                 verify(f"{forged}.{body}.{signature}", KEYS)
 
 
@@ -76,14 +76,14 @@ def test_one_other_character_anywhere_spoils_a_token(position, character):
     # The last character holds two bits that no byte uses, so it is left alone.
     changed = TOKEN[:position] + character + TOKEN[position + 1 :]
     if changed != TOKEN:
-        with pytest.raises(NotOurToken):
+        with pytest.raises(InvalidToken):
             verify(changed, KEYS)
 
 
 @given(st.text(max_size=200))
 @settings(max_examples=100, deadline=None)
 def test_text_is_no_token(text):
-    with pytest.raises(NotOurToken):
+    with pytest.raises(InvalidToken):
         verify(text, KEYS)
 
 
@@ -103,7 +103,7 @@ def test_the_key_decides_the_algorithm(algorithm):
     assert verify(token, (KEY.public, key.public)) == CLAIMS
     described = key.public.described()
     assert (described["alg"], described["kty"]) == (algorithm, "RSA" if algorithm == "RS256" else "EC")
-    with pytest.raises(NotOurToken):
+    with pytest.raises(InvalidToken):
         verify(token, KEYS)
 
 

@@ -14,13 +14,13 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from kubeloop.api.kinds import RESOURCES
-from kubeloop.apiserver.admission import Chain
+from kubeloop.apiserver.admission import AdmissionChain
 from kubeloop.apiserver.app import ApiServer
 from kubeloop.apiserver.authentication import Authenticator
 from kubeloop.apiserver.authentication.service_account_tokens import ServiceAccountTokens, token_keys
-from kubeloop.apiserver.flowcontrol.inflight import InFlight
-from kubeloop.apiserver.nonresource.health import Health
-from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.apiserver.flowcontrol.inflight import InFlightLimiter
+from kubeloop.apiserver.nonresource.health import HealthChecks
+from kubeloop.apiserver.registry.storage import StorageRegistry
 from kubeloop.apiserver.request.context import User
 from kubeloop.http import Request
 from kubeloop.store.memory import MemoryStore
@@ -72,7 +72,7 @@ class Api:
         self._runner = runner
         self.clock = clock
         self.store = MemoryStore()
-        self.registry = Registry(self.store, RESOURCES)
+        self.registry = StorageRegistry(self.store, RESOURCES)
         keys = token_keys(SIGNING_KEY)
         self.sign = keys.signing.sign
         self.tokens = ServiceAccountTokens(keys, (ISSUER, "https://before"), (ISSUER, "second"), self.registry, clock)
@@ -85,15 +85,15 @@ class Api:
             self.clock,
             Authenticator({"admin": ADMIN, "nobody": NOBODY}),
             self.admission(),
-            InFlight(10, 100),
-            Health({}, {}),
+            InFlightLimiter(10, 100),
+            HealthChecks({}, {}),
             lambda: "127.0.0.1:6443",
             self.tokens,
         )
 
-    def admission(self) -> Chain:
+    def admission(self) -> AdmissionChain:
         """No plugins, unless a test wants some."""
-        return Chain()
+        return AdmissionChain()
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
         return self._runner.run(self._answer(method, path, body, headers))

@@ -9,16 +9,16 @@ from typing import Any
 
 from kubeloop.apiserver.admission import default_chain
 from kubeloop.apiserver.admission.lookup import RegistryLookup
-from kubeloop.apiserver.admission.plugins.quota.quota_ledger import StoredLedger
+from kubeloop.apiserver.admission.plugins.quota.quota_ledger import StoreQuotaAccessor
 from kubeloop.apiserver.app import ApiServer
 from kubeloop.apiserver.authentication import Authenticator
-from kubeloop.apiserver.authentication.bootstrap_tokens import BootstrapTokens
-from kubeloop.apiserver.authentication.service_accounts import recognizer_of
+from kubeloop.apiserver.authentication.bootstrap_tokens import BootstrapTokenAuthenticator
+from kubeloop.apiserver.authentication.service_accounts import lazy_token_authenticator
 from kubeloop.apiserver.authorization import DEFAULT_MODES, authorizer_of
 from kubeloop.apiserver.bootstrap import access_objects
-from kubeloop.apiserver.bootstrap.writer import OwnObjects
-from kubeloop.apiserver.flowcontrol.inflight import InFlight
-from kubeloop.apiserver.nonresource.health import Health
+from kubeloop.apiserver.bootstrap.writer import BootstrapWriter
+from kubeloop.apiserver.flowcontrol.inflight import InFlightLimiter
+from kubeloop.apiserver.nonresource.health import HealthChecks
 from kubeloop.apiserver.request.context import User
 from tests.unit.apiserver.conftest import ADMIN, Answer, Api, StillClock
 
@@ -37,17 +37,17 @@ class SecuredApi(Api):
         self.users: dict[str, User] = {"admin": ADMIN}
         recognizers = (
             self.users.get,
-            BootstrapTokens(self.lookup, self.clock).authenticate,
-            recognizer_of(lambda: self.tokens),
+            BootstrapTokenAuthenticator(self.lookup, self.clock).authenticate,
+            lazy_token_authenticator(lambda: self.tokens),
         )
-        ledger = StoredLedger(self.registry, self.lookup)
+        ledger = StoreQuotaAccessor(self.registry, self.lookup)
         return ApiServer(
             self.registry,
             self.clock,
             Authenticator({}, True, recognizers),
             default_chain(self.lookup, ledger, self.authorizer),
-            InFlight(10, 10),
-            Health({}, {}),
+            InFlightLimiter(10, 10),
+            HealthChecks({}, {}),
             lambda: "127.0.0.1:6443",
             self.tokens,
             self.authorizer,
@@ -56,7 +56,7 @@ class SecuredApi(Api):
 
     def bootstrap(self) -> None:
         """Upstream's default roles and bindings."""
-        self._runner.run(OwnObjects(self.registry, self.clock).ensure(access_objects()))
+        self._runner.run(BootstrapWriter(self.registry, self.clock).ensure(access_objects()))
 
     def knows(self, name: str, *groups: str) -> str:
         """Somebody new; the result is their token."""
@@ -65,7 +65,7 @@ class SecuredApi(Api):
 
     def may(self, what: str, *, user: str = "", group: str = "", account: str = "", namespace: str = "") -> str:
         """Give a right such as `get list: pods @apps` in a namespace or everywhere; the binding's name."""
-        from kubeloop.apiserver.bootstrap.policy_notation import rule
+        from kubeloop.apiserver.bootstrap.policy_notation import parse_rule
 
         subject: dict[str, str] = {"kind": "User", "apiGroup": GROUP, "name": user}
         if group:
@@ -73,7 +73,7 @@ class SecuredApi(Api):
         if account:
             home, _, name = account.partition("/")
             subject = {"kind": "ServiceAccount", "namespace": home, "name": name}
-        made = rule(what)
+        made = parse_rule(what)
         rules = {
             "verbs": made.verbs,
             "apiGroups": made.api_groups,

@@ -11,15 +11,15 @@ import pytest
 
 from kubeloop.api.cel.check.types import INT, list_of
 from kubeloop.api.cel.library.kubernetes import kubernetes_environment
-from kubeloop.api.cel.program import compiled
-from kubeloop.apiserver.background.offload import Aside, asked_in_loop, is_long
+from kubeloop.api.cel.program import compile_expression
+from kubeloop.apiserver.background.offload import WorkerThread, call_in_loop, is_expensive_json
 
-NESTED = compiled("l.all(x, l.all(y, x + y >= 0))", kubernetes_environment().extended({"l": list_of(INT)}))
+NESTED = compile_expression("l.all(x, l.all(y, x + y >= 0))", kubernetes_environment().extended({"l": list_of(INT)}))
 
 
 @pytest.fixture
-def aside() -> Iterator[Aside]:
-    found = Aside()
+def aside() -> Iterator[WorkerThread]:
+    found = WorkerThread()
     found.start()
     yield found
     found.close()
@@ -35,20 +35,20 @@ def evaluated(length: int) -> tuple[Any, str]:
 
 def test_what_was_not_started_does_everything_in_place() -> None:
     here = where()
-    assert asyncio.run(Aside().run(where)) == here
-    assert asyncio.run(Aside().patiently(evaluated, 100)) == (True, here)
+    assert asyncio.run(WorkerThread().run(where)) == here
+    assert asyncio.run(WorkerThread().patiently(evaluated, 100)) == (True, here)
 
 
-def test_long_work_is_done_by_another_thread(aside: Aside) -> None:
+def test_long_work_is_done_by_another_thread(aside: WorkerThread) -> None:
     assert asyncio.run(aside.run(where)) == "aside"
 
 
-def test_expressions_are_begun_here_and_if_they_cost_much_again_aside(aside: Aside) -> None:
+def test_expressions_are_begun_here_and_if_they_cost_much_again_aside(aside: WorkerThread) -> None:
     assert asyncio.run(aside.patiently(evaluated, 10)) == (True, where())
     assert asyncio.run(aside.patiently(evaluated, 100)) == (True, "aside")
 
 
-def test_several_cheap_expressions_together_may_be_dear(aside: Aside) -> None:
+def test_several_cheap_expressions_together_may_be_dear(aside: WorkerThread) -> None:
     def many() -> str:
         for _ in range(30):
             evaluated(10)
@@ -57,7 +57,7 @@ def test_several_cheap_expressions_together_may_be_dear(aside: Aside) -> None:
     assert asyncio.run(aside.patiently(many)) == "aside"
 
 
-def test_what_goes_wrong_aside_is_told_to_whoever_asked(aside: Aside) -> None:
+def test_what_goes_wrong_aside_is_told_to_whoever_asked(aside: WorkerThread) -> None:
     def fail() -> None:
         raise LookupError("no")
 
@@ -66,7 +66,7 @@ def test_what_goes_wrong_aside_is_told_to_whoever_asked(aside: Aside) -> None:
     assert asyncio.run(aside.run(where)) == "aside"
 
 
-def test_others_go_on_meanwhile(aside: Aside) -> None:
+def test_others_go_on_meanwhile(aside: WorkerThread) -> None:
     goes_on = threading.Event()
 
     async def both() -> bool:
@@ -78,7 +78,7 @@ def test_others_go_on_meanwhile(aside: Aside) -> None:
     assert asyncio.run(both())
 
 
-def test_work_that_nobody_waits_for_is_not_begun(aside: Aside) -> None:
+def test_work_that_nobody_waits_for_is_not_begun(aside: WorkerThread) -> None:
     first_may_end = threading.Event()
     done: list[str] = []
 
@@ -96,9 +96,9 @@ def test_work_that_nobody_waits_for_is_not_begun(aside: Aside) -> None:
     assert done == ["third"]
 
 
-def test_a_question_from_aside_is_answered_by_the_loop(aside: Aside) -> None:
+def test_a_question_from_aside_is_answered_by_the_loop(aside: WorkerThread) -> None:
     async def ask(from_aside: bool) -> str:
-        question: Callable[[], str] = asked_in_loop(asyncio.get_running_loop(), where)
+        question: Callable[[], str] = call_in_loop(asyncio.get_running_loop(), where)
         return await aside.run(question) if from_aside else question()
 
     assert asyncio.run(ask(from_aside=True)) == where()
@@ -115,4 +115,4 @@ def test_a_question_from_aside_is_answered_by_the_loop(aside: Aside) -> None:
     ],
 )
 def test_a_text_is_long_by_what_it_holds(text: bytes, long: bool) -> None:
-    assert is_long(text) is long
+    assert is_expensive_json(text) is long

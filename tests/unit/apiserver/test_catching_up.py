@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from kubeloop.api import errors
-from kubeloop.apiserver.registry.consistency import fresh_enough
+from kubeloop.apiserver.registry.consistency import with_consistency
 from kubeloop.apiserver.request.query import Query
-from kubeloop.store import Overtaken
+from kubeloop.store import DependentConflict
 
 
 class Store:
@@ -42,7 +42,7 @@ def ask(store: Store, *outcomes: Exception | str, verb: str = "update") -> str:
         return outcome
 
     try:
-        return asyncio.run(fresh_enough(store, verb, Query(""), answer))  # type: ignore[arg-type]
+        return asyncio.run(with_consistency(store, verb, Query(""), answer))  # type: ignore[arg-type]
     finally:
         assert not left
 
@@ -99,7 +99,7 @@ def test_who_has_to_wait_is_told_at_once() -> None:
 
 
 def test_a_write_whose_task_was_overtaken_is_made_again() -> None:
-    assert ask(Store(shared=True), Overtaken("/a"), "done") == "done"
+    assert ask(Store(shared=True), DependentConflict("/a"), "done") == "done"
 
 
 def test_a_read_of_the_only_server_waits_for_nothing() -> None:

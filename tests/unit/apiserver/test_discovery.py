@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from kubeloop.api.kinds import RESOURCES, SCALE, STATUS, Resource
-from kubeloop.apiserver.nonresource.discovery import AGGREGATED_MEDIA_TYPE, Discovery, wants_aggregated
-from kubeloop.apiserver.request.etag import etag_of, is_known
+from kubeloop.apiserver.nonresource.discovery import AGGREGATED_MEDIA_TYPE, DiscoveryDocuments, wants_aggregated
+from kubeloop.apiserver.request.etag import etag_of, is_not_modified
 
 
-def discovery(*resources: Resource) -> Discovery:
-    return Discovery(resources or RESOURCES, lambda: "192.0.2.1:6443")
+def discovery(*resources: Resource) -> DiscoveryDocuments:
+    return DiscoveryDocuments(resources or RESOURCES, lambda: "192.0.2.1:6443")
 
 
 def decoded(document: bytes | None) -> Any:
@@ -35,7 +35,7 @@ def test_the_core_group_tells_its_versions_and_the_servers_address() -> None:
 
 def test_the_servers_address_is_asked_for_each_time() -> None:
     addresses = iter(["a:1", "b:2"])
-    changing = Discovery(RESOURCES, lambda: next(addresses))
+    changing = DiscoveryDocuments(RESOURCES, lambda: next(addresses))
     first, second = (decoded(changing.core_versions())["serverAddressByClientCIDRs"][0] for _ in range(2))
     assert (first["serverAddress"], second["serverAddress"]) == ("a:1", "b:2")
 
@@ -173,4 +173,4 @@ def test_the_aggregated_form_is_given_to_who_prefers_it(accept: str, wanted: boo
     [('"A"', True), ('W/"A"', True), ('"B", "A"', True), ("*", True), ('"B"', False), ("A", False), ("", False)],
 )
 def test_a_client_that_holds_the_document_is_recognized(header: str, known: bool) -> None:
-    assert is_known('"A"', header) is known
+    assert is_not_modified('"A"', header) is known

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kubeloop.api import errors
-from kubeloop.apiserver.server import RunningServer, ServerConfig, start_server
+from kubeloop.apiserver.server import ApiServerConfig, RunningServer, start_server
 from kubeloop.clock import SystemClock
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -73,7 +73,7 @@ class Connection:
 def scenario(work: Callable[[RunningServer, Switchboard], Any]) -> None:
     async def main() -> None:
         board = Switchboard()
-        config = ServerConfig(port=0, authorization_modes=("AlwaysAllow",), faults=board, compaction_interval=0)
+        config = ApiServerConfig(port=0, authorization_modes=("AlwaysAllow",), faults=board, compaction_interval=0)
         server = await start_server(config, SystemClock())
         try:
             async with asyncio.timeout(20):

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from kubeloop.apiserver.inprocess.stream import pieces_of
-from kubeloop.http import Stream, StreamResponse, frame
+from kubeloop.http import ResponseStream, StreamResponse, encode_chunk
 
 
 class Written(StreamResponse):
@@ -16,12 +16,12 @@ class Written(StreamResponse):
 
     __slots__ = ("_write", "ended")
 
-    def __init__(self, write: Callable[[Stream], Awaitable[None] | None]) -> None:
+    def __init__(self, write: Callable[[ResponseStream], Awaitable[None] | None]) -> None:
         super().__init__(200)
         self._write = write
         self.ended = False
 
-    def run(self, stream: Stream) -> Awaitable[None] | None:
+    def run(self, stream: ResponseStream) -> Awaitable[None] | None:
         stream.on_close(self._end)
         return self._write(stream)
 
@@ -34,34 +34,34 @@ async def whole(response: StreamResponse) -> bytes:
 
 
 def test_frames_that_come_together_are_one_text() -> None:
-    async def write(stream: Stream) -> None:
-        stream.write(frame(b"one ") + frame(b"two "))
+    async def write(stream: ResponseStream) -> None:
+        stream.write(encode_chunk(b"one ") + encode_chunk(b"two "))
         await asyncio.sleep(0)
-        stream.write(frame(b"three\r\n"))
+        stream.write(encode_chunk(b"three\r\n"))
 
     assert asyncio.run(whole(Written(write))) == b"one two three\r\n"
 
 
 def test_a_stream_without_a_task_ends_when_somebody_closes_it() -> None:
-    def write(stream: Stream) -> None:
-        stream.write(frame(b"last words"))
+    def write(stream: ResponseStream) -> None:
+        stream.write(encode_chunk(b"last words"))
         asyncio.get_running_loop().call_soon(stream.close)
 
     assert asyncio.run(whole(Written(write))) == b"last words"
 
 
 def test_a_writer_that_waits_is_held_back_and_one_that_does_not_is_cut_off() -> None:
-    piece = frame(b"x" * (1 << 20))
+    piece = encode_chunk(b"x" * (1 << 20))
     furthest = 0
 
-    async def patient(stream: Stream) -> None:
+    async def patient(stream: ResponseStream) -> None:
         nonlocal furthest
         for _ in range(40):
             stream.write(piece)
             furthest = max(furthest, stream.buffered)
             await stream.drained()
 
-    async def hasty(stream: Stream) -> None:
+    async def hasty(stream: ResponseStream) -> None:
         for _ in range(40):
             stream.write(piece)
 
@@ -72,9 +72,9 @@ def test_a_writer_that_waits_is_held_back_and_one_that_does_not_is_cut_off() -> 
 
 
 def test_a_reader_that_leaves_ends_the_writer() -> None:
-    async def endless(stream: Stream) -> None:
+    async def endless(stream: ResponseStream) -> None:
         while True:
-            stream.write(frame(b"more\n"))
+            stream.write(encode_chunk(b"more\n"))
             await asyncio.sleep(0)
 
     async def main() -> None:
@@ -90,8 +90,8 @@ def test_a_reader_that_leaves_ends_the_writer() -> None:
 
 
 def test_what_the_writer_raises_reaches_the_reader() -> None:
-    async def broken(stream: Stream) -> None:
-        stream.write(frame(b"begin"))
+    async def broken(stream: ResponseStream) -> None:
+        stream.write(encode_chunk(b"begin"))
         raise OSError("the disk is gone")
 
     async def main() -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from kubeloop.apiserver.measures import Counters, Gauges, Histograms, exponential
+from kubeloop.apiserver.measures import CounterFamily, GaugeFamily, HistogramFamily, exponential_buckets
 
 
 def test_a_family_that_nobody_touched_is_not_shown() -> None:
-    assert [*Counters("c", "a").lines(), *Gauges("g").lines(), *Histograms("h", (1,)).lines()] == []
+    assert [*CounterFamily("c", "a").lines(), *GaugeFamily("g").lines(), *HistogramFamily("h", (1,)).lines()] == []
 
 
 def test_counters_are_told_apart_by_their_labels() -> None:
-    counters = Counters("c", "a", "b")
+    counters = CounterFamily("c", "a", "b")
     counters.add("x", "y")
     counters.add("x", "y", amount=2)
     counters.add("x", 'say "no"\n')
@@ -18,7 +18,7 @@ def test_counters_are_told_apart_by_their_labels() -> None:
 
 
 def test_gauges_show_what_is_now() -> None:
-    gauges = Gauges("g", "a")
+    gauges = GaugeFamily("g", "a")
     gauges.set(1, "x")
     gauges.set(2, "x")
     gauges.set(3, "y")
@@ -27,7 +27,7 @@ def test_gauges_show_what_is_now() -> None:
 
 
 def test_histograms_count_what_is_no_longer_than_each_bound() -> None:
-    histograms = Histograms("h", (0.1, 1), "a")
+    histograms = HistogramFamily("h", (0.1, 1), "a")
     for seconds in (0.1, 0.5, 4.0):
         histograms.observe(seconds, "x")
     assert list(histograms.lines()) == [
@@ -41,4 +41,4 @@ def test_histograms_count_what_is_no_longer_than_each_bound() -> None:
 
 
 def test_bounds_may_grow_by_a_factor() -> None:
-    assert exponential(0.5, 2, 3) == (0.5, 1.0, 2.0)
+    assert exponential_buckets(0.5, 2, 3) == (0.5, 1.0, 2.0)

@@ -11,8 +11,8 @@ from typing import Any
 
 from kubeloop.api.kinds import RESOURCES
 from kubeloop.apiserver.bootstrap import BootstrapOptions, bootstrap_objects, essential_objects
-from kubeloop.apiserver.bootstrap.writer import OwnObjects
-from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.apiserver.bootstrap.writer import BootstrapWriter
+from kubeloop.apiserver.registry.storage import StorageRegistry
 from kubeloop.clock import SystemClock
 from kubeloop.store.memory import MemoryStore
 
@@ -20,11 +20,11 @@ OPTIONS = BootstrapOptions(now=datetime(2030, 1, 1, tzinfo=UTC), advertise_addre
 SERVICE = "/registry/services/specs/default/kubernetes"
 
 
-def on_a_server(scenario: Callable[[MemoryStore, OwnObjects], Awaitable[None]]) -> None:
+def on_a_server(scenario: Callable[[MemoryStore, BootstrapWriter], Awaitable[None]]) -> None:
     async def run() -> None:
         store = MemoryStore()
         await store.start()
-        await scenario(store, OwnObjects(Registry(store, RESOURCES), SystemClock()))
+        await scenario(store, BootstrapWriter(StorageRegistry(store, RESOURCES), SystemClock()))
         await store.close()
 
     asyncio.run(run())
@@ -37,7 +37,7 @@ def stored(store: MemoryStore, key: str) -> Any:
 
 
 def test_fresh_server_gets_all_of_them_with_identity_owner_and_defaults() -> None:
-    async def scenario(store: MemoryStore, own: OwnObjects) -> None:
+    async def scenario(store: MemoryStore, own: BootstrapWriter) -> None:
         await own.ensure(bootstrap_objects(OPTIONS))
         default = stored(store, "/registry/namespaces/default")
         assert default["metadata"]["uid"]
@@ -51,7 +51,7 @@ def test_fresh_server_gets_all_of_them_with_identity_owner_and_defaults() -> Non
 
 
 def test_status_that_the_server_reports_is_kept() -> None:
-    async def scenario(store: MemoryStore, own: OwnObjects) -> None:
+    async def scenario(store: MemoryStore, own: BootstrapWriter) -> None:
         await own.ensure(essential_objects(OPTIONS))
         conditions = stored(store, "/registry/servicecidrs/kubernetes")["status"]["conditions"]
         assert conditions[0]["type"] == "Ready"
@@ -60,7 +60,7 @@ def test_status_that_the_server_reports_is_kept() -> None:
 
 
 def test_next_start_changes_nothing() -> None:
-    async def scenario(store: MemoryStore, own: OwnObjects) -> None:
+    async def scenario(store: MemoryStore, own: BootstrapWriter) -> None:
         await own.ensure(bootstrap_objects(OPTIONS))
         revision = store.revision
         await own.ensure_by_and_by(bootstrap_objects(OPTIONS))
@@ -70,7 +70,7 @@ def test_next_start_changes_nothing() -> None:
 
 
 def test_what_describes_the_server_is_corrected_and_keeps_its_identity() -> None:
-    async def scenario(store: MemoryStore, own: OwnObjects) -> None:
+    async def scenario(store: MemoryStore, own: BootstrapWriter) -> None:
         await own.ensure(essential_objects(OPTIONS))
         before = stored(store, SERVICE)
         await own.ensure(essential_objects(replace(OPTIONS, secure_port=7443)))
@@ -82,7 +82,7 @@ def test_what_describes_the_server_is_corrected_and_keeps_its_identity() -> None
 
 
 def test_what_administrators_changed_stays_and_what_they_deleted_comes_back() -> None:
-    async def scenario(store: MemoryStore, own: OwnObjects) -> None:
+    async def scenario(store: MemoryStore, own: BootstrapWriter) -> None:
         await own.ensure(essential_objects(OPTIONS))
         key = "/registry/namespaces/default"
         record = store.get(key)
@@ -106,7 +106,7 @@ async def change(store: MemoryStore, key: str, **parts: Any) -> None:
 
 
 def test_access_rules_get_what_they_lack_and_keep_what_administrators_added() -> None:
-    async def scenario(store: MemoryStore, own: OwnObjects) -> None:
+    async def scenario(store: MemoryStore, own: BootstrapWriter) -> None:
         await own.ensure(bootstrap_objects(OPTIONS))
         whole, everybody = stored(store, VIEWERS)["rules"], stored(store, BINDING)["subjects"]
         extra = {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}
@@ -136,7 +136,7 @@ def test_access_rules_get_what_they_lack_and_keep_what_administrators_added() ->
 
 
 def test_access_rules_that_administrators_keep_for_themselves_are_left_alone() -> None:
-    async def scenario(store: MemoryStore, own: OwnObjects) -> None:
+    async def scenario(store: MemoryStore, own: BootstrapWriter) -> None:
         await own.ensure(bootstrap_objects(OPTIONS))
         meta = stored(store, VIEWERS)["metadata"]
         kept = {"rbac.authorization.kubernetes.io/autoupdate": "false"}

@@ -85,12 +85,12 @@ def _seen_both_ways(
     made: list[Any] = []
 
     def counted(*args: Any) -> Any:
-        made.append(parts.patched_parts(*args))
+        made.append(parts.patch_parts(*args))
         return made[-1]
 
     seen = []
     for way in (counted, lambda *_: None):
-        monkeypatch.setattr(write, "patched_parts", way)
+        monkeypatch.setattr(write, "patch_parts", way)
         answer = api.patch(kind, f"{path}?dryRun=All", patch)
         seen.append((answer.status, answer.body, answer.headers.get("Warning")))
     return seen[0], seen[1], any(one is not None for one in made)

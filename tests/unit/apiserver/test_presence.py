@@ -11,17 +11,17 @@ from kubeloop.api.generated.core_v1 import Endpoints
 from kubeloop.api.generated.discovery_v1 import EndpointSlice
 from kubeloop.api.scalars.times import format_micro_time
 from kubeloop.api.scalars.wire import MicroTime
-from kubeloop.apiserver.bootstrap.writer import OwnObjects
-from kubeloop.apiserver.peers.endpoint_reconciler import LiveServers
+from kubeloop.apiserver.bootstrap.writer import BootstrapWriter
+from kubeloop.apiserver.peers.endpoint_reconciler import LeaseEndpointReconciler
 from kubeloop.apiserver.peers.identity_lease import IdentityLease, identity_of, is_expired
 from kubeloop.testing import Cluster
 
 
-def server(cluster: Cluster, address: str, port: int = 6443) -> LiveServers:
+def server(cluster: Cluster, address: str, port: int = 6443) -> LeaseEndpointReconciler:
     registry = cluster.server.registry
 
-    async def make() -> LiveServers:
-        made = LiveServers(registry, OwnObjects(registry, cluster.clock), address, port)
+    async def make() -> LeaseEndpointReconciler:
+        made = LeaseEndpointReconciler(registry, BootstrapWriter(registry, cluster.clock), address, port)
         await made.join()
         return made
 
@@ -84,7 +84,7 @@ def test_an_address_that_nobody_else_can_reach_is_told_to_nobody(cluster: Cluste
 
 def test_a_server_keeps_its_lease_and_collects_those_of_the_gone(cluster: Cluster) -> None:
     registry = cluster.server.registry
-    own = OwnObjects(registry, cluster.clock)
+    own = BootstrapWriter(registry, cluster.clock)
     mine, gone = (IdentityLease(registry, own, cluster.clock, address) for address in ("a:1", "b:1"))
     cluster.run(_called(mine.renew))
     cluster.run(_called(gone.renew))

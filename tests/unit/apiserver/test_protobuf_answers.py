@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kubeloop.api.protobuf import open_envelope, read_object, write_object
+from kubeloop.api.protobuf import decode_object, encode_object, open_envelope
 from kubeloop.http import StreamResponse
 from tests.unit.apiserver.test_watches import Sink, World, in_a_world
 
@@ -16,11 +16,11 @@ CONFIG_MAPS = "/api/v1/namespaces/shop/configmaps"
 
 
 def config_map(name: str, **data: str) -> bytes:
-    return write_object({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data})
+    return encode_object({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data})
 
 
 def plain(body: bytes) -> dict[str, Any]:
-    return read_object(*open_envelope(body))
+    return decode_object(*open_envelope(body))
 
 
 @pytest.fixture
@@ -63,9 +63,9 @@ def test_an_object_is_replaced(api, made):
 def test_options_of_a_delete_are_read(api, made):
     options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": "another"}}
     path = f"{CONFIG_MAPS}/a"
-    assert api.ask("DELETE", path, write_object(options), content_type=MEDIA).status == 409
+    assert api.ask("DELETE", path, encode_object(options), content_type=MEDIA).status == 409
     options["preconditions"] = {"uid": made["metadata"]["uid"]}
-    answer = api.ask("DELETE", path, write_object(options), content_type=MEDIA, accept=MEDIA)
+    answer = api.ask("DELETE", path, encode_object(options), content_type=MEDIA, accept=MEDIA)
     assert (answer.status, plain(answer.body)["status"]) == (200, "Success")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kubeloop.apiserver.server import CannotStart, RunningServer, ServerConfig, start_server, tls_context
+from kubeloop.apiserver.server import ApiServerConfig, RunningServer, StartupError, start_server, tls_context
 from kubeloop.clock import SystemClock
 from kubeloop.store import StoreError
 
@@ -22,7 +22,7 @@ def run(scenario: Callable[[], Awaitable[None]]) -> None:
 
 
 async def start(**settings: object) -> RunningServer:
-    return await start_server(ServerConfig(port=0, **settings), SystemClock())  # type: ignore[arg-type]  # any field
+    return await start_server(ApiServerConfig(port=0, **settings), SystemClock())  # type: ignore[arg-type]  # any field
 
 
 async def status_of(server: RunningServer, path: str) -> int:
@@ -72,8 +72,8 @@ def test_start_that_fails_lets_the_store_go(tmp_path: Path) -> None:
     async def scenario() -> None:
         store = f"sqlite:{tmp_path / 'store.db'}"
         with socket.create_server(("127.0.0.1", 0)) as taken:
-            busy = ServerConfig(store=store, port=taken.getsockname()[1])
-            with pytest.raises(CannotStart, match=r"cannot listen on 127\.0\.0\.1:\d+: address already in use"):
+            busy = ApiServerConfig(store=store, port=taken.getsockname()[1])
+            with pytest.raises(StartupError, match=r"cannot listen on 127\.0\.0\.1:\d+: address already in use"):
                 await start_server(busy, SystemClock())
         server = await start(store=store)
         await server.close()
@@ -94,7 +94,7 @@ def test_token_file_with_a_bad_line_is_refused(tmp_path: Path) -> None:
     tokens.write_text("token without anybody\n")
 
     async def scenario() -> None:
-        with pytest.raises(CannotStart, match="line 1"):
+        with pytest.raises(StartupError, match="line 1"):
             await start(token_file=tokens)
 
     run(scenario)
@@ -103,6 +103,6 @@ def test_token_file_with_a_bad_line_is_refused(tmp_path: Path) -> None:
 def test_files_that_hold_no_keys_are_named(tmp_path: Path) -> None:
     for name in ("tls.crt", "tls.key"):
         (tmp_path / name).write_text("nothing of the kind")
-    config = ServerConfig(certificate=tmp_path / "tls.crt", key=tmp_path / "tls.key")
-    with pytest.raises(CannotStart, match=r"TLS cannot be set up from .*tls\.crt"):
+    config = ApiServerConfig(certificate=tmp_path / "tls.crt", key=tmp_path / "tls.key")
+    with pytest.raises(StartupError, match=r"TLS cannot be set up from .*tls\.crt"):
         tls_context(config)

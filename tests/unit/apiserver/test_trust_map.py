@@ -14,8 +14,13 @@ from cryptography.x509.oid import NameOID
 
 from kubeloop.api.generated.core_v1 import ConfigMap
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.apiserver.bootstrap.extension_apiserver_authentication import NAME, NAMESPACE, TrustMap, combined
-from kubeloop.apiserver.bootstrap.writer import OwnObjects
+from kubeloop.apiserver.bootstrap.extension_apiserver_authentication import (
+    NAME,
+    NAMESPACE,
+    AuthenticationConfigMap,
+    merge_authentication_info,
+)
+from kubeloop.apiserver.bootstrap.writer import BootstrapWriter
 from tests.unit.apiserver.conftest import Api, StillClock
 
 NOW = datetime(2026, 5, 10, 12, tzinfo=UTC)
@@ -35,24 +40,29 @@ OURS, THEIRS, EXPIRED = authority("ours"), authority("theirs"), authority("expir
 
 
 def test_what_is_missing_is_added() -> None:
-    assert combined({}, {"client-ca-file": OURS, **HEADERS}, NOW) == {"client-ca-file": OURS, **HEADERS}
+    assert merge_authentication_info({}, {"client-ca-file": OURS, **HEADERS}, NOW) == {
+        "client-ca-file": OURS,
+        **HEADERS,
+    }
 
 
 def test_authorities_of_other_servers_stay_until_they_expire() -> None:
-    found = combined({"client-ca-file": THEIRS + EXPIRED + OURS}, {"client-ca-file": OURS}, NOW)
+    found = merge_authentication_info({"client-ca-file": THEIRS + EXPIRED + OURS}, {"client-ca-file": OURS}, NOW)
     assert found == {"client-ca-file": THEIRS + OURS}
-    assert combined(found, {"client-ca-file": OURS}, NOW) == found
+    assert merge_authentication_info(found, {"client-ca-file": OURS}, NOW) == found
 
 
 def test_lists_are_joined_and_each_name_is_in_them_once() -> None:
     present = {"requestheader-group-headers": '["X-Other","X-Remote-Group"]'}
-    assert combined(present, HEADERS, NOW) == present
+    assert merge_authentication_info(present, HEADERS, NOW) == present
 
 
 @pytest.mark.parametrize("text", ["", "no list", "[1]"])
 def test_what_nobody_could_use_is_replaced(text: str) -> None:
-    assert combined({"requestheader-group-headers": text, "strange": "x"}, HEADERS, NOW) == HEADERS
-    assert combined({"client-ca-file": text}, {"client-ca-file": OURS}, NOW) == {"client-ca-file": OURS}
+    assert merge_authentication_info({"requestheader-group-headers": text, "strange": "x"}, HEADERS, NOW) == HEADERS
+    assert merge_authentication_info({"client-ca-file": text}, {"client-ca-file": OURS}, NOW) == {
+        "client-ca-file": OURS
+    }
 
 
 @pytest.fixture
@@ -67,12 +77,12 @@ def test_it_is_made_completed_and_made_again(api: Api) -> None:
     data = {"client-ca-file": OURS, **HEADERS}
     wanted = ConfigMap(metadata=ObjectMeta(name=NAME, namespace=NAMESPACE), data=data)
 
-    async def start() -> TrustMap:
-        keeper = TrustMap(api.registry, OwnObjects(api.registry, api.clock), wanted, api.clock)
+    async def start() -> AuthenticationConfigMap:
+        keeper = AuthenticationConfigMap(api.registry, BootstrapWriter(api.registry, api.clock), wanted, api.clock)
         await look(keeper)
         return keeper
 
-    async def look(keeper: TrustMap) -> None:
+    async def look(keeper: AuthenticationConfigMap) -> None:
         keeper.look()
         await asyncio.sleep(0)
         await asyncio.sleep(0)

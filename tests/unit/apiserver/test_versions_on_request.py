@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from kubeloop.api.errors import ApiError, Forbidden, Invalid, NotFound
-from kubeloop.api.features.optional_resources import OFFERED
+from kubeloop.api.features.optional_resources import OPTIONAL_RESOURCES
 from kubeloop.api.generated.scheduling_v1alpha3 import PodGroup as OldPodGroup
 from kubeloop.api.generated.scheduling_v1beta1 import PodGroup
-from kubeloop.api.protobuf import open_envelope, read_object, write_object
+from kubeloop.api.protobuf import decode_object, encode_object, open_envelope
 from kubeloop.testing import Cluster
 
 Make = Callable[..., Cluster]
@@ -87,14 +87,18 @@ def _condition(kind: str) -> dict[str, str]:
 
 def test_they_go_over_the_wire_in_protocol_buffers() -> None:
     plain = {**group(), "status": {"conditions": [_condition("X")]}}
-    envelope = open_envelope(write_object(plain))
-    read = read_object(envelope.api_version, envelope.kind, envelope.raw)
+    envelope = open_envelope(encode_object(plain))
+    read = decode_object(envelope.api_version, envelope.kind, envelope.raw)
     assert read["spec"] == plain["spec"]
     assert read["status"] == plain["status"]
 
 
 def test_old_versions_are_told_to_be_old() -> None:
-    told = {one.group_version: one.deprecation for one in OFFERED if one.plural in ("resourceslices", "podgroups")}
+    told = {
+        one.group_version: one.deprecation
+        for one in OPTIONAL_RESOURCES
+        if one.plural in ("resourceslices", "podgroups")
+    }
     assert told["resource.k8s.io/v1beta2"] == (
         "resource.k8s.io/v1beta2 ResourceSlice is deprecated in v1.36+, unavailable in v1.39+"
     )

@@ -9,12 +9,12 @@ from collections.abc import Callable
 import pytest
 
 from kubeloop.api.kinds import RESOURCES
-from kubeloop.apiserver.admission import Chain
+from kubeloop.apiserver.admission import AdmissionChain
 from kubeloop.apiserver.app import ApiServer
 from kubeloop.apiserver.authentication import Authenticator
-from kubeloop.apiserver.flowcontrol.inflight import InFlight
-from kubeloop.apiserver.nonresource.health import Health
-from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.apiserver.flowcontrol.inflight import InFlightLimiter
+from kubeloop.apiserver.nonresource.health import HealthChecks
+from kubeloop.apiserver.registry.storage import StorageRegistry
 from kubeloop.apiserver.request.context import User
 from kubeloop.http import Request, StreamResponse
 from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
@@ -63,12 +63,12 @@ class World:
         self.store = MemoryStore()
         clock = VirtualClock(loop)
         self.server = ApiServer(
-            Registry(self.store, RESOURCES),
+            StorageRegistry(self.store, RESOURCES),
             clock,
             Authenticator({"t": User("admin", ("system:masters",))}),
-            Chain(),
-            InFlight(10, 10),
-            Health({}, {}),
+            AdmissionChain(),
+            InFlightLimiter(10, 10),
+            HealthChecks({}, {}),
             lambda: "",
         )
         self.tasks: list[asyncio.Task[None]] = []

@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 
 from kubeloop.chaos.checks.availability import (
-    Attempt,
+    ClientAttempt,
     Failure,
-    judge_availability,
-    judge_ends,
-    judge_returns,
+    check_availability,
+    check_exits,
+    check_recoveries,
 )
-from kubeloop.chaos.checks.circumstances import Circumstances, Illness
+from kubeloop.chaos.checks.circumstances import FaultTimeline, ProcessOutage
 from kubeloop.chaos.checks.history import Action
-from kubeloop.chaos.checks.pace import Pace
+from kubeloop.chaos.checks.pace import TimeConstants
 from tests.unit.chaos.planes import PACE, circumstances, ill
 
 WELL = circumstances()
@@ -23,16 +23,18 @@ WELL = circumstances()
 
 def call(
     called: float, returned: float, failure: Failure = "", action: Action = "get", *, client: str = "c0"
-) -> Attempt:
-    return Attempt(client=client, action=action, called=called, returned=returned, failure=failure, message="so it was")
+) -> ClientAttempt:
+    return ClientAttempt(
+        client=client, action=action, called=called, returned=returned, failure=failure, message="so it was"
+    )
 
 
-def problems(around: Circumstances, *attempts: Attempt) -> list[str]:
-    return judge_availability(attempts, around).problems
+def problems(around: FaultTimeline, *attempts: ClientAttempt) -> list[str]:
+    return check_availability(attempts, around).problems
 
 
 def test_calls_that_are_answered_soon_are_no_problem() -> None:
-    seen = judge_availability([call(0, 0.1), call(1, 1.9), call(1, 1.2, client="c1")], WELL)
+    seen = check_availability([call(0, 0.1), call(1, 1.9), call(1, 1.2, client="c1")], WELL)
     assert (seen.problems, seen.promised, seen.broken, round(seen.longest, 2)) == ([], 3, 0, 0.9)
 
 
@@ -94,9 +96,9 @@ def test_a_member_of_etcd_that_dies_breaks_no_connection_of_a_client() -> None:
         (ill("etcd-0", 10, 14, "silent"), 6.0),
         (ill("scheduler-0", 10, 14, "silent"), 1.0),
     ],
-    ids=lambda value: f"{value.kind} {value.process}" if isinstance(value, Illness) else "",
+    ids=lambda value: f"{value.kind} {value.process}" if isinstance(value, ProcessOutage) else "",
 )
-def test_a_call_takes_longer_by_what_it_takes_to_notice_who_is_gone(illness: Illness, enough: float) -> None:
+def test_a_call_takes_longer_by_what_it_takes_to_notice_who_is_gone(illness: ProcessOutage, enough: float) -> None:
     around = circumstances(illness)
     assert problems(around, call(11, 11 + enough - 0.1)) == []
     assert len(problems(around, call(11, 11 + enough + 0.1))) == 1
@@ -114,7 +116,7 @@ def test_where_processes_wait_for_their_turn_everything_may_take_longer() -> Non
 
 
 def test_what_the_plan_asked_for_is_nobodys_fault() -> None:
-    lost = Attempt(client="c0", action="get", called=1, returned=1.1, failure="broken", on_purpose=True)
+    lost = ClientAttempt(client="c0", action="get", called=1, returned=1.1, failure="broken", on_purpose=True)
     assert problems(WELL, lost) == []
     assert problems(circumstances(pace=replace(PACE, slowed_by=0.5)), call(1, 2.4)) == []
 
@@ -129,22 +131,22 @@ def test_a_full_disk_refuses_writes_and_no_reads() -> None:
 
 def test_the_longest_outage_is_from_the_first_failure_to_the_next_answer() -> None:
     died = circumstances(ill("apiserver-1", 10, 14), ill("apiserver-2", 10, 14))
-    seen = judge_availability([call(10, 10.1, "broken"), call(10.2, 10.3, "broken"), call(10.4, 10.5)], died)
+    seen = check_availability([call(10, 10.1, "broken"), call(10.2, 10.3, "broken"), call(10.4, 10.5)], died)
     assert (seen.problems, seen.promised, seen.broken, round(seen.longest, 2)) == ([], 3, 2, 0.5)
 
 
 def test_whoever_is_put_right_is_ready_again_in_time() -> None:
     def took(seconds: float) -> list[str]:
-        one = Illness(process="apiserver-1", kind="dead", began=0, put_right=1, ended=1 + seconds)
-        return judge_returns(circumstances(one))
+        one = ProcessOutage(process="apiserver-1", kind="dead", began=0, put_right=1, ended=1 + seconds)
+        return check_recoveries(circumstances(one))
 
     assert took(30.9) == []
     assert took(31.1) == ["apiserver-1 took 31.1 s to be ready again"]
 
 
 def test_nobody_ends_by_itself_without_a_reason() -> None:
-    def end(process: str, *illnesses: Illness, pace: Pace = PACE) -> list[str]:
-        return judge_ends([(process, 20.0)], circumstances(*illnesses, pace=pace))
+    def end(process: str, *illnesses: ProcessOutage, pace: TimeConstants = PACE) -> list[str]:
+        return check_exits([(process, 20.0)], circumstances(*illnesses, pace=pace))
 
     told = "ended by itself at 20.0 s, though all that it needs was there"
     assert end("scheduler-0") == [f"scheduler-0 {told}"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kubeloop.chaos.faults.calls import CallFaults, Struck, is_on_purpose
+from kubeloop.chaos.faults.calls import CallFaults, InjectedFault, is_injected
 from kubeloop.chaos.plan import plan_of
 from kubeloop.sim.loop import VirtualLoop, run_virtual
 
@@ -19,7 +19,7 @@ def faults(*given: dict[str, Any], seed: int = 1) -> CallFaults:
     )
 
 
-def strike(found: CallFaults, verb: str = "update", resource: str = "pods", user: str = "me") -> Struck | None:
+def strike(found: CallFaults, verb: str = "update", resource: str = "pods", user: str = "me") -> InjectedFault | None:
     return found.strike(user, verb, resource, "web")
 
 
@@ -33,7 +33,7 @@ def test_an_error_has_kubernetes_form_and_says_where_it_comes_from(code: int, re
     assert status["details"]["causes"] == [
         {"reason": "FailedOnPurpose", "message": "faults[0] of the chaos plan"},
     ]
-    assert is_on_purpose(struck.error)
+    assert is_injected(struck.error)
 
 
 def test_conflicts_come_to_changes_alone_and_name_the_object() -> None:
@@ -55,7 +55,7 @@ def test_only_those_who_are_meant_are_hit() -> None:
         },
         {"fault": "errors", "chance": 1, "users": ["system:serviceaccount:*"], "exceptUsers": ["*:default"]},
     )
-    assert strike(found, "get") == strike(found, "get", "leases.coordination.k8s.io") == Struck(delay=2.0)
+    assert strike(found, "get") == strike(found, "get", "leases.coordination.k8s.io") == InjectedFault(delay=2.0)
     assert strike(found, "list") is strike(found, "get", "services") is strike(found, "get", "podss") is None
     assert strike(found, "list", user="system:serviceaccount:a:b") is not None
     assert strike(found, "list", user="system:serviceaccount:a:default") is None
@@ -73,7 +73,7 @@ def test_the_same_seed_hits_the_same_calls() -> None:
 def test_a_watch_has_no_answer_to_lose_and_is_itself_not_slow_but_its_events_are() -> None:
     found = faults({"fault": "lost-answers", "chance": 1}, {"fault": "slow", "chance": 1, "by": "3s"})
     assert strike(found, "watch") is None
-    assert strike(found, "list") == Struck(loses_answer=True)
+    assert strike(found, "list") == InjectedFault(loses_answer=True)
     assert found.delay_of_event("me", "pods") == 3.0
 
 

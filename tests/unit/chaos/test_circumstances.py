@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubeloop.chaos.checks.circumstances import Illness, Span, merged, total, without
+from kubeloop.chaos.checks.circumstances import ProcessOutage, Span, merge_spans, subtract_spans, total_seconds
 from kubeloop.chaos.faults.disturbances import kind_of
-from kubeloop.chaos.plan import Moment, plan_of
+from kubeloop.chaos.plan import FaultOccurrence, plan_of
 from tests.unit.chaos.planes import PACE, circumstances, ill
 
 BACK = PACE.recovery + PACE.breath
@@ -45,7 +45,7 @@ def test_losses_that_follow_each_other_soon_are_one() -> None:
 
 
 def test_how_long_a_process_took_to_be_ready_does_not_count_what_it_had_to_be_without() -> None:
-    late = Illness(process="apiserver-1", kind="dead", began=0, put_right=1, ended=31)
+    late = ProcessOutage(process="apiserver-1", kind="dead", began=0, put_right=1, ended=31)
     assert [taken for _, taken in circumstances(late).returns()] == [30]
     members = [ill(name, 2, 8) for name in ("etcd-0", "etcd-1")]
     assert [taken for _, taken in circumstances(late, *members).returns()] == [30 - 6 - BACK]
@@ -57,10 +57,10 @@ spans = st.builds(lambda at, by: Span(at, at + by), st.integers(0, 30), st.integ
 @settings(max_examples=100)
 @given(spans, st.lists(spans, max_size=6))
 def test_what_is_left_of_a_time_is_what_no_hole_covers(span: Span, holes: list[Span]) -> None:
-    left = {second for part in without(span, holes) for second in range(int(part.began), int(part.ended))}
+    left = {second for part in subtract_spans(span, holes) for second in range(int(part.began), int(part.ended))}
     covered = {second for hole in holes for second in range(int(hole.began), int(hole.ended))}
     assert left == set(range(int(span.began), int(span.ended))) - covered
-    assert total(merged(holes)) == len(covered)
+    assert total_seconds(merge_spans(holes)) == len(covered)
 
 
 @pytest.mark.parametrize(
@@ -80,4 +80,4 @@ def test_how_others_see_a_process_to_which_something_is_done(
 ) -> None:
     head = {"apiVersion": "kubeloop.dev/v1alpha1", "kind": "ChaosPlan"}
     (made,) = plan_of({**head, "faults": [{**fault, "every": "1s"}]}).faults
-    assert kind_of(Moment(1, 2, made, target), with_etcd=True) == kind  # type: ignore[arg-type]
+    assert kind_of(FaultOccurrence(1, 2, made, target), with_etcd=True) == kind  # type: ignore[arg-type]

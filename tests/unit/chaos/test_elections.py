@@ -16,7 +16,7 @@ from kubeloop.api.requests import Call, ListResult, WatchEvent
 from kubeloop.api.scalars.times import format_micro_time
 from kubeloop.api.scalars.wire import MicroTime
 from kubeloop.chaos.checks.elections import ElectionWatcher
-from kubeloop.chaos.checks.leadership import Renewal
+from kubeloop.chaos.checks.leadership import LeaseWrite
 from kubeloop.chaos.load import failure_of
 from kubeloop.client.errors import CallTimeout, ConnectionLost, ProtocolError, TlsError
 from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
@@ -50,11 +50,11 @@ def lease(revision: int, written: float, holder: str = "one", name: str = MANAGE
     return Lease(metadata=ObjectMeta(name=name, resource_version=str(revision)), spec=spec)
 
 
-def seen(first: list[Lease], later: list[Lease], *watches: list[Lease | Exception]) -> list[Renewal]:
+def seen(first: list[Lease], later: list[Lease], *watches: list[Lease | Exception]) -> list[LeaseWrite]:
     """What is written down when a list shows some leases at first and others later, and watches tell of more."""
     loop = VirtualLoop()
 
-    async def scenario() -> list[Renewal]:
+    async def scenario() -> list[LeaseWrite]:
         server = Server()
         watcher = ElectionWatcher(server, VirtualClock(loop), [600.0])  # type: ignore[arg-type]
         server.present, server.watches = first, list(watches)
@@ -104,7 +104,7 @@ def test_between_what_was_told_and_what_is_listed_after_it_was_forgotten_there_m
         (CallTimeout("no answer"), "late"),
         (TimeoutError(), "late"),
         (errors.service_unavailable("etcd does not answer"), "refused"),
-        (errors.generic(401, "Unauthorized", 0), "refused"),
+        (errors.generic_server_response(401, "Unauthorized", 0), "refused"),
         (ProtocolError("no HTTP"), "refused"),
     ],
 )

@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from kubeloop.chaos.checks.circumstances import Circumstances, Illness, Span
-from kubeloop.chaos.checks.leadership import Leadership, Renewal, judge_leadership, written_at
+from kubeloop.chaos.checks.circumstances import FaultTimeline, ProcessOutage, Span
+from kubeloop.chaos.checks.leadership import LeadershipResult, LeaseWrite, check_leadership, written_at
 from tests.unit.chaos.planes import PACE, circumstances, ill
 
 KIND = "controller-manager"
 ENDED_AT = 60.0
 
 
-def renewed(*entries: tuple[float, str]) -> list[Renewal]:
+def renewed(*entries: tuple[float, str]) -> list[LeaseWrite]:
     return [
-        Renewal(lease="kube-controller-manager", holder=holder, written=at, length=4.0, revision=number)
+        LeaseWrite(lease="kube-controller-manager", holder=holder, written=at, length=4.0, revision=number)
         for number, (at, holder) in enumerate(entries, 1)
     ]
 
@@ -25,11 +25,11 @@ def every_half_second(holder: str, since: float, until: float) -> list[tuple[flo
     return [(since + step / 2, holder) for step in range(int((until - since) * 2) + 1)]
 
 
-def judged(around: Circumstances, entries: list[tuple[float, str]]) -> Leadership:
-    return judge_leadership(renewed(*entries), KIND, around, Span(0.0, ENDED_AT))
+def judged(around: FaultTimeline, entries: list[tuple[float, str]]) -> LeadershipResult:
+    return check_leadership(renewed(*entries), KIND, around, Span(0.0, ENDED_AT))
 
 
-def taken_over(after: float, *illnesses: Illness) -> list[str]:
+def taken_over(after: float, *illnesses: ProcessOutage) -> list[str]:
     """A leader renews for the last time at 20 s, and another one leads so much later."""
     entries = [*every_half_second("one", 0, 20), *every_half_second("two", 20 + after, ENDED_AT)]
     return judged(circumstances(*illnesses), entries).problems
@@ -95,9 +95,9 @@ def test_without_those_whom_it_asks_nobody_can_lead_until_they_are_back(server: 
         (ill("etcd-0", 21, 25, "silent"), 1.1 + 5.0),
         (ill("scheduler-0", 21, 25, "silent"), 0.0),
     ],
-    ids=lambda value: f"{value.kind} {value.process}" if isinstance(value, Illness) else "",
+    ids=lambda value: f"{value.kind} {value.process}" if isinstance(value, ProcessOutage) else "",
 )
-def test_a_standby_needs_longer_by_what_it_takes_to_notice_who_is_gone(illness: Illness, more: float) -> None:
+def test_a_standby_needs_longer_by_what_it_takes_to_notice_who_is_gone(illness: ProcessOutage, more: float) -> None:
     gone = ill("controller-manager-0", 20.2, 50)
     assert taken_over(6.0 + more, gone, illness) == []
     assert len(taken_over(6.2 + more, gone, illness)) == 1
@@ -116,8 +116,8 @@ def test_a_lease_that_is_not_renewed_in_the_end_is_a_broken_promise() -> None:
 
 def test_what_was_not_seen_is_not_judged() -> None:
     before, after = renewed(*every_half_second("one", 0, 20)), renewed(*every_half_second("one", 40, ENDED_AT))
-    unseen = [Renewal(lease="x", holder="one", written=39.5, length=4.0, revision=99, is_next=False)]
-    seen = judge_leadership([*before, *unseen, *after], KIND, circumstances(), Span(0.0, ENDED_AT))
+    unseen = [LeaseWrite(lease="x", holder="one", written=39.5, length=4.0, revision=99, is_next=False)]
+    seen = check_leadership([*before, *unseen, *after], KIND, circumstances(), Span(0.0, ENDED_AT))
     assert seen.problems == []
 
 

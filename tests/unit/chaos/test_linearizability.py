@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubeloop.chaos.checks.history import Action, Operation, Outcome
+from kubeloop.chaos.checks.history import Action, ClientOperation, Outcome
 from kubeloop.chaos.checks.linearizability import first_violation, violations
 
 
 def did(
     action: Action, outcome: Outcome, called: float, returned: float, mark: str = "", expected: str = ""
-) -> Operation:
-    return Operation(
+) -> ClientOperation:
+    return ClientOperation(
         key="k", action=action, outcome=outcome, called=called, returned=returned, mark=mark, expected=expected
     )
 
@@ -99,7 +99,7 @@ def test_a_write_takes_effect_at_most_once() -> None:
 
 def test_objects_are_judged_each_on_its_own() -> None:
     bad = did("get", "ok", 0, 1, "x")
-    good = Operation(key="other", action="create", outcome="ok", called=0, returned=1, mark="a")
+    good = ClientOperation(key="other", action="create", outcome="ok", called=0, returned=1, mark="a")
     assert [one.operation for one in violations([good, bad])] == [bad]
 
 
@@ -120,7 +120,7 @@ operations = st.builds(
 )
 
 
-def explains(order: tuple[Operation, ...], happened: tuple[bool, ...]) -> bool:
+def explains(order: tuple[ClientOperation, ...], happened: tuple[bool, ...]) -> bool:
     """The obvious way: let them happen in this order."""
     state = ""
     for index, one in enumerate(order):
@@ -148,7 +148,7 @@ def explains(order: tuple[Operation, ...], happened: tuple[bool, ...]) -> bool:
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(operations, max_size=4))
-def test_it_agrees_with_trying_every_order(history: list[Operation]) -> None:
+def test_it_agrees_with_trying_every_order(history: list[ClientOperation]) -> None:
     expected = any(
         explains(order, happened)
         for order in permutations(history)

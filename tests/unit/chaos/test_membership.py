@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kubeloop.chaos.faults import membership
-from kubeloop.chaos.faults.membership import CannotReplace, replace_member
+from kubeloop.chaos.faults.membership import MemberReplaceError, replace_member
 
 PEER = "http://127.0.0.1:2380"
 
@@ -71,5 +71,5 @@ def test_one_that_was_added_already_and_has_yet_to_start_is_left_alone() -> None
 
 
 def test_what_the_others_say_is_told_if_they_never_agree() -> None:
-    with pytest.raises(CannotReplace, match=r"etcd-1 cannot be replaced: .*unhealthy cluster"):
+    with pytest.raises(MemberReplaceError, match=r"etcd-1 cannot be replaced: .*unhealthy cluster"):
         replaced(Etcd(10_000, [{"ID": "2", "name": "etcd-1", "peerURLs": [PEER]}]))

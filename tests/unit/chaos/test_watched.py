@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from kubeloop.chaos.checks.history import Operation
-from kubeloop.chaos.checks.watch_order import Seen, watch_problems
+from kubeloop.chaos.checks.history import ClientOperation
+from kubeloop.chaos.checks.watch_order import SeenEvent, watch_problems
 
-CREATED = Operation(key="k", action="create", outcome="ok", called=0, returned=1, mark="a")
-UPDATED = Operation(key="k", action="update", outcome="ok", called=2, returned=3, mark="b")
+CREATED = ClientOperation(key="k", action="create", outcome="ok", called=0, returned=1, mark="a")
+UPDATED = ClientOperation(key="k", action="update", outcome="ok", called=2, returned=3, mark="b")
 
 
-def event(revision: int, mark: str, type: str = "MODIFIED", key: str = "k") -> Seen:
-    return Seen(type=type, key=key, mark=mark, revision=revision)
+def event(revision: int, mark: str, type: str = "MODIFIED", key: str = "k") -> SeenEvent:
+    return SeenEvent(type=type, key=key, mark=mark, revision=revision)
 
 
 GOOD = [event(1, "a", "ADDED"), event(2, "b")]
 
 
-def problems(*watches: list[Seen], present: str = "b") -> list[str]:
+def problems(*watches: list[SeenEvent], present: str = "b") -> list[str]:
     named = {f"w{number}": events for number, events in enumerate(watches)}
     return watch_problems(named, [CREATED, UPDATED], {"k": present} if present else {})
 

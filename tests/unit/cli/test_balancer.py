@@ -12,7 +12,7 @@ from functools import wraps
 
 import pytest
 
-from kubeloop.cli.commands.balancer import Balancer, Server, _address
+from kubeloop.cli.commands.balancer import BackendServer, Balancer, _address
 
 Listening = tuple[str, int]
 
@@ -103,7 +103,7 @@ async def test_those_that_are_ready_come_first() -> None:
 @awaited
 async def test_what_is_open_to_a_server_that_falls_silent_is_cut() -> None:
     async with echo(b"1") as one:
-        server = Server(one)
+        server = BackendServer(one)
         _, writer = await asyncio.open_connection(*one)
         server.connections.add(writer)
         await server.look(ssl.create_default_context())  # which gets no answer that it understands

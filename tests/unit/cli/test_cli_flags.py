@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from kubeloop.apiserver.server import AccountTokens, AuditConfig, CannotStart
-from kubeloop.cli.apiserver.run import advertised_address, config_of
+from kubeloop.apiserver.server import AuditConfig, ServiceAccountTokenConfig, StartupError
+from kubeloop.cli.apiserver.run import advertised_address, server_config_of
 from kubeloop.cli.apiserver.unsupported import ONLY_VALUE, UNSUPPORTED
 from kubeloop.cli.flags.chaos import faults_of
 from kubeloop.cli.main import _parser, main
 from kubeloop.cli.pki.files import Pki
 from kubeloop.cli.up.flags import default_data_dir
-from kubeloop.cli.up.run import plan_of
+from kubeloop.cli.up.run import options_of
 
 
 def refusal(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
@@ -74,7 +74,7 @@ def test_flags_of_the_api_server_reach_its_configuration(tmp_path: Path) -> None
     flags = "--secure-port 7443 --bind-address=::1 --anonymous-auth=false --event-ttl 30m --request-timeout=5s"
     more = "--etcd-compaction-interval 0 --max-mutating-requests-inflight 7 --shutdown-delay-duration 2s --store memory"
     options = _parser().parse_args(["apiserver", *flags.split(), *more.split()])
-    config = config_of(options, Pki(tmp_path))
+    config = server_config_of(options, Pki(tmp_path))
     assert (config.port, config.host, config.anonymous, config.store) == (7443, "::1", False, "memory")
     assert (config.event_ttl, config.compaction_interval, config.shutdown_delay) == (1800.0, 0.0, 2.0)
     assert (config.writes_in_flight, config.limits.body_timeout) == (7, 5.0)
@@ -83,36 +83,38 @@ def test_flags_of_the_api_server_reach_its_configuration(tmp_path: Path) -> None
 
 
 def test_who_may_come_in_and_do_what_is_decided_as_told(tmp_path: Path) -> None:
-    plain = config_of(_parser().parse_args(["apiserver"]), Pki(tmp_path))
+    plain = server_config_of(_parser().parse_args(["apiserver"]), Pki(tmp_path))
     assert plain.authorization_modes == ("Node", "RBAC")
-    assert plain.accounts == AccountTokens(tmp_path / "sa.key")
+    assert plain.accounts == ServiceAccountTokenConfig(tmp_path / "sa.key")
     assert (plain.bootstrap_tokens, plain.audit) == (False, None)
     flags = "--authorization-mode RBAC,AlwaysDeny --enable-bootstrap-token-auth --service-account-issuer https://me"
     more = "--api-audiences a,b --service-account-jwks-uri https://keys --audit-policy-file p --audit-log-path -"
-    config = config_of(_parser().parse_args(["apiserver", *flags.split(), *more.split()]), Pki(tmp_path))
+    config = server_config_of(_parser().parse_args(["apiserver", *flags.split(), *more.split()]), Pki(tmp_path))
     assert config.authorization_modes == ("RBAC", "AlwaysDeny")
-    assert config.accounts == AccountTokens(tmp_path / "sa.key", ("https://me",), ("a", "b"), "https://keys")
+    assert config.accounts == ServiceAccountTokenConfig(
+        tmp_path / "sa.key", ("https://me",), ("a", "b"), "https://keys"
+    )
     assert config.bootstrap_tokens
     assert config.audit == AuditConfig(Path("p"), "-")
 
 
 @pytest.mark.parametrize("flag", ["--audit-policy-file", "--audit-log-path"])
 def test_an_audit_policy_and_its_log_need_each_other(flag: str, tmp_path: Path) -> None:
-    with pytest.raises(CannotStart, match="need each other"):
-        config_of(_parser().parse_args(["apiserver", flag, "x"]), Pki(tmp_path))
+    with pytest.raises(StartupError, match="need each other"):
+        server_config_of(_parser().parse_args(["apiserver", flag, "x"]), Pki(tmp_path))
 
 
 def test_tokens_are_signed_with_a_key_on_p_256(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("not a key")
     options = _parser().parse_args(["apiserver", "--service-account-signing-key-file", str(tmp_path / "key")])
-    with pytest.raises(CannotStart, match="--service-account-signing-key-file"):
-        config_of(options, Pki(tmp_path))
+    with pytest.raises(StartupError, match="--service-account-signing-key-file"):
+        server_config_of(options, Pki(tmp_path))
 
 
 @pytest.mark.parametrize("text", ["30000-30099", "30000+99"])
 def test_services_get_addresses_and_ports_of_the_given_ranges(text: str, tmp_path: Path) -> None:
     flags = ["--service-cluster-ip-range", "10.96.0.0/12,fd00::/108", "--service-node-port-range", text]
-    config = config_of(_parser().parse_args(["apiserver", *flags]), Pki(tmp_path))
+    config = server_config_of(_parser().parse_args(["apiserver", *flags]), Pki(tmp_path))
     assert config.services.networks == ("10.96.0.0/12", "fd00::/108")
     assert config.services.node_ports == range(30000, 30100)
 
@@ -121,8 +123,8 @@ def test_own_authority_is_trusted_beside_a_given_one_only_when_a_kubeconfig_is_a
     given = Path("/given/ca.crt")
     without = _parser().parse_args(["apiserver", f"--client-ca-file={given}"])
     asked = _parser().parse_args(["apiserver", f"--client-ca-file={given}", "--kubeconfig=/x"])
-    assert config_of(without, Pki(tmp_path)).client_authorities == (given,)
-    assert config_of(asked, Pki(tmp_path)).client_authorities == (given, tmp_path / "ca.crt")
+    assert server_config_of(without, Pki(tmp_path)).client_authorities == (given,)
+    assert server_config_of(asked, Pki(tmp_path)).client_authorities == (given, tmp_path / "ca.crt")
 
 
 @pytest.mark.parametrize(
@@ -146,13 +148,13 @@ def test_server_bound_to_all_addresses_advertises_one_that_can_be_called(bound: 
 @pytest.mark.parametrize(("flags", "store"), [("", "sqlite:/d/store.db"), ("--store memory", "memory")])
 def test_data_folder_holds_store_and_kubeconfig(flags: str, store: str) -> None:
     options = _parser().parse_args(["up", "--data-dir", "/d", *flags.split()])
-    plan = plan_of(options, Path("/d"))
+    plan = options_of(options, Path("/d"))
     assert (plan.store, plan.kubeconfig) == (store, Path("/d/admin.conf"))
 
 
 @pytest.mark.parametrize(("flags", "store"), [("", "memory"), ("--store sqlite", "sqlite:/t/store.db")])
 def test_ephemeral_plane_lives_in_memory_unless_told_otherwise(flags: str, store: str) -> None:
-    assert plan_of(_parser().parse_args(["up", "--ephemeral", *flags.split()]), Path("/t")).store == store
+    assert options_of(_parser().parse_args(["up", "--ephemeral", *flags.split()]), Path("/t")).store == store
 
 
 def test_data_folder_follows_the_state_folder_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,7 +182,7 @@ def test_version_names_both_versions(capsys: pytest.CaptureFixture[str]) -> None
 )
 def test_a_plan_that_no_server_can_carry_out_is_refused(tmp_path: Path, content: str, told: str) -> None:
     (tmp_path / "plan.yaml").write_text(content)
-    with pytest.raises(CannotStart, match=re.escape(told)):
+    with pytest.raises(StartupError, match=re.escape(told)):
         faults_of(argparse.Namespace(chaos_plan=tmp_path / "plan.yaml"))
 
 

@@ -10,7 +10,7 @@ import yaml
 
 from kubeloop.cli.pki.files import Pki
 from kubeloop.cli.pki.kubeconfig import (
-    UnusableKubeconfig,
+    KubeconfigError,
     admin_kubeconfig,
     server_url,
     write_kubeconfig,
@@ -62,7 +62,7 @@ def test_other_clusters_in_a_kubeconfig_stay(text: str, tmp_path: Path) -> None:
 def test_file_that_is_no_kubeconfig_is_refused_and_left_alone(content: str, text: str, tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text(content)
-    with pytest.raises(UnusableKubeconfig, match="is not a kubeconfig"):
+    with pytest.raises(KubeconfigError, match="is not a kubeconfig"):
         write_kubeconfig(path, text)
     assert path.read_text() == content
 

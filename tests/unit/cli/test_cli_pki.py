@@ -15,7 +15,7 @@ from cryptography.x509.oid import NameOID
 from kubeloop.cli.pki import files as pki_module
 from kubeloop.cli.pki import issue
 from kubeloop.cli.pki.files import (
-    UnusableKey,
+    PkiFileError,
     ensure_pki,
     first_service_address,
     serving_names,
@@ -155,7 +155,7 @@ def test_authority_of_somebody_else_signs_everything_anew(tmp_path: Path) -> Non
 def test_damaged_file_is_named_and_left_alone(name: str, tmp_path: Path) -> None:
     ensure_pki(tmp_path, NAMES, NOW)
     (tmp_path / name).write_bytes(b"not PEM")
-    with pytest.raises(UnusableKey, match=f"{name}: holds no usable"):
+    with pytest.raises(PkiFileError, match=f"{name}: holds no usable"):
         ensure_pki(tmp_path, NAMES, NOW)
     assert (tmp_path / name).read_bytes() == b"not PEM"
 

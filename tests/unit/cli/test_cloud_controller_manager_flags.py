@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from kubeloop.cli.cloud_controller_manager.flags import Options, add_flags, options_of
-from kubeloop.cli.controller_manager.flags import UnusableConfig
+from kubeloop.cli.cloud_controller_manager.flags import CloudControllerManagerOptions, add_flags, options_of
+from kubeloop.cli.controller_manager.flags import ManagerConfigError
 from kubeloop.cloud.config import CloudConfig
 
 
-def told(*arguments: str) -> Options:
+def told(*arguments: str) -> CloudControllerManagerOptions:
     parser = argparse.ArgumentParser()
     add_flags(parser)
     return options_of(parser.parse_args(arguments))
@@ -56,10 +56,10 @@ def test_loops_hear_of_both_managers_flags() -> None:
     ],
 )
 def test_what_can_not_be_done_is_refused(flag: str, message: str) -> None:
-    with pytest.raises(UnusableConfig, match=message):
+    with pytest.raises(ManagerConfigError, match=message):
         told(flag)
 
 
 def test_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UnusableConfig, match="no such file"):
+    with pytest.raises(ManagerConfigError, match="no such file"):
         told(f"--cloud-config={tmp_path / 'cloud.yaml'}")

@@ -17,15 +17,15 @@ from kubeloop.api import errors
 from kubeloop.api.generated.authentication_v1 import TokenReview, TokenReviewStatus, UserInfo
 from kubeloop.api.generated.authorization_v1 import SubjectAccessReview, SubjectAccessReviewStatus
 from kubeloop.cli.controller_manager.effective_flags import IN_USE, refused_flags, unused_flags
-from kubeloop.cli.controller_manager.flags import UnusableConfig, config_of, flag_of
+from kubeloop.cli.controller_manager.flags import ManagerConfigError, config_of, flag_of
 from kubeloop.cli.controller_manager.run import root_ca_of, run_controller_manager
-from kubeloop.cli.controller_manager.status import table_of
+from kubeloop.cli.controller_manager.status import format_status
 from kubeloop.cli.main import _parser, main
 from kubeloop.cli.pki.self_signed import ensure_self_signed
 from kubeloop.cli.program import elected
-from kubeloop.cli.secure_port.authz import Access
+from kubeloop.cli.secure_port.authz import DelegatedAuthorizer
 from kubeloop.cli.secure_port.clients import server_of
-from kubeloop.cli.secure_port.server import CONFIGZ, Pages, configz_of
+from kubeloop.cli.secure_port.server import CONFIGZ, SecurePortHandler, configz_of
 from kubeloop.client.config.server_config import Pem
 from kubeloop.client.config.server_config import ServerConfig as Server
 from kubeloop.client.errors import ConfigError, ConnectError
@@ -116,7 +116,7 @@ def test_file_of_flags_counts_less_than_the_command_line(tmp_path: Path) -> None
 def test_file_of_flags_that_says_nothing_usable_is_refused(tmp_path: Path, text: str, complaint: str) -> None:
     path = tmp_path / "flags.yaml"
     path.write_text(text)
-    with pytest.raises(UnusableConfig, match=re.escape(complaint)):
+    with pytest.raises(ManagerConfigError, match=re.escape(complaint)):
         parsed("--config", str(path))
 
 
@@ -211,7 +211,7 @@ def test_stack_of_what_blocks_the_process_is_shown(
     monkeypatch.setattr(elected, "_BLOCKED_SECONDS", 0.05)
 
     async def block() -> None:
-        living = asyncio.create_task(elected._live())
+        living = asyncio.create_task(elected._watchdog())
         await asyncio.sleep(0)
         never = threading.Event()
         for _ in range(1000):
@@ -250,13 +250,13 @@ class Reviewer:
         return SubjectAccessReview(status=SubjectAccessReviewStatus(allowed=allowed))
 
 
-def with_access(scenario: Callable[[Access, Reviewer, VirtualLoop], Awaitable[None]]) -> None:
+def with_access(scenario: Callable[[DelegatedAuthorizer, Reviewer, VirtualLoop], Awaitable[None]]) -> None:
     loop = VirtualLoop()
 
     async def main() -> None:
         reviewer = Reviewer()
         client: Any = reviewer
-        await scenario(Access(client, client, ManagerConfig(), VirtualClock(loop)), reviewer, loop)
+        await scenario(DelegatedAuthorizer(client, client, ManagerConfig(), VirtualClock(loop)), reviewer, loop)
 
     run_virtual(main(), loop=loop)
 
@@ -266,7 +266,7 @@ def request(path: str, token: str = "", method: str = "GET") -> Request:
 
 
 def test_health_is_open_to_everybody_but_its_reasons_are_not() -> None:
-    async def scenario(access: Access, reviewer: Reviewer, _: VirtualLoop) -> None:
+    async def scenario(access: DelegatedAuthorizer, reviewer: Reviewer, _: VirtualLoop) -> None:
         for path in ("/healthz", "/livez", "/readyz"):
             await access.check(request(path))
         assert reviewer.asked == []
@@ -277,7 +277,7 @@ def test_health_is_open_to_everybody_but_its_reasons_are_not() -> None:
 
 
 def test_stranger_is_forbidden_and_a_wrong_token_unauthorized() -> None:
-    async def scenario(access: Access, reviewer: Reviewer, _: VirtualLoop) -> None:
+    async def scenario(access: DelegatedAuthorizer, reviewer: Reviewer, _: VirtualLoop) -> None:
         with pytest.raises(errors.Forbidden, match='User "system:anonymous" cannot get path "/metrics"'):
             await access.check(request("/metrics"))
         with pytest.raises(errors.Unauthorized):
@@ -288,7 +288,7 @@ def test_stranger_is_forbidden_and_a_wrong_token_unauthorized() -> None:
 
 
 def test_user_may_see_what_the_api_server_allows_and_nothing_else() -> None:
-    async def scenario(access: Access, reviewer: Reviewer, _: VirtualLoop) -> None:
+    async def scenario(access: DelegatedAuthorizer, reviewer: Reviewer, _: VirtualLoop) -> None:
         await access.check(request("/metrics", "good"))
         with pytest.raises(errors.Forbidden):
             await access.check(request("/configz", "good"))
@@ -298,7 +298,7 @@ def test_user_may_see_what_the_api_server_allows_and_nothing_else() -> None:
 
 
 def test_answers_of_the_api_server_are_remembered_for_ten_seconds() -> None:
-    async def scenario(access: Access, reviewer: Reviewer, loop: VirtualLoop) -> None:
+    async def scenario(access: DelegatedAuthorizer, reviewer: Reviewer, loop: VirtualLoop) -> None:
         for _ in range(3):
             await access.check(request("/metrics", "good"))
         assert len(reviewer.asked) == 2
@@ -317,8 +317,8 @@ def test_nobody_gets_in_while_the_api_server_cannot_be_asked() -> None:
     async def main() -> None:
         client: Any = Unreachable()
         told: Any = None
-        pages = Pages.__new__(Pages)
-        pages._access = Access(client, client, ManagerConfig(), VirtualClock(loop))
+        pages = SecurePortHandler.__new__(SecurePortHandler)
+        pages._access = DelegatedAuthorizer(client, client, ManagerConfig(), VirtualClock(loop))
         pages._told = told
         assert (await pages.answer(request("/metrics"))).status == 500
 
@@ -340,7 +340,7 @@ def loop_status(**more: Any) -> dict[str, Any]:
 def test_status_is_a_table_for_people() -> None:
     ill = loop_status(name="b", state="restarting", healthy=False, why="ValueError: broken", restarts=3)
     found = {"leader": "me", "leading": True, "loops": [loop_status(), ill], "notYetAvailable": []}
-    head, first, second, leader = table_of(found).splitlines()
+    head, first, second, leader = format_status(found).splitlines()
     assert head.split()[:3] == ["LOOP", "STATE", "QUEUE"]
     assert first.split() == ["a", "running", "3", "1/5", "2.0/s", "12.5ms", "40", "0", "0", "-"]
     assert "restarting, ill" in second

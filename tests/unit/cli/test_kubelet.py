@@ -22,14 +22,14 @@ from kubeloop.api.generated.certificates_v1 import (
 )
 from kubeloop.api.requests import WatchEvent
 from kubeloop.apiserver.kubelet_client.kubelet_tls import fingerprint
-from kubeloop.apiserver.server import CannotStart
+from kubeloop.apiserver.server import StartupError
 from kubeloop.cli.apiserver.kubelet_client import kubelet_config
 from kubeloop.cli.kubelet import bootstrap
-from kubeloop.cli.kubelet.bootstrap import NotIssued, is_due, issued, kubeconfig_of
-from kubeloop.cli.kubelet.certificates import Serving
+from kubeloop.cli.kubelet.bootstrap import CertificateNotIssued, kubeconfig_of, needs_rotation, request_certificate
+from kubeloop.cli.kubelet.certificates import KubeletCertificates
 from kubeloop.cli.kubelet.flags import add_flags, names_of
 from kubeloop.cli.kubelet.keys import life_of, new_request
-from kubeloop.cli.kubelet.server import AccessRules, Denied, KubeletAccess
+from kubeloop.cli.kubelet.server import AccessDenied, AccessRules, KubeletAccess
 from kubeloop.cli.main import _parser
 from kubeloop.cli.pki.files import Pki
 from kubeloop.cli.pki.self_signed import ensure_self_signed
@@ -91,15 +91,15 @@ def test_flags_about_kubelets_that_contradict_each_other_are_refused(tmp_path: P
         (f"--kubelet-certificate-authority={tmp_path}/none",),
         ("--kubelet-insecure-tls", f"--kubelet-certificate-authority={tmp_path}/ca"),
     ):
-        with pytest.raises(CannotStart):
+        with pytest.raises(StartupError):
             dialling(*wrong)
 
 
 # Certificates.
 
 
-def serving(folder: Path, *flags: str) -> Serving:
-    return Serving(options("--address=127.0.0.1", *flags), ("w1",), folder, SystemClock())
+def serving(folder: Path, *flags: str) -> KubeletCertificates:
+    return KubeletCertificates(options("--address=127.0.0.1", *flags), ("w1",), folder, SystemClock())
 
 
 def test_a_kubelet_shows_a_certificate_that_it_signs_itself_and_says_which(tmp_path: Path) -> None:
@@ -116,15 +116,15 @@ def test_certificates_of_flags_come_in_pairs_and_are_looked_at(tmp_path: Path) -
     assert serving(tmp_path, *given).fingerprint.startswith("sha256:")
     wrong = (given[:1], (*given, "--rotate-server-certificates"), (given[0], f"--tls-private-key-file={certificate}"))
     for one in wrong:
-        with pytest.raises(CannotStart):
+        with pytest.raises(StartupError):
             serving(tmp_path, *one)
 
 
 def test_a_certificate_is_replaced_when_most_of_its_life_is_over(tmp_path: Path) -> None:
     now = SystemClock().now()
     certificate, _ = ensure_self_signed(tmp_path, "mine", ("localhost",), now)
-    assert [is_due(certificate, now + timedelta(days=days)) for days in (0, 290, 300)] == [False, False, True]
-    assert is_due(tmp_path / "none", now)
+    assert [needs_rotation(certificate, now + timedelta(days=days)) for days in (0, 290, 300)] == [False, False, True]
+    assert needs_rotation(tmp_path / "none", now)
 
 
 def test_the_kubeconfig_of_a_bootstrap_becomes_a_node_s(tmp_path: Path) -> None:
@@ -179,15 +179,15 @@ class Signer:
 
 def test_a_certificate_is_waited_for_and_comes_with_its_key() -> None:
     signer: Any = Signer()
-    made = asyncio.run(issued(signer, "w1", bootstrap.CLIENT_SIGNER))
+    made = asyncio.run(request_certificate(signer, "w1", bootstrap.CLIENT_SIGNER))
     assert made.startswith(b"signed\n-----BEGIN PRIVATE KEY-----")
     assert signer._asked.spec.usages == ("digital signature", "client auth")
 
 
 def test_a_request_that_is_denied_is_told() -> None:
     signer: Any = Signer(denied=True)
-    with pytest.raises(NotIssued, match="csr-1 was denied: no"):
-        asyncio.run(issued(signer, "w1", bootstrap.SERVING_SIGNER, ("w1", "10.0.0.1")))
+    with pytest.raises(CertificateNotIssued, match="csr-1 was denied: no"):
+        asyncio.run(request_certificate(signer, "w1", bootstrap.SERVING_SIGNER, ("w1", "10.0.0.1")))
 
 
 def test_requests_name_the_node_and_where_it_serves() -> None:
@@ -237,7 +237,7 @@ def test_the_port_lets_in_whom_its_flags_and_the_api_server_allow(rules: AccessR
     async def ask() -> int:
         try:
             await KubeletAccess(client, SystemClock(), rules).check(Request("GET", "/pods", "", headers), "w1")
-        except Denied as denied:
+        except AccessDenied as denied:
             return denied.status
         return 200
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kubeloop.cli.scheduler.flags import Options, add_flags, options_of, written
-from kubeloop.scheduler.config.file import UnusableConfig
+from kubeloop.cli.scheduler.flags import SchedulerOptions, add_flags, encode_config, options_of
+from kubeloop.scheduler.config.file import SchedulerConfigError
 
 FILE = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -20,7 +20,7 @@ profiles: [{schedulerName: mine}]
 """
 
 
-def told(*arguments: str) -> Options:
+def told(*arguments: str) -> SchedulerOptions:
     parser = argparse.ArgumentParser()
     add_flags(parser)
     return options_of(parser.parse_args(arguments))
@@ -47,7 +47,7 @@ def test_the_file_counts_more_than_defaults_and_flags_more_than_the_file(tmp_pat
 def test_a_file_that_can_not_be_followed_is_named(tmp_path: Path) -> None:
     path = tmp_path / "scheduler.yaml"
     path.write_text("kind: Other")
-    with pytest.raises(UnusableConfig, match=r"scheduler\.yaml"):
+    with pytest.raises(SchedulerConfigError, match=r"scheduler\.yaml"):
         told("--config", str(path))
 
 
@@ -75,7 +75,7 @@ def test_what_is_written_can_be_read_again(tmp_path: Path, file: str) -> None:
     first, again = tmp_path / "first.yaml", tmp_path / "again.yaml"
     first.write_text(file)
     said = told("--config", str(first))
-    again.write_bytes(written(said))
+    again.write_bytes(encode_config(said))
     found = told("--config", str(again))
     assert found.scheduler == said.scheduler
     assert found.process == said.process

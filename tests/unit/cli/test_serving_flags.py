@@ -8,9 +8,9 @@ import logging
 import pytest
 
 from kubeloop.api.kinds import RESOURCES
-from kubeloop.apiserver.server import CannotStart
+from kubeloop.apiserver.server import StartupError
 from kubeloop.cli.apiserver.flags import add_command as add_apiserver
-from kubeloop.cli.flags.runtime_config import gates_of, serving_of
+from kubeloop.cli.flags.runtime_config import gates_of, resource_config_of
 from kubeloop.cli.up.flags import add_command as add_up
 
 
@@ -27,7 +27,7 @@ def test_versions_and_features_are_asked_for(command: str) -> None:
     said = ("--runtime-config=scheduling.k8s.io/v1beta1=true", "--runtime-config", "batch/v1/cronjobs=false")
     gates = ("--feature-gates=GenericWorkload=true", "--feature-gates=StorageVersionAPI=true,DRADeviceTaintRules=false")
     options = parsed(command, *said, *gates)
-    serving = serving_of(options)
+    serving = resource_config_of(options)
     names = {one.plural for one in serving.resources}
     assert {"podgroups", "workloads", "jobs"} <= names
     assert "cronjobs" not in names
@@ -36,7 +36,7 @@ def test_versions_and_features_are_asked_for(command: str) -> None:
 
 @pytest.mark.parametrize("command", ["apiserver", "up"])
 def test_without_them_everything_is_as_usual(command: str) -> None:
-    assert serving_of(parsed(command)).resources is RESOURCES
+    assert resource_config_of(parsed(command)).resources is RESOURCES
 
 
 @pytest.mark.parametrize(
@@ -47,11 +47,11 @@ def test_without_them_everything_is_as_usual(command: str) -> None:
     ],
 )
 def test_a_server_that_was_told_nonsense_does_not_start(flag: str, message: str) -> None:
-    with pytest.raises(CannotStart, match=message):
-        serving_of(parsed("apiserver", flag))
+    with pytest.raises(StartupError, match=message):
+        resource_config_of(parsed("apiserver", flag))
 
 
 def test_gates_that_change_nothing_here_are_named(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        serving_of(parsed("up", "--feature-gates=WatchList=false,GenericWorkload=true"))
+        resource_config_of(parsed("up", "--feature-gates=WatchList=false,GenericWorkload=true"))
     assert caplog.messages == ["feature gates that change nothing in kubeloop: WatchList"]

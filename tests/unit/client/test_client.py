@@ -13,11 +13,11 @@ from kubeloop.api.generated.core_v1 import ConfigMap, Node, Pod
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.kinds import Resource
 from kubeloop.api.requests import Call, ListResult, WatchEvent
-from kubeloop.api.unstructured import Custom
+from kubeloop.api.unstructured import Unstructured
 from kubeloop.client import Client
-from kubeloop.client.errors import CallTimeout, ConnectError, ConnectionLost, UnknownKind, UsageError
+from kubeloop.client.errors import CallTimeout, ConnectError, ConnectionLost, NoKindMatchError, UsageError
 from kubeloop.client.http.rate_limit import TokenBucket
-from kubeloop.client.metrics import Unobserved
+from kubeloop.client.metrics import NoClientMetrics
 from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
 
 
@@ -54,7 +54,7 @@ class Scripted:
     async def document(self, path: str) -> Any:
         self.paths.append(path)
         if path not in self._documents:
-            raise errors.generic(404)
+            raise errors.generic_server_response(404)
         return self._documents[path]
 
     async def close(self) -> None:
@@ -92,7 +92,12 @@ def test_ten_retries_are_enough() -> None:
 
 @pytest.mark.parametrize(
     "error",
-    [errors.not_found("", "nodes", "n"), errors.too_many_requests("now", 0), errors.generic(500), ConnectError("x")],
+    [
+        errors.not_found("", "nodes", "n"),
+        errors.too_many_requests("now", 0),
+        errors.generic_server_response(500),
+        ConnectError("x"),
+    ],
 )
 def test_other_failures_are_final(error: Exception) -> None:
     async def main(clock: VirtualClock) -> None:
@@ -152,7 +157,7 @@ def test_retries_share_one_deadline_and_the_answer_is_told_not_the_timeout() -> 
 
 
 def test_waits_and_retries_are_told_to_the_metrics() -> None:
-    class Noted(Unobserved):
+    class Noted(NoClientMetrics):
         def __init__(self) -> None:
             self.waits: list[tuple[str, float]] = []
             self.retries: list[tuple[str, str]] = []
@@ -279,7 +284,9 @@ DOCUMENTS = {
 
 
 def test_custom_resources_are_found_by_discovery_once() -> None:
-    widget = Custom({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": "x"}})
+    widget = Unstructured(
+        {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": "x"}}
+    )
 
     async def main(clock: VirtualClock) -> None:
         transport = Scripted(widget, documents=DOCUMENTS)
@@ -303,7 +310,9 @@ def test_custom_resources_are_found_by_discovery_once() -> None:
 
 
 def test_a_custom_resource_is_sent_as_its_document() -> None:
-    widget = Custom({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": "x"}})
+    widget = Unstructured(
+        {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w", "namespace": "x"}}
+    )
 
     async def main(clock: VirtualClock) -> None:
         transport = Scripted(widget, documents=DOCUMENTS)
@@ -318,7 +327,7 @@ def test_what_is_not_served_yet_is_asked_for_again() -> None:
     async def main(clock: VirtualClock) -> None:
         documents: dict[str, Any] = {"/apis": {"groups": []}}
         client = Client(Scripted(NODE, documents=documents))
-        with pytest.raises(UnknownKind):
+        with pytest.raises(NoKindMatchError):
             await client.get("widgets.example.com", "w", "x")
         documents.update(DOCUMENTS)
         assert await client.get("widgets.example.com", "w", "x") is NODE
@@ -329,7 +338,7 @@ def test_what_is_not_served_yet_is_asked_for_again() -> None:
 @pytest.mark.parametrize("what", ["", ".apps", "pods/latest", "pods/"])
 def test_names_that_are_none_are_refused(what: str) -> None:
     async def main(clock: VirtualClock) -> None:
-        with pytest.raises((UsageError, UnknownKind)):
+        with pytest.raises((UsageError, NoKindMatchError)):
             await Client(Scripted(NODE, documents={"/apis": {}})).get(what + "x" * (what == "pods/"), "n", "x")
 
     in_virtual_time(main)

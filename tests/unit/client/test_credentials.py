@@ -7,21 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from kubeloop.client.config.credentials import NOBODY, Fixed, TokenFile, credentials_of
-from kubeloop.client.config.exec_plugin import ExecPlugin
-from kubeloop.client.config.server_config import ExecSpec, Pem, ServerConfig
+from kubeloop.client.config.credentials import NO_IDENTITY, StaticCredentials, TokenFileCredentials, credentials_of
+from kubeloop.client.config.exec_plugin import ExecCredentials
+from kubeloop.client.config.server_config import ExecConfig, Pem, ServerConfig
 from kubeloop.client.errors import CredentialError
 from kubeloop.clock import SystemClock
 
 
-def token_of(credentials: TokenFile) -> str:
+def token_of(credentials: TokenFileCredentials) -> str:
     return asyncio.run(credentials.identity()).token
 
 
 def test_a_token_outlives_a_moment_without_its_file(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text(" one \n")
-    credentials = TokenFile(str(path))
+    credentials = TokenFileCredentials(str(path))
     assert token_of(credentials) == "one"
     path.unlink()
     assert token_of(credentials) == "one"
@@ -33,22 +33,22 @@ def test_a_token_outlives_a_moment_without_its_file(tmp_path: Path) -> None:
 
 def test_no_token_at_all_is_told(tmp_path: Path) -> None:
     with pytest.raises(CredentialError, match="No such file"):
-        token_of(TokenFile(str(tmp_path / "none")))
+        token_of(TokenFileCredentials(str(tmp_path / "none")))
     (tmp_path / "empty").touch()
     with pytest.raises(CredentialError, match="is empty"):
-        token_of(TokenFile(str(tmp_path / "empty")))
-    assert token_of(TokenFile(str(tmp_path / "none"), "fallback")) == "fallback"
+        token_of(TokenFileCredentials(str(tmp_path / "empty")))
+    assert token_of(TokenFileCredentials(str(tmp_path / "none"), "fallback")) == "fallback"
 
 
 def test_what_is_said_outright_counts_more_than_a_plugin(tmp_path: Path) -> None:
-    plugin = ExecSpec("x", "client.authentication.k8s.io/v1")
+    plugin = ExecConfig("x", "client.authentication.k8s.io/v1")
 
     def kind(**options: object) -> type:
         config = ServerConfig("https://a", exec_plugin=plugin, **options)  # type: ignore[arg-type]
         return type(credentials_of(config, SystemClock()))
 
-    assert kind() is ExecPlugin
-    assert kind(token="t") is Fixed
-    assert kind(token="t", token_file="f") is TokenFile
-    assert kind(certificate=Pem(file="c"), key=Pem(file="k")) is Fixed
-    assert asyncio.run(credentials_of(ServerConfig("https://a"), SystemClock()).identity()) == NOBODY
+    assert kind() is ExecCredentials
+    assert kind(token="t") is StaticCredentials
+    assert kind(token="t", token_file="f") is TokenFileCredentials
+    assert kind(certificate=Pem(file="c"), key=Pem(file="k")) is StaticCredentials
+    assert asyncio.run(credentials_of(ServerConfig("https://a"), SystemClock()).identity()) == NO_IDENTITY

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from kubeloop.client.config.credentials import Identity
-from kubeloop.client.config.exec_plugin import ExecPlugin, is_interactive, read_answer
-from kubeloop.client.config.server_config import ExecSpec
+from kubeloop.client.config.credentials import ClientIdentity
+from kubeloop.client.config.exec_plugin import ExecCredentials, decode_exec_credential, is_interactive
+from kubeloop.client.config.server_config import ExecConfig
 from kubeloop.client.errors import CredentialError
 
 V1 = "client.authentication.k8s.io/v1"
@@ -37,7 +37,7 @@ class Hands:
         return Random(0)
 
 
-def plugin(tmp_path: Path, status: Any, clock: Hands, more: str = "", **spec: Any) -> ExecPlugin:
+def plugin(tmp_path: Path, status: Any, clock: Hands, more: str = "", **spec: Any) -> ExecCredentials:
     """A program that notes each run and what it was told, then prints a credential."""
     script = tmp_path / "plugin.py"
     printed = json.dumps({"kind": "ExecCredential", "apiVersion": V1, "status": status})
@@ -48,7 +48,7 @@ def plugin(tmp_path: Path, status: Any, clock: Hands, more: str = "", **spec: An
         f"print({printed!r}.replace('TOKEN', os.environ.get('TOKEN', '')))\n"
     )
     facts = {"interactive_mode": "Never", "env": (("TOKEN", "secret"),), **spec}
-    return ExecPlugin(ExecSpec(sys.executable, V1, (str(script),), **facts), clock)
+    return ExecCredentials(ExecConfig(sys.executable, V1, (str(script),), **facts), clock)
 
 
 def runs(tmp_path: Path) -> list[dict[str, Any]]:
@@ -56,12 +56,12 @@ def runs(tmp_path: Path) -> list[dict[str, Any]]:
 
 
 def test_it_runs_once_however_many_ask(tmp_path: Path) -> None:
-    async def main() -> list[Identity]:
+    async def main() -> list[ClientIdentity]:
         credentials = plugin(tmp_path, {"token": "TOKEN"}, Hands())
         found = await asyncio.gather(*(credentials.identity() for _ in range(5)))
         return [*found, await credentials.identity()]
 
-    assert asyncio.run(main()) == [Identity("secret")] * 6
+    assert asyncio.run(main()) == [ClientIdentity("secret")] * 6
     assert runs(tmp_path) == [{"kind": "ExecCredential", "apiVersion": V1, "spec": {"interactive": False}}]
 
 
@@ -103,7 +103,7 @@ def test_a_call_that_gives_up_leaves_it_running(tmp_path: Path) -> None:
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(credentials.identity(), 0.05)
         gate.touch()
-        assert await credentials.identity() == Identity("secret")
+        assert await credentials.identity() == ClientIdentity("secret")
         assert len(runs(tmp_path)) == 1
 
     asyncio.run(main())
@@ -126,8 +126,8 @@ def test_a_failing_or_missing_program_is_told(tmp_path: Path) -> None:
         await plugin(tmp_path, {}, Hands(), "sys.exit(3)").identity()
 
     async def is_missing() -> None:
-        spec = ExecSpec("no-such-program", V1, install_hint="install it", interactive_mode="Never")
-        await ExecPlugin(spec, Hands()).identity()
+        spec = ExecConfig("no-such-program", V1, install_hint="install it", interactive_mode="Never")
+        await ExecCredentials(spec, Hands()).identity()
 
     with pytest.raises(CredentialError, match="failed with exit code 3"):
         asyncio.run(fails())
@@ -152,13 +152,13 @@ def test_a_failing_or_missing_program_is_told(tmp_path: Path) -> None:
 def test_an_answer_that_is_none_is_refused(printed: Any, why: str) -> None:
     output = printed if isinstance(printed, str) else json.dumps(printed)
     with pytest.raises(CredentialError, match=why):
-        read_answer(output.encode(), V1)
+        decode_exec_credential(output.encode(), V1)
 
 
 def test_a_program_that_must_ask_a_person_needs_a_terminal() -> None:
-    always = ExecSpec("x", V1, interactive_mode="Always")
+    always = ExecConfig("x", V1, interactive_mode="Always")
     assert is_interactive(always, True)
     with pytest.raises(CredentialError, match="standard input is not a terminal"):
         is_interactive(always, False)
-    assert not is_interactive(ExecSpec("x", V1, interactive_mode="Never"), True)
-    assert not is_interactive(ExecSpec("x", V1, interactive_mode="IfAvailable"), False)
+    assert not is_interactive(ExecConfig("x", V1, interactive_mode="Never"), True)
+    assert not is_interactive(ExecConfig("x", V1, interactive_mode="IfAvailable"), False)

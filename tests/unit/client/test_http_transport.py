@@ -13,10 +13,10 @@ from kubeloop.api import errors
 from kubeloop.api.generated.core_v1 import Node
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.client import Client
-from kubeloop.client.config.server_config import Impersonation, ServerConfig
+from kubeloop.client.config.server_config import ImpersonationConfig, ServerConfig
 from kubeloop.client.errors import CallTimeout, ConnectError, ConnectionLost, ProtocolError
 from kubeloop.client.http.transport import HttpTransport
-from kubeloop.client.metrics import Unobserved
+from kubeloop.client.metrics import NoClientMetrics
 from kubeloop.clock import SystemClock
 from tests.unit.client.raw_server import NODE, STREAM, Peer, Script, answer, chunked, client_of, raw_server
 
@@ -399,7 +399,7 @@ def test_a_log_comes_line_by_line_as_it_is_written() -> None:
 
 
 def test_requests_say_who_asks_and_why() -> None:
-    whom = Impersonation("jane", "u1", ("devs", "ops"), {"example.com/Reason": ("x",)})
+    whom = ImpersonationConfig("jane", "u1", ("devs", "ops"), {"example.com/Reason": ("x",)})
 
     async def main() -> None:
         async with (
@@ -502,7 +502,7 @@ def test_closing_tells_those_who_wait() -> None:
 
 
 def test_every_attempt_is_told_to_the_metrics() -> None:
-    class Noted(Unobserved):
+    class Noted(NoClientMetrics):
         def __init__(self) -> None:
             self.told: list[tuple[object, ...]] = []
 

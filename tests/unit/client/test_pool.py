@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 
 from kubeloop.client.errors import ClientError
-from kubeloop.client.http.connection import Connection
-from kubeloop.client.http.pool import Pool
+from kubeloop.client.http.connection import HttpConnection
+from kubeloop.client.http.pool import ConnectionPool
 from kubeloop.sim.loop import run_virtual
 
 
@@ -28,19 +28,19 @@ class Wire:
             asyncio.get_running_loop().call_soon(self._on_lost, self)
 
 
-async def dial(on_lost: Callable[[Any], None]) -> Connection:
-    return cast(Connection, Wire(on_lost))
+async def dial(on_lost: Callable[[Any], None]) -> HttpConnection:
+    return cast(HttpConnection, Wire(on_lost))
 
 
-def play(main: Callable[[Pool], Awaitable[None]]) -> None:
+def play(main: Callable[[ConnectionPool], Awaitable[None]]) -> None:
     async def run() -> None:
-        await main(Pool(dial))
+        await main(ConnectionPool(dial))
 
     run_virtual(run())
 
 
 def test_the_last_used_is_used_next() -> None:
-    async def main(pool: Pool) -> None:
+    async def main(pool: ConnectionPool) -> None:
         (first, _), (second, _) = await pool.acquire(), await pool.acquire()
         pool.release(first)
         pool.release(second)
@@ -52,7 +52,7 @@ def test_the_last_used_is_used_next() -> None:
 
 
 def test_an_idle_connection_is_closed_after_a_while() -> None:
-    async def main(pool: Pool) -> None:
+    async def main(pool: ConnectionPool) -> None:
         connection, _ = await pool.acquire()
         pool.release(connection)
         await asyncio.sleep(89)
@@ -65,7 +65,7 @@ def test_an_idle_connection_is_closed_after_a_while() -> None:
 
 
 def test_no_more_are_kept_than_are_of_use() -> None:
-    async def main(pool: Pool) -> None:
+    async def main(pool: ConnectionPool) -> None:
         busy = [(await pool.acquire())[0] for _ in range(100)]
         for connection in busy:
             pool.release(connection)
@@ -76,7 +76,7 @@ def test_no_more_are_kept_than_are_of_use() -> None:
 
 
 def test_one_that_broke_is_not_handed_out() -> None:
-    async def main(pool: Pool) -> None:
+    async def main(pool: ConnectionPool) -> None:
         connection, _ = await pool.acquire()
         pool.release(connection)
         connection.is_usable = False  # type: ignore[misc]  # a Wire's is a plain attribute
@@ -86,7 +86,7 @@ def test_one_that_broke_is_not_handed_out() -> None:
 
 
 def test_outdated_ones_are_dropped_and_busy_ones_are_left() -> None:
-    async def main(pool: Pool) -> None:
+    async def main(pool: ConnectionPool) -> None:
         (idle, _), (busy, _) = await pool.acquire(), await pool.acquire()
         pool.release(idle)
         pool.drop_idle()
@@ -97,7 +97,7 @@ def test_outdated_ones_are_dropped_and_busy_ones_are_left() -> None:
 
 
 def test_a_closed_pool_has_none() -> None:
-    async def main(pool: Pool) -> None:
+    async def main(pool: ConnectionPool) -> None:
         connection, _ = await pool.acquire()
         await pool.close()
         assert (pool.size, connection.is_usable) == (0, False)

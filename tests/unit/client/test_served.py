@@ -10,7 +10,7 @@ import pytest
 from kubeloop.api.errors import InternalError, NotFound
 from kubeloop.api.generated.core_v1 import ConfigMap
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.client.discovery.served_resources import Served, discover
+from kubeloop.client.discovery.served_resources import ServedResources, discover_resources
 from kubeloop.client.errors import ConnectionLost
 
 
@@ -27,14 +27,14 @@ def group(name: str, *versions: str, preferred: str) -> dict[str, Any]:
     }
 
 
-def asked(documents: dict[str, Any]) -> Served:
+def asked(documents: dict[str, Any]) -> ServedResources:
     async def document(path: str) -> Any:
         found = documents.get(path, NotFound("no such path"))
         if isinstance(found, Exception):
             raise found
         return found
 
-    return asyncio.run(discover(document))
+    return asyncio.run(discover_resources(document))
 
 
 BASE = {"/api": {"versions": ["v1"]}, "/apis": {"groups": [group("a", "v1", "v2", preferred="v2")]}}

@@ -14,7 +14,7 @@ from kubeloop.api import codec
 from kubeloop.api.generated.core_v1 import ConfigMap, Container, EnvVar, Pod, PodSpec, ResourceRequirements, Volume
 from kubeloop.api.generated.meta_v1 import ManagedFieldsEntry, ObjectMeta
 from kubeloop.api.scalars.wire import Quantity
-from kubeloop.client.interner import _MOST_PARTS, _TRIALS, Sharing
+from kubeloop.client.interner import _MOST_PARTS, _TRIALS, Interner
 
 
 def pod(number: int, **container: Any) -> Pod:
@@ -27,7 +27,7 @@ def pod(number: int, **container: Any) -> Pod:
 
 
 def shared(*objects: Any) -> None:
-    sharing = Sharing()
+    sharing = Interner()
     for one in objects:
         sharing.share(one)
 
@@ -58,7 +58,7 @@ def test_amounts_stay_amounts() -> None:
 
 
 def test_a_piece_of_a_longer_text_does_not_keep_the_text() -> None:
-    sharing = Sharing()
+    sharing = Interner()
     for number in range(2 * _TRIALS):
         text = b'{"metadata":{"managedFields":[{"fieldsV1":{"f:data":{"f:%d":{}}}}]}}' % (number % 100)
         alone = sys.getrefcount(text)
@@ -70,7 +70,7 @@ def test_a_piece_of_a_longer_text_does_not_keep_the_text() -> None:
 
 
 def test_places_where_nothing_repeats_collect_nothing() -> None:
-    sharing = Sharing()
+    sharing = Interner()
     unused = 1_000_000  # Python 3.12 never forgets an interned text, so those of other tests would be known
     for number in range(_MOST_PARTS * 2):
         sharing.share(pod(unused + number))
@@ -82,7 +82,7 @@ def test_places_where_nothing_repeats_collect_nothing() -> None:
 
 def test_what_is_no_struct_is_left_alone() -> None:
     document = {"spec": {"a": [1]}}
-    Sharing().share(document)
+    Interner().share(document)
     assert document == {"spec": {"a": [1]}}
 
 
@@ -114,7 +114,7 @@ pods = st.builds(
 @settings(max_examples=60, deadline=None)
 @given(st.lists(pods, max_size=12))
 def test_whatever_is_shared_nothing_changes(objects: list[Pod]) -> None:
-    sharing = Sharing()
+    sharing = Interner()
     for one in objects:
         wire = codec.encode(one)
         mine = codec.decode(wire, Pod)

@@ -15,7 +15,7 @@ import pytest
 from kubeloop.api.generated.core_v1 import Node
 from kubeloop.cli.pki.files import Pki, ensure_pki
 from kubeloop.client import Client
-from kubeloop.client.config.server_config import ExecSpec, Pem, ServerConfig
+from kubeloop.client.config.server_config import ExecConfig, Pem, ServerConfig
 from kubeloop.client.errors import ConfigError, ProxyError, TlsError
 from kubeloop.client.http.transport import HttpTransport
 from kubeloop.clock import SystemClock
@@ -91,7 +91,7 @@ def test_a_plugin_may_bring_a_certificate(pki: Pki, tmp_path: Path) -> None:
     status = {"clientCertificateData": pki.admin_certificate.read_text(), "clientKeyData": pki.admin_key.read_text()}
     printed = tmp_path / "printed.json"
     printed.write_text(json.dumps({"kind": "ExecCredential", "apiVersion": version, "status": status}))
-    plugin = ExecSpec("cat", version, (str(printed),), interactive_mode="Never")
+    plugin = ExecConfig("cat", version, (str(printed),), interactive_mode="Never")
 
     async def main() -> None:
         async with tls_server(pki) as server:

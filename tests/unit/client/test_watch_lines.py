@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from kubeloop.api.generated.core_v1 import Node
 from kubeloop.api.kinds import Resource
 from kubeloop.api.requests import Call
-from kubeloop.api.unstructured import Custom
+from kubeloop.api.unstructured import Unstructured
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.client.errors import ProtocolError
-from kubeloop.client.http.watch_lines import WatchLines
-from kubeloop.client.interner import Sharing
+from kubeloop.client.http.watch_lines import WatchDecoder
+from kubeloop.client.interner import Interner
 
 NODES = Call(verb="watch", resource=resource_of_class(Node))
 WIDGETS = Call(verb="watch", resource=Resource("example.com", "v1", "widgets", "Widget"))
@@ -29,7 +29,7 @@ LINES = (
 @settings(max_examples=60)
 @given(st.lists(st.integers(0, len(LINES)), max_size=6))
 def test_events_are_the_same_wherever_the_bytes_are_cut(cuts: list[int]) -> None:
-    lines, events = WatchLines(NODES, Sharing()), []
+    lines, events = WatchDecoder(NODES, Interner()), []
     edges = [0, *sorted(cuts), len(LINES)]
     for start, end in pairwise(edges):
         events += lines.feed(LINES[start:end])
@@ -40,8 +40,8 @@ def test_events_are_the_same_wherever_the_bytes_are_cut(cuts: list[int]) -> None
 
 def test_custom_resources_are_mappings_with_metadata() -> None:
     line = b'{"type":"ADDED","object":{"kind":"Widget","metadata":{"name":"w","resourceVersion":"4"},"spec":{"n":1}}}\n'
-    (event,) = WatchLines(WIDGETS, Sharing()).feed(line)
-    assert isinstance(event.object, Custom)
+    (event,) = WatchDecoder(WIDGETS, Interner()).feed(line)
+    assert isinstance(event.object, Unstructured)
     assert (event.object["spec"], event.object.metadata.name, event.resource_version) == ({"n": 1}, "w", "4")
 
 
@@ -51,4 +51,4 @@ def test_custom_resources_are_mappings_with_metadata() -> None:
 )
 def test_what_is_no_event_is_told(line: bytes) -> None:
     with pytest.raises(ProtocolError, match="the watch sent"):
-        WatchLines(NODES, Sharing()).feed(line)
+        WatchDecoder(NODES, Interner()).feed(line)

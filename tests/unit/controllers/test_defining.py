@@ -6,12 +6,12 @@ import asyncio
 
 from kubeloop.api import errors
 from kubeloop.api.generated.apiextensions_v1 import CustomResourceDefinition
-from kubeloop.api.unstructured import Custom
-from kubeloop.controllers.app.context import Context
-from kubeloop.controllers.app.ensure_crds import wired
+from kubeloop.api.unstructured import Unstructured
+from kubeloop.controllers.app.context import ControllerContext
+from kubeloop.controllers.app.ensure_crds import wire_with_kinds
 from kubeloop.runtime.controller import Controller
 from kubeloop.runtime.crd.definition import CustomKind, CustomObject
-from kubeloop.runtime.manager import Manager
+from kubeloop.runtime.manager import LoopManager
 from kubeloop.runtime.objects.keys import ObjectKey
 from kubeloop.runtime.queue.enqueue import own_key
 from kubeloop.testing import Cluster
@@ -25,7 +25,7 @@ GARDENS = CustomKind(Garden, "gardens.example.com/v1")
 GARDEN = {"apiVersion": "example.com/v1", "kind": "Garden", "metadata": {"name": "g", "namespace": "default"}}
 
 
-def wire(context: Context) -> Controller[ObjectKey]:
+def wire(context: ControllerContext) -> Controller[ObjectKey]:
     gardens = context.informers.of(context.defines(GARDENS))
 
     async def reconcile(key: ObjectKey) -> None:
@@ -37,7 +37,7 @@ def wire(context: Context) -> Controller[ObjectKey]:
 
 
 def beds(cluster: Cluster) -> int:
-    found: Custom = cluster.client.get(GARDENS.resource, "g", "default")
+    found: Unstructured = cluster.client.get(GARDENS.resource, "g", "default")
     return int(found["beds"])
 
 
@@ -50,8 +50,8 @@ def test_the_kind_is_served_when_the_loop_starts(cluster: Cluster) -> None:
 
 def test_a_server_that_refuses_the_kind_makes_an_ill_loop_that_recovers(cluster: Cluster) -> None:
     refused = cluster.faults.fail("patch", "customresourcedefinitions", times=None, error=errors.internal_error("no"))
-    loop = wired(wire, cluster.context)
-    manager = Manager([loop], cluster.clock)
+    loop = wire_with_kinds(wire, cluster.context)
+    manager = LoopManager([loop], cluster.clock)
 
     async def keep() -> None:
         cluster.context.informers.start()

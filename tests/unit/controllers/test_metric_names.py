@@ -10,7 +10,7 @@ import pytest
 from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim
 from kubeloop.controllers import CONTROLLERS, attach_detach, persistentvolume_binder, root_ca_certificate_publisher
 from kubeloop.controllers.app.config import ManagerConfig
-from kubeloop.runtime.metrics import Registry
+from kubeloop.runtime.metrics import MetricRegistry
 from kubeloop.testing import Cluster, namespace
 from tests.controllers.storage import NS, claim, user_of, volume
 
@@ -87,7 +87,7 @@ def test_the_loops_measure_what_upstream_s_do(cluster: Cluster) -> None:
 
 
 def shown(cluster: Cluster, start: str) -> list[str]:
-    registry: Registry = cluster.context.telemetry.registry
+    registry: MetricRegistry = cluster.context.telemetry.registry
     return [line for line in registry.render().splitlines() if line.startswith(start)]
 
 

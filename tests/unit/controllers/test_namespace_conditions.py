@@ -13,15 +13,20 @@ from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.kinds import Resource
 from kubeloop.api.scalars.times import parse_time
 from kubeloop.api.scalars.wire import Time
-from kubeloop.client.discovery.served_resources import Served
+from kubeloop.client.discovery.served_resources import ServedResources
 from kubeloop.controllers.namespace.conditions import (
-    Findings,
-    changed,
+    DeletionFindings,
+    changed_conditions,
     conditions_after,
     discovery_failure,
     parsing_failure,
 )
-from kubeloop.controllers.namespace.content import FINALIZER_SECONDS, StillThere, allowed_seconds, judged
+from kubeloop.controllers.namespace.content import (
+    FINALIZER_SECONDS,
+    ContentRemainingError,
+    estimate_grace_seconds,
+    evaluate_remaining,
+)
 
 BEFORE, NOW = Time("2026-01-01T00:00:00Z"), Time("2026-01-01T00:01:00Z")
 THINGS = Resource("example.com", "v1", "things", "Thing")
@@ -32,25 +37,25 @@ def pod(grace: int | None, phase: str = "Running") -> Pod:
 
 
 def test_all_is_well_at_first_and_nothing_changes_thereafter() -> None:
-    first = conditions_after((), Findings(), BEFORE)
+    first = conditions_after((), DeletionFindings(), BEFORE)
     assert {one.status for one in first} == {"False"}
     assert len(first) == 5
-    again = conditions_after(first, Findings(), NOW)
-    assert changed(first, again) == []
+    again = conditions_after(first, DeletionFindings(), NOW)
+    assert changed_conditions(first, again) == []
 
 
 def test_transition_time_changes_with_the_status_alone() -> None:
-    first = conditions_after((), Findings(remaining=Counter({"things.example.com": 2})), BEFORE)
-    less = conditions_after(first, Findings(remaining=Counter({"things.example.com": 1})), NOW)
-    (told,) = changed(first, less)
+    first = conditions_after((), DeletionFindings(remaining=Counter({"things.example.com": 2})), BEFORE)
+    less = conditions_after(first, DeletionFindings(remaining=Counter({"things.example.com": 1})), NOW)
+    (told,) = changed_conditions(first, less)
     assert told.message == "Some resources are remaining: things.example.com has 1 resource instances"
     assert told.last_transition_time == BEFORE
-    (well,) = changed(less, conditions_after(less, Findings(), NOW))
+    (well,) = changed_conditions(less, conditions_after(less, DeletionFindings(), NOW))
     assert (well.status, well.reason, well.last_transition_time) == ("False", "ContentRemoved", NOW)
 
 
 def test_failures_are_told_in_order() -> None:
-    findings = Findings(failures=[InternalError("second"), InternalError("first")])
+    findings = DeletionFindings(failures=[InternalError("second"), InternalError("first")])
     (told,) = [one for one in conditions_after((), findings, NOW) if one.status == "True"]
     assert told.type == "NamespaceDeletionContentFailure"
     assert told.message == "Failed to delete all resource types, 2 remaining: first, second"
@@ -58,13 +63,15 @@ def test_failures_are_told_in_order() -> None:
 
 
 def test_what_cannot_be_discovered_or_read_is_told() -> None:
-    served = Served((("v1",), ("a/v1", "a/b/v1")), {}, {"b/v1": InternalError("no"), "a/v1": InternalError("never")})
+    served = ServedResources(
+        (("v1",), ("a/v1", "a/b/v1")), {}, {"b/v1": InternalError("no"), "a/v1": InternalError("never")}
+    )
     why = "unable to retrieve the complete list of server APIs: a/v1: never, b/v1: no"
     assert discovery_failure(served) == f"Discovery failed for some groups, 2 failing: {why}"
     assert parsing_failure(served) == "unexpected GroupVersion string: a/b/v1"
-    told = conditions_after((), Findings(discovery="x", parsing="y"), NOW)
+    told = conditions_after((), DeletionFindings(discovery="x", parsing="y"), NOW)
     assert [one.reason for one in told if one.status == "True"] == ["DiscoveryFailed", "GroupVersionParsingFailed"]
-    assert len(Findings(discovery="x", parsing="y").complaints) == 2
+    assert len(DeletionFindings(discovery="x", parsing="y").complaints) == 2
 
 
 @pytest.mark.parametrize(
@@ -78,16 +85,16 @@ def test_what_cannot_be_discovered_or_read_is_told() -> None:
 )
 def test_pods_may_take_as_long_as_the_slowest_that_runs(pods: list[Pod], after: int, seconds: int) -> None:
     deleted = parse_time(BEFORE)
-    assert allowed_seconds(pods, deleted, deleted + timedelta(seconds=after)) == seconds
+    assert estimate_grace_seconds(pods, deleted, deleted + timedelta(seconds=after)) == seconds
 
 
 def test_what_remains_takes_its_time_or_has_gone_wrong() -> None:
     plain, held = ObjectMeta(name="a"), ObjectMeta(name="b", finalizers=("x/y", "x/z"))
-    assert judged(THINGS, "ns", [], 30).seconds == 0
-    assert judged(THINGS, "ns", [plain], 30).seconds == 30
-    left = judged(THINGS, "ns", [plain, held], 0)
+    assert evaluate_remaining(THINGS, "ns", [], 30).seconds == 0
+    assert evaluate_remaining(THINGS, "ns", [plain], 30).seconds == 30
+    left = evaluate_remaining(THINGS, "ns", [plain, held], 0)
     assert (left.seconds, left.finalizers()) == (FINALIZER_SECONDS, {"x/y": 1, "x/z": 1})
-    wrong = judged(THINGS, "ns", [plain], 0).failure
-    assert isinstance(wrong, StillThere)
+    wrong = evaluate_remaining(THINGS, "ns", [plain], 0).failure
+    assert isinstance(wrong, ContentRemainingError)
     what = "example.com/v1, Resource=things"
     assert str(wrong) == f"unexpected items still remain in namespace: ns for gvr: {what}"

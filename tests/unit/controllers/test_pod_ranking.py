@@ -11,10 +11,10 @@ from kubeloop.api.scalars.times import format_time
 from kubeloop.api.scalars.wire import Time
 from kubeloop.controllers.shared.pods.deletion_order import (
     DELETION_COST,
-    Standing,
+    RankProperties,
     deletion_cost,
-    first_to_go,
-    standing_of,
+    lowest_ranked,
+    rank_properties,
 )
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -59,10 +59,10 @@ def restarted(times: int, one: Pod, **spec: object) -> Pod:
 
 def order(*pods: Pod, count: int = 9, **crowding: int) -> list[Pod]:
     """The first to go, after they were grouped as a set does."""
-    groups: dict[Standing, list[Pod]] = {}
+    groups: dict[RankProperties, list[Pod]] = {}
     for one in pods:
-        groups.setdefault(standing_of(one), []).append(one)
-    return first_to_go(groups, crowding, count, NOW)
+        groups.setdefault(rank_properties(one), []).append(one)
+    return lowest_ranked(groups, crowding, count, NOW)
 
 
 ORDERED = {

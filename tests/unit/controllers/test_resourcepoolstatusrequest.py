@@ -10,8 +10,8 @@ import pytest
 from kubeloop.api import codec
 from kubeloop.api.generated.resource_v1 import DeviceTaintRule, ResourceClaim, ResourceSlice
 from kubeloop.api.generated.resource_v1alpha3 import ResourcePoolStatusRequest, ResourcePoolStatusRequestSpec
-from kubeloop.controllers.resourcepoolstatusrequest import end_of
-from kubeloop.controllers.resourcepoolstatusrequest.answer import is_incomplete, pools_of, status_of, taken_by
+from kubeloop.controllers.resourcepoolstatusrequest import expiration_of
+from kubeloop.controllers.resourcepoolstatusrequest.answer import is_incomplete, pool_allocations, pools_of, status_of
 
 DRIVER = "gpu.example.com"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -51,7 +51,7 @@ def rule(effect: str = "NoSchedule", **selector: str) -> DeviceTaintRule:
 
 def pools(*slices: ResourceSlice, claims: Any = (), rules: Any = (), **spec: Any) -> list[dict[str, Any]]:
     asked = codec.from_plain({"driver": DRIVER, **spec}, ResourcePoolStatusRequestSpec)
-    return pools_of(asked, slices, taken_by(claims, DRIVER), rules)
+    return pools_of(asked, slices, pool_allocations(claims, DRIVER), rules)
 
 
 def counts(pool: dict[str, Any]) -> tuple[int, ...]:
@@ -314,10 +314,10 @@ def test_a_driver_without_pools_is_told_of_too() -> None:
 def test_when_a_request_goes(status: Any, hours: int) -> None:
     plain = {"metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}, "status": status}
     request = codec.from_plain(plain, ResourcePoolStatusRequest)
-    end = end_of(request)
+    end = expiration_of(request)
     assert end is not None
     assert (end - NOW).total_seconds() == hours * 3600
 
 
 def test_a_request_that_tells_no_times_stays() -> None:
-    assert end_of(ResourcePoolStatusRequest()) is None
+    assert expiration_of(ResourcePoolStatusRequest()) is None

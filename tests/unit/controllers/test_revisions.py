@@ -10,15 +10,15 @@ from kubeloop.api.generated.core_v1 import PodTemplateSpec
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.scalars.wire import Time
 from kubeloop.controllers.shared.ownership.controller_revisions import (
-    Templates,
+    RevisionTemplateCache,
     UnreadableRevision,
-    beyond_limit,
-    data_of,
-    hash_of,
-    in_order,
-    name_of,
     next_number,
-    template_in,
+    revision_data,
+    revision_hash,
+    revision_name,
+    revisions_to_truncate,
+    sort_revisions,
+    template_of_revision,
 )
 from kubeloop.controllers.shared.ownership.template_hash import safe_text
 from kubeloop.testing import container, stateful_set
@@ -40,34 +40,34 @@ def test_data_is_a_patch_that_replaces_the_template_with_sorted_keys() -> None:
         b'{"spec":{"template":{"$patch":"replace","metadata":{"labels":{"app":"app"}},'
         b'"spec":{"containers":[{"image":"x","name":"app","resources":{}}]}}}}'
     )
-    assert data_of(template()) == expected
+    assert revision_data(template()) == expected
 
 
 def test_data_escapes_what_go_escapes() -> None:
     dangerous = stateful_set().spec.template
     with_arguments = container(args=("<&>\u2028",))
     spec = type(dangerous.spec)(containers=(with_arguments,))
-    data = data_of(PodTemplateSpec(metadata=dangerous.metadata, spec=spec))
+    data = revision_data(PodTemplateSpec(metadata=dangerous.metadata, spec=spec))
     assert b'"args":["\\u003c\\u0026\\u003e\\u2028"]' in data
 
 
 @pytest.mark.parametrize(("data", "number"), [(b"", 0x811C9DC5), (b"a", 0x050C5D7E), (b"foobar", 0x31F0B262)])
 def test_hash_is_fnv_1_of_32_bits(data: bytes, number: int) -> None:
-    assert hash_of(data) == safe_text(number)
+    assert revision_hash(data) == safe_text(number)
 
 
 def test_collision_count_makes_another_hash() -> None:
-    assert len({hash_of(b"x"), hash_of(b"x", 0), hash_of(b"x", 1)}) == 3
-    assert hash_of(b"x", 12) == hash_of(b"x12")
+    assert len({revision_hash(b"x"), revision_hash(b"x", 0), revision_hash(b"x", 1)}) == 3
+    assert revision_hash(b"x", 12) == revision_hash(b"x12")
 
 
 def test_name_leaves_room_for_the_hash() -> None:
-    assert name_of("web", "abc") == "web-abc"
-    assert len(name_of("w" * 253, "0123456789")) == 234
+    assert revision_name("web", "abc") == "web-abc"
+    assert len(revision_name("w" * 253, "0123456789")) == 234
 
 
 def test_template_is_read_back_as_servers_complete_it() -> None:
-    found = template_in(revision("a", data=data_of(template())))
+    found = template_of_revision(revision("a", data=revision_data(template())))
     assert found.spec.restart_policy == "Always"
     assert found.metadata.labels == {"app": "app"}
 
@@ -75,20 +75,20 @@ def test_template_is_read_back_as_servers_complete_it() -> None:
 @pytest.mark.parametrize("data", [b"null", b"{}", b'{"spec":{"template":5}}', b'{"spec":{"template":{"spec":[]}}}'])
 def test_data_that_is_no_template_is_told_and_equals_nothing(data: bytes) -> None:
     with pytest.raises(UnreadableRevision, match="a holds no pod template"):
-        template_in(revision("a", data=data))
-    assert not Templates().holds(revision("a", data=data), data_of(template()))
+        template_of_revision(revision("a", data=data))
+    assert not RevisionTemplateCache().holds(revision("a", data=data), revision_data(template()))
 
 
 def test_revisions_are_equal_if_their_templates_are() -> None:
-    complete = data_of(template_in(revision("a", data=data_of(template()))))
-    assert Templates().holds(revision("a", data=data_of(template())), complete)
-    assert not Templates().holds(revision("b", data=data_of(template("y"))), complete)
+    complete = revision_data(template_of_revision(revision("a", data=revision_data(template()))))
+    assert RevisionTemplateCache().holds(revision("a", data=revision_data(template())), complete)
+    assert not RevisionTemplateCache().holds(revision("b", data=revision_data(template("y"))), complete)
 
 
 def test_order_is_by_number_then_age_then_name() -> None:
     early, late = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
     given = [revision("d", 2), revision("c", 1, age=late), revision("b", 1, age=early), revision("a", 1, age=late)]
-    assert [one.metadata.name for one in in_order(given)] == ["b", "a", "c", "d"]
+    assert [one.metadata.name for one in sort_revisions(given)] == ["b", "a", "c", "d"]
 
 
 def test_next_number_follows_the_highest() -> None:
@@ -109,4 +109,4 @@ def test_next_number_follows_the_highest() -> None:
 )
 def test_oldest_idle_revisions_beyond_the_limit_go(limit: int | None, live: list[str], gone: list[str]) -> None:
     given = [revision(f"r{number}", number) for number in range(1, 5)]
-    assert [one.metadata.name for one in beyond_limit(given, live, limit)] == gone
+    assert [one.metadata.name for one in revisions_to_truncate(given, live, limit)] == gone

@@ -8,7 +8,7 @@ import pytest
 
 from kubeloop import controllers
 from kubeloop.api.features.gates import STAGES
-from kubeloop.controllers import CONTROLLERS, UnusableChoice, select
+from kubeloop.controllers import CONTROLLERS, InvalidControllers, select
 
 # What makes the tokens of accounts cannot wait for one of its own.
 OF_THE_MANAGER = ("serviceaccount-token-controller",)
@@ -82,7 +82,7 @@ def test_every_gate_of_a_loop_is_known() -> None:
 
 @pytest.mark.parametrize("gate", ["NoSuchGate=true", "MultiCIDRServiceAllocator=false", "GenericWorkload"])
 def test_gate_that_cannot_be_set_is_refused(gate: str) -> None:
-    with pytest.raises(UnusableChoice, match=r"gate|missing"):
+    with pytest.raises(InvalidControllers, match=r"gate|missing"):
         select(["*"], [gate])
 
 
@@ -102,5 +102,7 @@ def test_first_word_about_a_loop_counts() -> None:
 
 @pytest.mark.parametrize("word", ["replica-set", "-replica-set", "", "-", "**"])
 def test_unknown_name_is_refused_with_the_known_ones(word: str) -> None:
-    with pytest.raises(UnusableChoice, match="is not in the list of known controllers: bootstrap-signer-controller, "):
+    with pytest.raises(
+        InvalidControllers, match="is not in the list of known controllers: bootstrap-signer-controller, "
+    ):
         select([word])

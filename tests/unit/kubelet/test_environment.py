@@ -18,8 +18,13 @@ from kubeloop.api.generated.core_v1 import (
 )
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.scalars.wire import Quantity
-from kubeloop.kubelet.containers.environment import environment_of, expanded, field_of, resource_of
-from kubeloop.kubelet.runtime import Found
+from kubeloop.kubelet.containers.environment import (
+    expand,
+    make_environment,
+    resolve_field_ref,
+    resolve_resource_field_ref,
+)
+from kubeloop.kubelet.runtime import EnvSourceValues
 
 POD = Pod(
     metadata=ObjectMeta(name="p", namespace="ns", uid="u", labels={"b": "2", "a": 'say "1"'}, annotations={"x": "y"}),
@@ -45,7 +50,7 @@ POD = Pod(
     ],
 )
 def test_fields_of_the_pod(path: str, value: str) -> None:
-    assert field_of(POD, path) == value
+    assert resolve_field_ref(POD, path) == value
 
 
 @pytest.mark.parametrize(
@@ -61,7 +66,7 @@ def test_fields_of_the_pod(path: str, value: str) -> None:
 def test_resources_in_units_of_the_divisor(resource: str, divisor: str, value: str) -> None:
     amounts = ResourceRequirements(limits={"cpu": Quantity("1500m")}, requests={"memory": Quantity("64Mi")})
     selector = ResourceFieldSelector(resource=resource, divisor=Quantity(divisor))
-    assert resource_of(POD, Container(name="c", resources=amounts), selector) == value
+    assert resolve_resource_field_ref(POD, Container(name="c", resources=amounts), selector) == value
 
 
 @pytest.mark.parametrize(
@@ -69,7 +74,7 @@ def test_resources_in_units_of_the_divisor(resource: str, divisor: str, value: s
     [("$(A)-$(B)", "1-$(B)"), ("$$(A)", "$(A)"), ("$A", "$A"), ("plain", "plain"), ("$(A", "$(A")],
 )
 def test_references_are_expanded(text: str, result: str) -> None:
-    assert expanded(text, {"A": "1"}) == result
+    assert expand(text, {"A": "1"}) == result
 
 
 def test_variables_may_refer_to_earlier_ones() -> None:
@@ -79,7 +84,7 @@ def test_variables_may_refer_to_earlier_ones() -> None:
         EnvVar(name="B", value="of $(A)"),
         EnvVar(name="C", value_from=EnvVarSource()),
     )
-    assert environment_of(POD, Container(name="c", env=env), Found({"W": "whole"}, {"C": "secret"})) == {
+    assert make_environment(POD, Container(name="c", env=env), EnvSourceValues({"W": "whole"}, {"C": "secret"})) == {
         "HOSTNAME": "p",
         "W": "whole",
         "A": "p",

@@ -16,11 +16,11 @@ from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.patch.strategic import apply_strategic_merge_patch
 from kubeloop.api.scalars.wire import Time
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.kubelet.events.recorder import Telling
+from kubeloop.kubelet.events.recorder import PodEvents
 from kubeloop.kubelet.simulated.runtime import SimulatedRuntime
-from kubeloop.kubelet.status.generate import Around, changes, status_of
-from kubeloop.kubelet.sync.pod_state import Memory
-from kubeloop.kubelet.sync.pod_syncer import Actor
+from kubeloop.kubelet.status.generate import StatusInputs, build_status_patch, generate_pod_status
+from kubeloop.kubelet.sync.pod_state import PodState
+from kubeloop.kubelet.sync.pod_syncer import PodSyncer
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -81,13 +81,13 @@ def history_of(pod: Pod, moments: int = 25) -> list[PodStatus]:
 async def _history(pod: Pod, moments: int) -> list[PodStatus]:
     statuses: list[PodStatus] = []
     clock = HandClock()
-    actor = Actor(SimulatedRuntime(clock), Telling(Silent(), "all"), clock)
-    memory = Memory(reported=PodStatus(phase="Pending"), met_at=Time("2026-01-01T00:00:00Z"))
+    actor = PodSyncer(SimulatedRuntime(clock), PodEvents(Silent(), "all"), clock)
+    memory = PodState(reported=PodStatus(phase="Pending"), met_at=Time("2026-01-01T00:00:00Z"))
     for _ in range(moments):
         decision, seen, memory = await actor.bring_on(pod, memory)
         assert not decision.acts, "it was brought on as far as it goes"
-        status = status_of(pod, seen, memory, Around(("10.0.0.1",), clock.now(), decision.ended))
-        memory = Memory(
+        status = generate_pod_status(pod, seen, memory, StatusInputs(("10.0.0.1",), clock.now(), decision.ended))
+        memory = PodState(
             reported=status,
             met_at=memory.met_at,
             backoffs=memory.backoffs,
@@ -158,8 +158,8 @@ def test_patches_make_of_one_status_the_next(pod: Pod) -> None:
     written = codec.to_plain(Pod(metadata=pod.metadata, spec=pod.spec))
     before = PodStatus()
     for status in history_of(pod):
-        patch = changes(before, status)
-        assert changes(status, status) == {}
+        patch = build_status_patch(before, status)
+        assert build_status_patch(status, status) == {}
         if patch:
             written = apply_strategic_merge_patch(written, {"status": patch}, resource_of_class(Pod).node)
         found = codec.from_plain(written, Pod).status

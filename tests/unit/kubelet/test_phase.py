@@ -18,7 +18,7 @@ from kubeloop.api.generated.core_v1 import (
     Pod,
     PodSpec,
 )
-from kubeloop.kubelet.status.phase import phase_of
+from kubeloop.kubelet.status.phase import pod_phase
 
 RULES = (
     ContainerRestartRule(action="Restart", exit_codes=ContainerRestartRuleOnExitCodes(operator="In", values=(42,))),
@@ -66,7 +66,7 @@ def phase(policy: str, regular: str, init: str = "", *, sidecar: str = "", rules
             known[name] = word
     spec = PodSpec(restart_policy=policy, containers=containers, init_containers=tuple(first))
     statuses = {name: status_of(name, word) for name, word in known.items() if word != "?"}
-    return phase_of(Pod(spec=spec), statuses, ended=ended)
+    return pod_phase(Pod(spec=spec), statuses, ended=ended)
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,12 @@ from kubeloop.api.generated.core_v1 import (
     PodSpec,
 )
 from kubeloop.kubelet.sync.restart import (
-    FIRST_DELAY,
-    LONGEST_DELAY,
-    RESET_AFTER,
-    BackOff,
-    raised,
-    restarts,
+    BACKOFF_RESET_SECONDS,
+    INITIAL_BACKOFF_SECONDS,
+    MAX_BACKOFF_SECONDS,
+    RestartBackOff,
+    next_backoff,
+    should_restart,
 )
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -39,12 +39,12 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
     ],
 )
 def test_policy_of_the_pod_decides(policy: str, code: int, again: bool) -> None:
-    assert restarts(Container(name="a"), PodSpec(restart_policy=policy), code) is again
+    assert should_restart(Container(name="a"), PodSpec(restart_policy=policy), code) is again
 
 
 def test_policy_of_the_container_comes_before_that_of_the_pod() -> None:
-    assert restarts(Container(name="a", restart_policy="Always"), PodSpec(restart_policy="Never"), 0)
-    assert not restarts(Container(name="a", restart_policy="Never"), PodSpec(restart_policy="Always"), 1)
+    assert should_restart(Container(name="a", restart_policy="Always"), PodSpec(restart_policy="Never"), 0)
+    assert not should_restart(Container(name="a", restart_policy="Never"), PodSpec(restart_policy="Always"), 1)
 
 
 @pytest.mark.parametrize(
@@ -54,28 +54,28 @@ def test_rules_come_before_the_policy(operator: str, code: int, again: bool) -> 
     codes = ContainerRestartRuleOnExitCodes(operator=operator, values=(42,))
     rule = ContainerRestartRule(action="Restart", exit_codes=codes)
     container = Container(name="a", restart_policy="Never", restart_policy_rules=(rule,))
-    assert restarts(container, PodSpec(restart_policy="Never"), code) is again
+    assert should_restart(container, PodSpec(restart_policy="Never"), code) is again
 
 
 def test_delays_double_up_to_the_longest() -> None:
     delays, back_off = [], None
     for _ in range(8):
-        back_off = raised(back_off, NOW, NOW)
+        back_off = next_backoff(back_off, NOW, NOW)
         delays.append(back_off.delay)
     assert delays == [10, 20, 40, 80, 160, 300, 300, 300]
 
 
-@given(delay=st.floats(FIRST_DELAY, LONGEST_DELAY), ran=st.floats(0, 3 * RESET_AFTER))
+@given(delay=st.floats(INITIAL_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS), ran=st.floats(0, 3 * BACKOFF_RESET_SECONDS))
 @settings(max_examples=50)
 def test_container_that_ran_for_long_begins_anew(delay: float, ran: float) -> None:
-    before = BackOff(delay, NOW)
+    before = RestartBackOff(delay, NOW)
     finished = NOW + timedelta(seconds=ran)
-    after = raised(before, finished, finished)
-    if ran > RESET_AFTER + 1e-3:
+    after = next_backoff(before, finished, finished)
+    if ran > BACKOFF_RESET_SECONDS + 1e-3:
         assert before.ends(finished) is None
-        assert after.delay == FIRST_DELAY
-    elif ran < RESET_AFTER - 1e-3:
+        assert after.delay == INITIAL_BACKOFF_SECONDS
+    elif ran < BACKOFF_RESET_SECONDS - 1e-3:
         ends = before.ends(finished)
         assert ends is not None
         assert ends > finished
-        assert after.delay == min(2 * delay, LONGEST_DELAY)
+        assert after.delay == min(2 * delay, MAX_BACKOFF_SECONDS)

@@ -12,7 +12,7 @@ from kubeloop.api.generated.core_v1 import ContainerStatus, HostIP, Pod, PodCond
 from kubeloop.api.patch import apply_strategic_merge_patch
 from kubeloop.api.scalars.wire import Time
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.kubelet.status.patch import StatusChange
+from kubeloop.kubelet.status.patch import KubeletStatusPatch
 
 _TYPES = ("PodScheduled", "Ready", "ContainersReady", "PodResizePending", "shop.example/warm")
 _TIMES = (Time("2030-01-01T00:00:00Z"), Time("2030-01-01T00:00:05Z"))
@@ -54,7 +54,7 @@ def _patched(before: PodStatus, document: dict[str, Any]) -> PodStatus:
 
 @given(_statuses(_TYPES), _statuses(_TYPES[:4]))
 def test_what_comes_of_a_change_is_what_its_patch_makes(before: PodStatus, after: PodStatus) -> None:
-    change = StatusChange("uid", before, after)
+    change = KubeletStatusPatch("uid", before, after)
     laid = change.laid_over(before)
     if laid is not None:
         assert laid == _patched(before, change.document)
@@ -64,19 +64,19 @@ def test_what_comes_of_a_change_is_what_its_patch_makes(before: PodStatus, after
 def test_the_first_report_of_a_pod_needs_no_merging(before: PodStatus, after: PodStatus) -> None:
     scheduled = PodCondition(type="PodScheduled", status="True", last_transition_time=Time("2031-01-01T00:00:00Z"))
     whole = codec.from_plain({**codec.to_plain(after), "conditions": codec.to_plain((scheduled,))}, PodStatus)
-    assert StatusChange("uid", before, whole).laid_over(before) is not None
+    assert KubeletStatusPatch("uid", before, whole).laid_over(before) is not None
 
 
 @given(_statuses(_TYPES))
 def test_there_is_nothing_to_say_of_what_is_as_it_was(status: PodStatus) -> None:
-    assert not StatusChange("uid", status, status)
+    assert not KubeletStatusPatch("uid", status, status)
 
 
 def test_what_somebody_else_has_changed_is_merged() -> None:
     before, after = PodStatus(phase="Pending"), PodStatus(phase="Running")
-    assert StatusChange("uid", before, after).laid_over(PodStatus(phase="Pending", reason="Mine")) is None
+    assert KubeletStatusPatch("uid", before, after).laid_over(PodStatus(phase="Pending", reason="Mine")) is None
 
 
 def test_a_condition_that_no_longer_holds_is_merged_away() -> None:
     before = PodStatus(conditions=(PodCondition(type="PodResizePending", status="True"),))
-    assert StatusChange("uid", before, PodStatus()).laid_over(before) is None
+    assert KubeletStatusPatch("uid", before, PodStatus()).laid_over(before) is None

@@ -8,13 +8,13 @@ from typing import Any, TypeVar
 
 from kubeloop.api.kinds import RESOURCES, Resource
 from kubeloop.api.requests import Call
-from kubeloop.apiserver.admission import Chain
+from kubeloop.apiserver.admission import AdmissionChain
 from kubeloop.apiserver.app import ApiServer
 from kubeloop.apiserver.authentication import Authenticator
-from kubeloop.apiserver.flowcontrol.inflight import InFlight
-from kubeloop.apiserver.inprocess.transport import LocalEntry
-from kubeloop.apiserver.nonresource.health import Health
-from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.apiserver.flowcontrol.inflight import InFlightLimiter
+from kubeloop.apiserver.inprocess.transport import InProcessTransport
+from kubeloop.apiserver.nonresource.health import HealthChecks
+from kubeloop.apiserver.registry.storage import StorageRegistry
 from kubeloop.apiserver.request.context import User
 from kubeloop.client.client import Client
 from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
@@ -28,7 +28,7 @@ def resource(plural: str, group: str = "") -> Resource:
     return next(one for one in RESOURCES if one.plural == plural and one.group == group)
 
 
-class InProcess(LocalEntry):
+class InProcess(InProcessTransport):
     """The server's entrance as a client's transport, without what these tests have no use for."""
 
     async def document(self, path: str) -> Any:
@@ -48,9 +48,15 @@ class Server:
         self.loop = loop
         self.store = store
         self.clock = VirtualClock(loop, seed=seed)
-        self._registry = registry = Registry(store, RESOURCES)
+        self._registry = registry = StorageRegistry(store, RESOURCES)
         app = ApiServer(
-            registry, self.clock, Authenticator({}), Chain(), InFlight(200, 1000), Health({}, {}), lambda: "x"
+            registry,
+            self.clock,
+            Authenticator({}),
+            AdmissionChain(),
+            InFlightLimiter(200, 1000),
+            HealthChecks({}, {}),
+            lambda: "x",
         )
         self.transport = InProcess(app, User("admin", ("system:masters",)))
         self.client = Client(self.transport)

@@ -12,17 +12,17 @@ from msgspec.structs import replace
 
 from kubeloop.api.generated.core_v1 import Pod, PodSpec
 from kubeloop.api.generated.meta_v1 import ObjectMeta, OwnerReference
-from kubeloop.api.unstructured import Custom
-from kubeloop.runtime.informer.equivalence_groups import Place
+from kubeloop.api.unstructured import Unstructured
+from kubeloop.runtime.informer.equivalence_groups import GroupKey
 from kubeloop.runtime.informer.store import (
     CONTROLLER,
     NODE,
     OWNER,
-    Cache,
+    Indexer,
     controller_uid_of,
+    depends_on,
     node_name_of,
     owner_uids_of,
-    reads,
 )
 from kubeloop.runtime.objects.keys import ObjectKey
 
@@ -32,8 +32,8 @@ def pod(name: str, namespace: str = "default", node: str = "", owners: tuple[Own
     return Pod(metadata=meta, spec=PodSpec(node_name=node))
 
 
-def by_namespace_and_node(one: Pod) -> Place | None:
-    return Place(one.metadata.namespace, one.spec.node_name) if one.spec.node_name else None
+def by_namespace_and_node(one: Pod) -> GroupKey | None:
+    return GroupKey(one.metadata.namespace, one.spec.node_name) if one.spec.node_name else None
 
 
 def names(objects: Any) -> list[str]:
@@ -41,7 +41,7 @@ def names(objects: Any) -> list[str]:
 
 
 def test_an_object_is_found_by_namespace_and_name() -> None:
-    cache = Cache()
+    cache = Indexer()
     one = pod("a")
     assert cache.put(one) is None
     assert cache.get(("default", "a")) is one
@@ -50,7 +50,7 @@ def test_an_object_is_found_by_namespace_and_name() -> None:
 
 
 def test_a_newer_object_takes_the_older_ones_place() -> None:
-    cache = Cache()
+    cache = Indexer()
     old, new = pod("a"), pod("a", node="n")
     cache.put(old)
     assert cache.put(new) is old
@@ -58,7 +58,7 @@ def test_a_newer_object_takes_the_older_ones_place() -> None:
 
 
 def test_what_is_removed_is_nowhere() -> None:
-    cache = Cache()
+    cache = Indexer()
     cache.put(pod("a"))
     assert cache.remove(ObjectKey("default", "a")) is not None
     assert cache.remove(ObjectKey("default", "a")) is None
@@ -67,7 +67,7 @@ def test_what_is_removed_is_nowhere() -> None:
 
 
 def test_a_namespace_can_be_listed() -> None:
-    cache = Cache()
+    cache = Indexer()
     for one in (pod("a"), pod("b", "other"), pod("c")):
         cache.put(one)
     assert names(cache.list("default")) == ["a", "c"]
@@ -75,7 +75,7 @@ def test_a_namespace_can_be_listed() -> None:
 
 
 def test_an_index_follows_changes() -> None:
-    cache = Cache()
+    cache = Indexer()
     cache.add_indexer(NODE, node_name_of)
     cache.put(pod("a", node="one"))
     cache.put(pod("a", node="two"))
@@ -84,7 +84,7 @@ def test_an_index_follows_changes() -> None:
 
 
 def test_an_index_that_comes_late_knows_what_is_there() -> None:
-    cache = Cache()
+    cache = Indexer()
     cache.put(pod("a", node="one"))
     cache.add_indexer(NODE, node_name_of)
     assert names(cache.by_index(NODE, "one")) == ["a"]
@@ -93,12 +93,12 @@ def test_an_index_that_comes_late_knows_what_is_there() -> None:
 def test_an_index_is_asked_again_only_when_the_part_that_it_reads_is_another() -> None:
     asked: list[str] = []
 
-    @reads(lambda one: one.spec)
+    @depends_on(lambda one: one.spec)
     def node_of(one: Pod) -> tuple[str, ...]:
         asked.append(one.spec.node_name)
         return (one.spec.node_name,)
 
-    cache = Cache()
+    cache = Indexer()
     cache.add_indexer(NODE, node_of)
     first = pod("a", node="one")
     newer = replace(first, metadata=replace(first.metadata, resource_version="2"))
@@ -111,7 +111,7 @@ def test_an_index_is_asked_again_only_when_the_part_that_it_reads_is_another() -
 
 
 def test_objects_are_found_by_their_owners_and_by_their_controller() -> None:
-    cache = Cache()
+    cache = Indexer()
     cache.add_indexer(OWNER, owner_uids_of)
     cache.add_indexer(CONTROLLER, controller_uid_of)
     cache.put(pod("a", owners=(OwnerReference(uid="1"), OwnerReference(uid="2", controller=True))))
@@ -121,7 +121,7 @@ def test_objects_are_found_by_their_owners_and_by_their_controller() -> None:
 
 
 def test_the_same_index_may_be_added_twice_but_not_another_of_its_name() -> None:
-    cache = Cache()
+    cache = Indexer()
     cache.add_indexer(NODE, node_name_of)
     cache.add_indexer(NODE, node_name_of)
     with pytest.raises(ValueError, match="another index called node"):
@@ -130,22 +130,22 @@ def test_the_same_index_may_be_added_twice_but_not_another_of_its_name() -> None
 
 def test_an_unknown_index_is_an_error() -> None:
     with pytest.raises(KeyError):
-        Cache().by_index("nope", "x")
+        Indexer().by_index("nope", "x")
 
 
 def test_an_index_function_that_fails_leaves_everything_as_it_was() -> None:
-    cache = Cache()
+    cache = Indexer()
     cache.add_indexer(NODE, node_name_of)
     first = pod("a", node="one")
     cache.put(first)
-    broken = Custom({"metadata": {"name": "a", "namespace": "default"}})
+    broken = Unstructured({"metadata": {"name": "a", "namespace": "default"}})
     with pytest.raises(AttributeError):
         cache.put(broken)
     assert cache.list() == cache.by_index(NODE, "one") == (first,)
 
 
 def test_alike_objects_are_kept_together() -> None:
-    cache = Cache()
+    cache = Indexer()
     cache.put(pod("a", node="one"))
     cache.add_grouping("nodes", by_namespace_and_node)
     cache.put(pod("b", node="one"))
@@ -156,7 +156,7 @@ def test_alike_objects_are_kept_together() -> None:
 
 
 def test_the_same_grouping_may_be_added_twice_but_not_another_of_its_name() -> None:
-    cache = Cache()
+    cache = Indexer()
     cache.add_grouping("nodes", by_namespace_and_node)
     cache.add_grouping("nodes", by_namespace_and_node)
     with pytest.raises(ValueError, match="another grouping called nodes"):
@@ -168,7 +168,7 @@ class CacheIsItsModel(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.cache = Cache()
+        self.cache = Indexer()
         self.cache.add_indexer(NODE, node_name_of)
         self.cache.add_indexer("undeclared", lambda one: (one.spec.node_name,))
         self.cache.add_grouping("nodes", by_namespace_and_node)

@@ -12,8 +12,8 @@ from kubeloop.api.generated import core_v1, meta_v1
 from kubeloop.api.kinds import RESOURCES
 from kubeloop.api.requests import Call, WatchEvent
 from kubeloop.runtime.causes import cause as causes
-from kubeloop.runtime.causes.cause import Cause, Origin, Write
-from kubeloop.runtime.causes.transport import CausedTransport
+from kubeloop.runtime.causes.cause import Cause, Origin, RecordedWrite
+from kubeloop.runtime.causes.transport import CauseTransport
 from kubeloop.sim.loop import run_virtual
 
 PODS = next(one for one in RESOURCES if one.plural == "pods")
@@ -54,22 +54,22 @@ class Recording:
 def test_writes_carry_the_cause_and_are_remembered_with_their_outcome() -> None:
     async def main() -> None:
         inner = Recording()
-        transport = CausedTransport(inner)
+        transport = CauseTransport(inner)
         cause = Cause("c", "k", (Origin("Pod", "d", "a", "1", "ADDED"),))
-        token = causes.enter(cause)
+        token = causes.set_current(cause)
         await transport.call(Call(verb="get", resource=PODS, namespace="d", name="a"))
         await transport.call(Call(verb="create", resource=PODS, namespace="d"))
         with pytest.raises(Conflict):
             await transport.call(Call(verb="patch", resource=PODS, namespace="d", name="taken", subresource="status"))
         await transport.call(Call(verb="delete", resource=PODS, namespace="d", name="a", cause="told already"))
-        causes.leave(token)
+        causes.reset_current(token)
         await transport.call(Call(verb="delete", resource=PODS, namespace="d", name="b"))
 
         assert [call.cause for call in inner.calls] == ["", cause.text, cause.text, "told already", ""]
         assert cause.writes == (
-            Write("create", "pods", "d", "new-x7", "42"),
-            Write("patch", "pods/status", "d", "taken", "Conflict"),
-            Write("delete", "pods", "d", "a", "42"),
+            RecordedWrite("create", "pods", "d", "new-x7", "42"),
+            RecordedWrite("patch", "pods/status", "d", "taken", "Conflict"),
+            RecordedWrite("delete", "pods", "d", "a", "42"),
         )
 
     run_virtual(main())
@@ -78,7 +78,7 @@ def test_writes_carry_the_cause_and_are_remembered_with_their_outcome() -> None:
 def test_a_caused_transport_does_everything_else_as_the_one_within() -> None:
     async def main() -> None:
         inner = Recording()
-        transport = CausedTransport(inner)
+        transport = CauseTransport(inner)
         call = Call(verb="watch", resource=PODS, options={"resourceVersion": "5"})
         assert [batch[0].resource_version async for batch in transport.watch(call)] == ["5"]
         assert [piece async for piece in transport.stream(Call(verb="get", resource=PODS, name="a"))] == [b"a"]

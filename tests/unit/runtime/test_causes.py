@@ -15,10 +15,10 @@ from kubeloop.runtime.causes.cause import (
     MAX_WRITES,
     Cause,
     Origin,
-    Write,
+    RecordedWrite,
     cause_text,
     current_cause,
-    merge,
+    merge_origins,
 )
 from kubeloop.sim.loop import run_virtual
 
@@ -29,18 +29,21 @@ def origin(name: str, revision: int = 1, event: causes.Event = "MODIFIED") -> Or
 
 def test_a_later_change_of_an_object_stands_for_the_earlier() -> None:
     known = (origin("a", 1), origin("b", 2))
-    assert merge(known, (origin("a", 3),)) == (origin("b", 2), origin("a", 3))
+    assert merge_origins(known, (origin("a", 3),)) == (origin("b", 2), origin("a", 3))
 
 
 def test_a_resync_tells_nothing_new_of_an_object_that_has_changed() -> None:
     known = (origin("a", 1),)
-    assert merge(known, (origin("a", 1, "resync"), origin("b", 1, "resync"))) == (*known, origin("b", 1, "resync"))
+    assert merge_origins(known, (origin("a", 1, "resync"), origin("b", 1, "resync"))) == (
+        *known,
+        origin("b", 1, "resync"),
+    )
 
 
 def test_the_latest_origins_are_kept_when_there_are_too_many() -> None:
     known: tuple[Origin, ...] = ()
     for number in range(100):
-        known = merge(known, (origin(f"pod-{number}"),))
+        known = merge_origins(known, (origin(f"pod-{number}"),))
     assert known == tuple(origin(f"pod-{number}") for number in range(100 - MAX_ORIGINS, 100))
 
 
@@ -49,7 +52,7 @@ changes = st.lists(st.builds(origin, st.sampled_from("abcd"), st.integers(1, 9))
 
 @given(changes, changes)
 def test_every_newer_change_is_in_the_merger_once_an_object(known: causes.Origins, newer: causes.Origins) -> None:
-    merged = merge(merge((), known), newer)
+    merged = merge_origins(merge_origins((), known), newer)
     names = [one.name for one in merged]
     assert len(names) == len(set(names))
     assert set(names) == {one.name for one in (*known, *newer)}
@@ -89,9 +92,9 @@ def test_outside_of_a_reconcile_there_is_no_cause() -> None:
 def test_tasks_started_under_a_cause_have_it_and_its_end_restores_what_was() -> None:
     async def main() -> None:
         cause = Cause("c", "k")
-        token = causes.enter(cause)
+        token = causes.set_current(cause)
         seen = await asyncio.create_task(_read())
-        causes.leave(token)
+        causes.reset_current(token)
         assert (seen, current_cause()) == (cause, None)
 
     async def _read() -> Cause | None:
@@ -103,5 +106,5 @@ def test_tasks_started_under_a_cause_have_it_and_its_end_restores_what_was() -> 
 def test_a_reconcile_that_writes_without_end_is_remembered_within_bounds() -> None:
     cause = Cause("c", "k")
     for number in range(MAX_WRITES + 10):
-        cause.wrote(Write("create", "pods", "d", str(number), "1"))
+        cause.wrote(RecordedWrite("create", "pods", "d", str(number), "1"))
     assert len(cause.writes) == MAX_WRITES

@@ -9,14 +9,14 @@ import pytest
 from kubeloop.api.errors import Conflict, Invalid, conflict
 from kubeloop.api.generated import apps_v1, core_v1, meta_v1
 from kubeloop.api.scalars.wire import Time
-from kubeloop.api.selectors import parse_labels
+from kubeloop.api.selectors import parse_label_selector
 from kubeloop.runtime.objects.controller_ref_manager import (
-    CannotAdopt,
-    Claimant,
-    Verdict,
+    AdoptionError,
+    ClaimAction,
+    ClaimOwner,
     claim,
+    claim_action_of,
     live_check,
-    verdict_of,
 )
 from kubeloop.runtime.objects.owner_references import adoption_patch, controller_reference, release_patch
 from tests.unit.runtime.in_process import Server, play, resource
@@ -48,25 +48,25 @@ def pod(owner: str = NOBODYS, app: str = "web", deleted: bool = False, namespace
 @pytest.mark.parametrize(
     ("owner", "obj", "verdict"),
     [
-        (replica_set(), pod(MINE), Verdict.OWNED),
-        (replica_set(deleted=True), pod(MINE), Verdict.OWNED),
-        (replica_set(), pod(MINE, deleted=True), Verdict.OWNED),
-        (replica_set(), pod(MINE, app="other"), Verdict.RELEASE),
-        (replica_set(), pod(MINE, app="other", deleted=True), Verdict.RELEASE),
-        (replica_set(deleted=True), pod(MINE, app="other"), Verdict.IGNORE),
-        (replica_set(), pod(THEIRS), Verdict.IGNORE),
-        (replica_set(), pod(THEIRS, app="other"), Verdict.IGNORE),
-        (replica_set(), pod(), Verdict.ADOPT),
-        (replica_set(), pod(app="other"), Verdict.IGNORE),
-        (replica_set(), pod(deleted=True), Verdict.IGNORE),
-        (replica_set(deleted=True), pod(), Verdict.IGNORE),
-        (replica_set(), pod(namespace="elsewhere"), Verdict.IGNORE),
-        (replica_set(namespace=""), pod(namespace="anywhere"), Verdict.ADOPT),
+        (replica_set(), pod(MINE), ClaimAction.OWNED),
+        (replica_set(deleted=True), pod(MINE), ClaimAction.OWNED),
+        (replica_set(), pod(MINE, deleted=True), ClaimAction.OWNED),
+        (replica_set(), pod(MINE, app="other"), ClaimAction.RELEASE),
+        (replica_set(), pod(MINE, app="other", deleted=True), ClaimAction.RELEASE),
+        (replica_set(deleted=True), pod(MINE, app="other"), ClaimAction.IGNORE),
+        (replica_set(), pod(THEIRS), ClaimAction.IGNORE),
+        (replica_set(), pod(THEIRS, app="other"), ClaimAction.IGNORE),
+        (replica_set(), pod(), ClaimAction.ADOPT),
+        (replica_set(), pod(app="other"), ClaimAction.IGNORE),
+        (replica_set(), pod(deleted=True), ClaimAction.IGNORE),
+        (replica_set(deleted=True), pod(), ClaimAction.IGNORE),
+        (replica_set(), pod(namespace="elsewhere"), ClaimAction.IGNORE),
+        (replica_set(namespace=""), pod(namespace="anywhere"), ClaimAction.ADOPT),
     ],
 )
-def test_the_verdict_on_an_object(owner: apps_v1.ReplicaSet, obj: core_v1.Pod, verdict: Verdict) -> None:
-    claimant = Claimant(owner, SETS, parse_labels("app=web"))
-    assert verdict_of(claimant, obj, lambda one: one.metadata.labels["app"] == "web") is verdict
+def test_the_verdict_on_an_object(owner: apps_v1.ReplicaSet, obj: core_v1.Pod, verdict: ClaimAction) -> None:
+    claimant = ClaimOwner(owner, SETS, parse_label_selector("app=web"))
+    assert claim_action_of(claimant, obj, lambda one: one.metadata.labels["app"] == "web") is verdict
 
 
 def test_the_patches_are_upstreams() -> None:
@@ -107,7 +107,7 @@ def new_pod(name: str, app: str = "web") -> core_v1.Pod:
 
 def test_on_a_server_orphans_are_adopted_and_strays_released_with_their_finalizers() -> None:
     async def scenario(server: Server) -> None:
-        claimant = Claimant(replica_set(), SETS, parse_labels("app=web"), ("example.com/tracking",))
+        claimant = ClaimOwner(replica_set(), SETS, parse_label_selector("app=web"), ("example.com/tracking",))
         orphan, other = [await server.create(PODS, one) for one in (new_pod("a"), new_pod("b", app="other"))]
         assert await claim(server.client, claimant, PODS, [orphan, other], fine) == [orphan]
         adopted = await server.client.get(PODS, "a", "d")
@@ -124,7 +124,7 @@ def test_on_a_server_orphans_are_adopted_and_strays_released_with_their_finalize
 
 def test_a_namesake_of_what_the_cache_shows_is_neither_adopted_nor_released() -> None:
     async def scenario(server: Server) -> None:
-        claimant = Claimant(replica_set(), SETS, parse_labels("app=web"))
+        claimant = ClaimOwner(replica_set(), SETS, parse_label_selector("app=web"))
         created = await server.create(PODS, new_pod("p"))
         with pytest.raises((Conflict, Invalid)):
             await claim(server.client, claimant, PODS, [pod()], fine)
@@ -136,7 +136,7 @@ def test_a_namesake_of_what_the_cache_shows_is_neither_adopted_nor_released() ->
 
 def test_what_is_gone_is_not_claimed_and_no_error() -> None:
     async def scenario(server: Server) -> None:
-        claimant = Claimant(replica_set(), SETS, parse_labels("app=web"))
+        claimant = ClaimOwner(replica_set(), SETS, parse_label_selector("app=web"))
         assert await claim(server.client, claimant, PODS, [pod(), pod(MINE, app="other")], fine) == []
 
     play(scenario)
@@ -162,7 +162,7 @@ def test_the_server_is_asked_about_the_owner_once_and_only_before_an_adoption() 
         asked.append(1)
 
     async def scenario(server: Server) -> None:
-        claimant = Claimant(replica_set(), SETS, parse_labels("app=web"))
+        claimant = ClaimOwner(replica_set(), SETS, parse_label_selector("app=web"))
         await claim(Patches(), claimant, PODS, [pod(MINE), pod(THEIRS)], check)
         assert asked == []
         assert len(await claim(Patches(), claimant, PODS, [pod(), pod(), pod(MINE)], check)) == 3
@@ -173,12 +173,12 @@ def test_the_server_is_asked_about_the_owner_once_and_only_before_an_adoption() 
 
 def test_an_owner_that_is_gone_adopts_nothing_but_keeps_what_it_has() -> None:
     async def gone() -> None:
-        raise CannotAdopt("gone")
+        raise AdoptionError("gone")
 
     async def scenario(server: Server) -> None:
         client = Patches()
-        claimant = Claimant(replica_set(), SETS, parse_labels("app=web"))
-        with pytest.raises(CannotAdopt, match=r"can't adopt Pod d/p \(pod\): gone"):
+        claimant = ClaimOwner(replica_set(), SETS, parse_label_selector("app=web"))
+        with pytest.raises(AdoptionError, match=r"can't adopt Pod d/p \(pod\): gone"):
             await claim(client, claimant, PODS, [pod(MINE), pod()], gone)
         assert client.names == []
 
@@ -188,7 +188,7 @@ def test_an_owner_that_is_gone_adopts_nothing_but_keeps_what_it_has() -> None:
 def test_one_failure_does_not_keep_the_others_from_being_seen_to() -> None:
     async def scenario(server: Server) -> None:
         client = Patches(conflict("", "pods", "p"))
-        claimant = Claimant(replica_set(), SETS, parse_labels("app=web"))
+        claimant = ClaimOwner(replica_set(), SETS, parse_label_selector("app=web"))
         with pytest.raises(ExceptionGroup, match="can't claim 2 pods") as raised:
             await claim(client, claimant, PODS, [pod(), pod(MINE, app="other")], fine)
         assert [type(error) for error in raised.value.exceptions] == [Conflict, Conflict]
@@ -200,7 +200,7 @@ def test_one_failure_does_not_keep_the_others_from_being_seen_to() -> None:
 def test_what_is_not_wanted_is_as_if_it_did_not_match() -> None:
     async def scenario(server: Server) -> None:
         client = Patches()
-        claimant = Claimant(replica_set(), SETS, parse_labels("app=web"))
+        claimant = ClaimOwner(replica_set(), SETS, parse_label_selector("app=web"))
         assert await claim(client, claimant, PODS, [pod(MINE), pod()], fine, lambda _pod: False) == []
         assert client.names == ["p"]  # the one that was owned is released
 
@@ -218,11 +218,11 @@ def test_the_live_check_knows_a_namesake_a_dying_and_a_missing_owner() -> None:
             await live_check(replica_set(), "ReplicaSet", lambda: read(found))()
 
         await check(replica_set())
-        with pytest.raises(CannotAdopt, match="original ReplicaSet d/web is gone: got uid new, wanted mine"):
+        with pytest.raises(AdoptionError, match="original ReplicaSet d/web is gone: got uid new, wanted mine"):
             await check(replica_set(uid="new"))
-        with pytest.raises(CannotAdopt, match="d/web has just been deleted at 2026-01-01T00:00:00Z"):
+        with pytest.raises(AdoptionError, match="d/web has just been deleted at 2026-01-01T00:00:00Z"):
             await check(replica_set(deleted=True))
-        with pytest.raises(CannotAdopt, match="can't recheck DeletionTimestamp: no"):
+        with pytest.raises(AdoptionError, match="can't recheck DeletionTimestamp: no"):
             await check(ValueError("no"))
 
     play(scenario)

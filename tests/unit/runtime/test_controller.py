@@ -15,9 +15,9 @@ import pytest
 from kubeloop.api import errors
 from kubeloop.api.generated import apps_v1, core_v1, meta_v1
 from kubeloop.api.kinds import RESOURCES, Resource
-from kubeloop.runtime.causes.cause import Origin, Write, current_cause
+from kubeloop.runtime.causes.cause import Origin, RecordedWrite, current_cause
 from kubeloop.runtime.controller import STALE_TRIES, Controller, Reconcile, Result, Telemetry, TerminalError
-from kubeloop.runtime.informer.event_handlers import Handler
+from kubeloop.runtime.informer.event_handlers import ResourceEventHandler
 from kubeloop.runtime.objects.keys import ObjectKey
 from kubeloop.runtime.queue.enqueue import own_key
 from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
@@ -376,7 +376,7 @@ async def test_the_journal_tells_what_was_done_and_why(world: World) -> None:
         cause = current_cause()
         assert cause is not None
         if key == "writes":
-            cause.wrote(Write("create", "pods", "d", "web-1", "7"))
+            cause.wrote(RecordedWrite("create", "pods", "d", "web-1", "7"))
         return Result(requeue_after=5)
 
     controller = world.run(reconcile)
@@ -387,7 +387,7 @@ async def test_the_journal_tells_what_was_done_and_why(world: World) -> None:
     assert (first.origins, first.result, first.writes) == (
         why,
         "requeue_after",
-        (Write("create", "pods", "d", "web-1", "7"),),
+        (RecordedWrite("create", "pods", "d", "web-1", "7"),),
     )
     assert second.origins == (Origin("loop", "", "writes", "", "requeue"),)
     assert current_cause() is None
@@ -407,7 +407,7 @@ class FakeInformer:
 
     def __init__(self, resource: Resource) -> None:
         self.resource = resource
-        self.handlers: list[Handler] = []
+        self.handlers: list[ResourceEventHandler] = []
         self.readers = 0
         self._synced = asyncio.Event()
 
@@ -421,7 +421,7 @@ class FakeInformer:
     def sync(self) -> None:
         self._synced.set()
 
-    def add_handler(self, handler: Handler, resync: float = 0.0) -> None:
+    def add_handler(self, handler: ResourceEventHandler, resync: float = 0.0) -> None:
         self.handlers.append(handler)
 
     def add_reader(self) -> None:

@@ -16,7 +16,7 @@ from kubeloop.api.generated.core_v1 import PodSpec
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.scalars.wire import Quantity
 from kubeloop.runtime.crd.definition import CustomKind, CustomObject, is_established, root_schema
-from kubeloop.runtime.crd.schema import NoSchema, schema_of
+from kubeloop.runtime.crd.schema import SchemaError, schema_of
 from kubeloop.testing import Cluster
 
 
@@ -106,7 +106,7 @@ def test_what_has_no_default_is_required() -> None:
 
 @pytest.mark.parametrize("kind", [int | bool, dict[int, str], tuple[int, str], Knot, Literal["a", 1]])
 def test_some_types_have_no_structural_schema(kind: Any) -> None:
-    with pytest.raises(NoSchema):
+    with pytest.raises(SchemaError):
         schema_of(kind, ".spec")
 
 
@@ -126,7 +126,7 @@ def test_a_name_says_plural_group_and_version() -> None:
 
 
 def test_a_column_has_to_lead_somewhere() -> None:
-    with pytest.raises(NoSchema, match="there is no roof"):
+    with pytest.raises(SchemaError, match="there is no roof"):
         _ = CustomKind(House, "houses.example.com/v1", columns={"Roof": ".spec.roof"}).definition
 
 

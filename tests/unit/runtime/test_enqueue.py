@@ -11,7 +11,7 @@ from kubeloop.api.generated import core_v1, meta_v1
 from kubeloop.api.kinds import RESOURCES
 from kubeloop.runtime.causes.cause import Origin
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
-from kubeloop.runtime.queue.enqueue import Enqueue, Predicate, controller_key, own_key
+from kubeloop.runtime.queue.enqueue import EnqueueHandler, Predicate, controller_key, own_key
 from kubeloop.runtime.queue.workqueue import LOW, NORMAL, Item, WorkQueue
 from kubeloop.sim.loop import VirtualClock, VirtualLoop
 
@@ -34,7 +34,7 @@ class Told:
     def __init__(self, predicate: Predicate | None = None) -> None:
         self.loop = VirtualLoop()
         self.queue: WorkQueue[ObjectKey] = WorkQueue(VirtualClock(self.loop))
-        self.handler = Enqueue(self.queue, "Pod", own_key, predicate)
+        self.handler = EnqueueHandler(self.queue, "Pod", own_key, predicate)
 
     def items(self) -> list[Item[ObjectKey]]:
         async def rest() -> list[Item[ObjectKey]]:

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 from kubeloop.api.generated import core_v1, meta_v1
 from kubeloop.client.client import Client
 from kubeloop.runtime.causes.cause import Origin, cause_text
-from kubeloop.runtime.causes.transport import CausedTransport
+from kubeloop.runtime.causes.transport import CauseTransport
 from kubeloop.runtime.controller import Controller, Telemetry
-from kubeloop.runtime.informer.informer import Informers
+from kubeloop.runtime.informer.informer import SharedInformerFactory
 from kubeloop.runtime.objects.keys import ObjectKey
 from kubeloop.runtime.objects.owner_references import controller_reference
 from kubeloop.runtime.queue.enqueue import own_key
@@ -23,9 +23,9 @@ async def with_copying_loop(
     server: Server, scenario: Callable[[Controller[ObjectKey], Telemetry], Awaitable[None]]
 ) -> None:
     """A loop that gives each config map a secret of its name."""
-    informers = Informers(server.client, server.clock)
+    informers = SharedInformerFactory(server.client, server.clock)
     maps, secrets = informers.of(MAPS), informers.of(SECRETS)
-    client = Client(CausedTransport(server.transport), cause=cause_text)
+    client = Client(CauseTransport(server.transport), cause=cause_text)
     telemetry = Telemetry()
 
     async def reconcile(key: ObjectKey) -> None:

@@ -14,11 +14,11 @@ from kubeloop.api import errors
 from kubeloop.api.generated.core_v1 import ConfigMap, Secret
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.requests import WatchEvent
-from kubeloop.api.unstructured import PartialObject
+from kubeloop.api.unstructured import PartialObjectMetadata
 from kubeloop.clock import SystemClock
-from kubeloop.runtime.informer.event_handlers import Callbacks, Deleted
-from kubeloop.runtime.informer.informer import Informer, Informers
-from kubeloop.runtime.informer.list_watch import Selection
+from kubeloop.runtime.informer.event_handlers import DeletedFinalStateUnknown, ResourceEventHandlerFuncs
+from kubeloop.runtime.informer.informer import Informer, SharedInformerFactory
+from kubeloop.runtime.informer.list_watch import ResourceSelection
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 from tests.unit.runtime.in_process import Server, play, resource
 from tests.unit.runtime.scripted import ScriptedSource, bookmark, config, event, page
@@ -53,13 +53,13 @@ class Diary:
 class AttentiveDiary(Diary):
     """One that wants to know which deletions went unseen."""
 
-    def on_missed_delete(self, deleted: Deleted) -> None:
+    def on_missed_delete(self, deleted: DeletedFinalStateUnknown) -> None:
         self.entries.append(f"?{deleted.key}@{deleted.last_known.metadata.resource_version}")
 
 
 def idle_informer() -> Informer:
     """One that is told what happens by the test itself."""
-    return Informer(ScriptedSource(), Selection(CONFIGS), SystemClock())
+    return Informer(ScriptedSource(), ResourceSelection(CONFIGS), SystemClock())
 
 
 # The cache follows the server
@@ -68,7 +68,7 @@ def idle_informer() -> Informer:
 def test_the_cache_holds_the_servers_own_objects() -> None:
     async def scenario(server: Server) -> None:
         await server.create(CONFIGS, fresh("a"))
-        informers = Informers(server.client, server.clock)
+        informers = SharedInformerFactory(server.client, server.clock)
         configs = informers.of(CONFIGS)
         assert not configs.synced
         informers.start()
@@ -92,7 +92,7 @@ def test_the_cache_holds_the_servers_own_objects() -> None:
 
 def test_the_cache_stays_true_over_a_day_of_watches_that_end() -> None:
     async def scenario(server: Server) -> None:
-        informers = Informers(server.client, server.clock)
+        informers = SharedInformerFactory(server.client, server.clock)
         configs = informers.of(CONFIGS)
         informers.start()
         for hour in range(24):
@@ -108,7 +108,7 @@ def test_selections_have_caches_of_their_own_and_equal_ones_share() -> None:
     async def scenario(server: Server) -> None:
         for one in (fresh("a", color="red"), fresh("b", color="blue"), fresh("c", "other", color="red")):
             await server.create(CONFIGS, one)
-        informers = Informers(server.client, server.clock)
+        informers = SharedInformerFactory(server.client, server.clock)
         informers.start()
         red, here = informers.of(CONFIGS, labels="color=red"), informers.of(CONFIGS, namespace="default")
         named = informers.of(CONFIGS, fields="metadata.name=b")
@@ -128,11 +128,11 @@ def test_selections_have_caches_of_their_own_and_equal_ones_share() -> None:
 
 def test_a_cache_is_let_go_when_nobody_listens_to_it_or_reads_it() -> None:
     async def scenario(server: Server) -> None:
-        informers = Informers(server.client, server.clock)
+        informers = SharedInformerFactory(server.client, server.clock)
         read, unread = informers.of(CONFIGS), informers.of(CONFIGS, labels="color=red")
         read.add_reader()
         for one in (read, unread):
-            one.remove_handler(one.add_handler(Callbacks()))
+            one.remove_handler(one.add_handler(ResourceEventHandlerFuncs()))
             informers.release(one)
         assert list(informers) == [read]
 
@@ -142,14 +142,14 @@ def test_a_cache_is_let_go_when_nobody_listens_to_it_or_reads_it() -> None:
 def test_a_cache_can_be_of_metadata_alone() -> None:
     async def scenario(server: Server) -> None:
         await server.create(CONFIGS, fresh("a", color="red"))
-        informers = Informers(server.client, server.clock)
+        informers = SharedInformerFactory(server.client, server.clock)
         informers.start()
         thin, whole = informers.of(CONFIGS, metadata_only=True), informers.of(CONFIGS)
         await informers.wait_synced()
         await server.create(CONFIGS, fresh("b"))
         await server.loop.settle()
         assert thin is not whole
-        assert [type(one) for one in thin.list()] == [PartialObject, PartialObject]
+        assert [type(one) for one in thin.list()] == [PartialObjectMetadata, PartialObjectMetadata]
         assert thin.get("default", "a").metadata == whole.get("default", "a").metadata
 
     play(scenario)
@@ -168,7 +168,7 @@ def test_informers_that_cannot_sync_are_named_with_the_reason() -> None:
             yield  # makes it a generator
 
     async def scenario(server: Server) -> None:
-        informers = Informers(Broken(), server.clock)
+        informers = SharedInformerFactory(Broken(), server.clock)
         informers.of(CONFIGS, namespace="x")
         informers.start()
         with pytest.raises(TimeoutError, match=r"not synced: configmaps, in x \(down for lunch\)"):
@@ -184,7 +184,7 @@ def test_informers_that_cannot_sync_are_named_with_the_reason() -> None:
 def test_handlers_hear_of_every_change_in_order() -> None:
     async def scenario(server: Server) -> None:
         await server.create(CONFIGS, fresh("a"))
-        informers = Informers(server.client, server.clock)
+        informers = SharedInformerFactory(server.client, server.clock)
         diary = Diary()
         registration = informers.of(CONFIGS).add_handler(diary)
         assert not registration.synced
@@ -211,7 +211,7 @@ def test_a_late_handler_gets_the_present_state_at_once() -> None:
 def test_handlers_of_the_first_state_see_the_whole_of_it() -> None:
     informer = idle_informer()
     sizes: list[int] = []
-    informer.add_handler(Callbacks(on_add=lambda _: sizes.append(len(informer))))
+    informer.add_handler(ResourceEventHandlerFuncs(on_add=lambda _: sizes.append(len(informer))))
     informer.replace([config("a", 1), config("b", 2)], "5")
     assert sizes == [2, 2]
 
@@ -228,7 +228,7 @@ def test_a_handler_that_fails_harms_nobody_and_is_counted() -> None:
         raise RuntimeError(f"no {obj.metadata.name} please")
 
     informer, diary = idle_informer(), Diary()
-    registration = informer.add_handler(Callbacks(on_add=fail))
+    registration = informer.add_handler(ResourceEventHandlerFuncs(on_add=fail))
     informer.add_handler(diary)
     informer.apply([event("ADDED", "a", 1), event("ADDED", "b", 2)])
     assert diary.take() == ["+a", "+b"]
@@ -246,7 +246,7 @@ def test_a_known_object_that_is_added_again_is_an_update_and_an_unknown_modified
 def test_the_last_state_is_the_one_that_the_deletion_tells() -> None:
     informer = idle_informer()
     gone: list[Any] = []
-    informer.add_handler(Callbacks(on_delete=gone.append))
+    informer.add_handler(ResourceEventHandlerFuncs(on_delete=gone.append))
     informer.apply([event("ADDED", "a", 1), event("DELETED", "a", 9)])
     assert [one.metadata.resource_version for one in gone] == ["9"]
 
@@ -287,7 +287,7 @@ def test_what_was_deleted_while_the_server_was_away_is_a_tombstone() -> None:
             [page(5, config("a", 1), config("b", 2)), page(9, config("b", 2))],
             [[errors.bad_request("no streaming")], [gone]],
         )
-        informer, diary = Informer(source, Selection(CONFIGS), server.clock), AttentiveDiary()
+        informer, diary = Informer(source, ResourceSelection(CONFIGS), server.clock), AttentiveDiary()
         informer.add_handler(diary)
         task = asyncio.create_task(informer.run())
         await server.loop.advance(2)
@@ -303,7 +303,7 @@ def test_what_was_deleted_while_the_server_was_away_is_a_tombstone() -> None:
 def test_each_handler_is_told_of_everything_anew_in_its_own_period() -> None:
     async def scenario(server: Server) -> None:
         await server.create(CONFIGS, fresh("a"))
-        informers = Informers(server.client, server.clock)
+        informers = SharedInformerFactory(server.client, server.clock)
         often, seldom, never = Diary(), Diary(), Diary()
         configs = informers.of(CONFIGS)
         configs.add_handler(often, resync=10)
@@ -327,7 +327,7 @@ def test_each_handler_is_told_of_everything_anew_in_its_own_period() -> None:
 def test_what_is_stored_can_be_less_than_what_came() -> None:
     informer, gone = idle_informer(), list[Any]()
     informer.set_transform(lambda obj: msgspec.structs.replace(obj, data={}))
-    informer.add_handler(Callbacks(on_delete=gone.append))
+    informer.add_handler(ResourceEventHandlerFuncs(on_delete=gone.append))
     informer.replace([config("a", 1, value="x")], "1")
     informer.apply([event("ADDED", "b", 2, value="x"), event("DELETED", "a", 3, value="x")])
     assert [one.data for one in (*informer.list(), *gone)] == [{}, {}]
@@ -345,7 +345,7 @@ def test_it_is_too_late_to_transform_what_is_there() -> None:
 
 def test_a_write_is_awaited_until_the_cache_shows_it() -> None:
     async def scenario(server: Server) -> None:
-        informers = Informers(server.client, server.clock)
+        informers = SharedInformerFactory(server.client, server.clock)
         configs = informers.of(CONFIGS)
         informers.start()
         await informers.wait_synced()
@@ -374,7 +374,7 @@ def test_later_news_and_bookmarks_count_too(news: Sequence[WatchEvent]) -> None:
 
 def test_those_who_wait_are_let_go_when_the_informer_stops() -> None:
     async def scenario(server: Server) -> None:
-        informers = Informers(server.client, server.clock)
+        informers = SharedInformerFactory(server.client, server.clock)
         configs = informers.of(CONFIGS)
         informers.start()
         wait = asyncio.create_task(configs.seen("999"))
@@ -387,7 +387,7 @@ def test_those_who_wait_are_let_go_when_the_informer_stops() -> None:
 
 
 def test_a_tombstone_says_which_object() -> None:
-    assert str(Deleted(ObjectKey("x", "y"), None).key) == "x/y"
+    assert str(DeletedFinalStateUnknown(ObjectKey("x", "y"), None).key) == "x/y"
 
 
 # A real history
@@ -414,7 +414,7 @@ class Mirror:
 def test_history_that_is_gone_costs_a_relist_and_nothing_else() -> None:
     async def scenario(server: Server) -> None:
         await server.create(CONFIGS, fresh("a"))
-        informers = Informers(server.client, server.clock)
+        informers = SharedInformerFactory(server.client, server.clock)
         configs, diary = informers.of(CONFIGS), Diary()
         configs.add_handler(diary)
         informers.start()
@@ -436,7 +436,7 @@ def test_history_that_is_gone_costs_a_relist_and_nothing_else() -> None:
 def test_handlers_and_cache_are_true_through_dropped_watches_and_forgotten_history(seed: int) -> None:
     async def scenario(server: Server) -> None:
         chance = server.clock.random()
-        informers = Informers(server.client, server.clock)
+        informers = SharedInformerFactory(server.client, server.clock)
         configs, mirror = informers.of(CONFIGS), Mirror()
         registration = configs.add_handler(mirror)
         informers.start()

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from kubeloop.runtime.causes.cause import Origin, Write
+from kubeloop.runtime.causes.cause import Origin, RecordedWrite
 from kubeloop.runtime.causes.journal import Journal
 from kubeloop.sim.loop import START
 
 WHY = (Origin("Pod", "d", "a", "1", "ADDED"),)
-WROTE = (Write("create", "pods", "d", "a", "2"),)
+WROTE = (RecordedWrite("create", "pods", "d", "a", "2"),)
 
 
-def write(journal: Journal, key: str, result: str = "success", writes: tuple[Write, ...] = ()) -> None:
+def write(journal: Journal, key: str, result: str = "success", writes: tuple[RecordedWrite, ...] = ()) -> None:
     journal.write(START, "loop", key, WHY, writes, result, 0.1)
 
 

@@ -19,10 +19,10 @@ from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.kinds import RESOURCES
 from kubeloop.api.requests import Call
 from kubeloop.api.scalars.times import parse_time
-from kubeloop.runtime.instruments import leader_instruments
+from kubeloop.runtime.instruments import register_leader_election_metrics
 from kubeloop.runtime.leaderelection.fence import Fence, FencedTransport, LeadershipLost
-from kubeloop.runtime.leaderelection.leader_elector import JITTER, LeaderElector, Terms, new_identity
-from kubeloop.runtime.metrics import Registry
+from kubeloop.runtime.leaderelection.leader_elector import JITTER, LeaderElector, LeaseDurations, new_identity
+from kubeloop.runtime.metrics import MetricRegistry
 from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
 
 
@@ -338,10 +338,10 @@ def test_a_short_illness_of_the_server_costs_nobody_the_lease() -> None:
 
 
 def test_somebody_else_who_writes_to_the_lease_is_no_rival() -> None:
-    registry = Registry()
+    registry = MetricRegistry()
 
     async def scenario(world: World) -> None:
-        one = world.candidate("one", instruments=leader_instruments(registry, "manager"))
+        one = world.candidate("one", instruments=register_leader_election_metrics(registry, "manager"))
         await world.loop.settle()
         labelled = msgspec.structs.replace(world.server.get().metadata, labels={"seen": "yes"})
         world.server.update(msgspec.structs.replace(world.server.get(), metadata=labelled))
@@ -440,7 +440,7 @@ def test_elections_are_told() -> None:
 )
 def test_terms_that_cannot_work_are_refused(terms: tuple[float, float, float], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
-        Terms(*terms)
+        LeaseDurations(*terms)
 
 
 def test_identities_are_the_host_and_something_unique() -> None:

@@ -9,12 +9,12 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from kubeloop.runtime.controller import STUCK_AFTER, UNSYNCED_AFTER, Controller, Health, Status
-from kubeloop.runtime.manager import Bounds, Incident, Manager
-from kubeloop.runtime.metrics import Registry
+from kubeloop.runtime.controller import STUCK_AFTER, UNSYNCED_AFTER, Controller, ControllerStatus, Health
+from kubeloop.runtime.manager import Incident, LoopManager, SupervisorTimeouts
+from kubeloop.runtime.metrics import MetricRegistry
 from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
 
-BOUNDS = Bounds()
+BOUNDS = SupervisorTimeouts()
 
 
 class Bench:
@@ -23,12 +23,12 @@ class Bench:
     def __init__(self, loop: VirtualLoop) -> None:
         self.loop = loop
         self.clock = VirtualClock(loop)
-        self.registry = Registry()
+        self.registry = MetricRegistry()
         self.incidents: list[Incident] = []
         self._running: asyncio.Task[None] | None = None
 
-    def keep(self, *loops: Controller[str] | Scripted) -> Manager:
-        self.manager = Manager(loops, self.clock, registry=self.registry, report=self.incidents.append)
+    def keep(self, *loops: Controller[str] | Scripted) -> LoopManager:
+        self.manager = LoopManager(loops, self.clock, registry=self.registry, report=self.incidents.append)
         self._running = asyncio.ensure_future(self.manager.run())
         return self.manager
 
@@ -72,8 +72,8 @@ class Scripted:
     def health(self) -> Health:
         return Health(True)
 
-    def status(self) -> Status:
-        return Status(
+    def status(self) -> ControllerStatus:
+        return ControllerStatus(
             name=self.name, phase="running", healthy=True, why="", workers=1, active=0, depth=self.depth, delayed=0,
             reconciles=0, errors=0, busy_seconds=0.0, last_error="", last_error_key="",
         )  # fmt: skip
@@ -374,7 +374,7 @@ def test_failing_reporter_is_not_the_loop_s_problem() -> None:
             raise OSError("no events today")
 
         loop = Scripted("a", crash)
-        manager = Manager([loop], bench.clock, report=report)
+        manager = LoopManager([loop], bench.clock, report=report)
         running = asyncio.ensure_future(manager.run())
         await bench.loop.advance(5)
         assert manager.health("a").ok
@@ -404,6 +404,6 @@ def test_process_that_stood_still_judges_nobody_by_the_clock() -> None:
 def test_two_loops_of_one_name_are_refused() -> None:
     async def scenario(bench: Bench) -> None:
         with pytest.raises(ValueError, match="two loops are named a"):
-            Manager([Scripted("a"), Scripted("a")], bench.clock)
+            LoopManager([Scripted("a"), Scripted("a")], bench.clock)
 
     play(scenario)

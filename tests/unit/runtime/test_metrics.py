@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from kubeloop.client.metrics import ClientMetrics
-from kubeloop.runtime.instruments import RequestInstruments, leader_instruments, reconcile_instruments
-from kubeloop.runtime.metrics import Registry, exponential_bounds
+from kubeloop.runtime.instruments import RestClientMetrics, register_leader_election_metrics, register_reconcile_metrics
+from kubeloop.runtime.metrics import MetricRegistry, exponential_bounds
 
 
 def test_counters_and_gauges_are_rendered_by_name_with_help_and_type() -> None:
-    registry = Registry()
+    registry = MetricRegistry()
     registry.gauge("b", "A gauge.").of().value = 1.5
     counter = registry.counter("a_total", "A counter.", "who")
     counter.of("x").value += 2
@@ -25,7 +25,7 @@ def test_counters_and_gauges_are_rendered_by_name_with_help_and_type() -> None:
 
 
 def test_a_histogram_counts_up_to_each_bound_inclusive() -> None:
-    registry = Registry()
+    registry = MetricRegistry()
     histogram = registry.histogram("h", "A histogram.", bounds=(0.5, 1, 10)).of()
     for value in (0.5, 0.6, 1, 99):
         histogram.observe(value)
@@ -40,14 +40,14 @@ def test_a_histogram_counts_up_to_each_bound_inclusive() -> None:
 
 
 def test_what_a_function_tells_is_read_when_somebody_asks() -> None:
-    registry, depth = Registry(), [3]
+    registry, depth = MetricRegistry(), [3]
     registry.gauge("depth", "Depth.", "name").read(lambda: depth[0], "q")
     depth[0] = 7
     assert 'depth{name="q"} 7\n' in registry.render()
 
 
 def test_a_family_is_the_same_for_all_who_ask_and_can_lose_a_sample() -> None:
-    registry = Registry()
+    registry = MetricRegistry()
     registry.counter("c", "", "name").of("a").value += 1
     family = registry.counter("c", "", "name")
     family.of("a").value += 1
@@ -57,7 +57,7 @@ def test_a_family_is_the_same_for_all_who_ask_and_can_lose_a_sample() -> None:
 
 
 def test_labels_are_escaped_and_counted() -> None:
-    registry = Registry()
+    registry = MetricRegistry()
     family = registry.gauge("g", "", "name")
     family.of('a"b\\c\nd').value = 1
     assert 'g{name="a\\"b\\\\c\\nd"} 1\n' in registry.render()
@@ -70,7 +70,7 @@ def test_labels_are_escaped_and_counted() -> None:
     [(float("nan"), "NaN"), (float("inf"), "+Inf"), (float("-inf"), "-Inf"), (2.0, "2"), (0.1, "0.1")],
 )
 def test_numbers_are_written_as_prometheus_reads_them(value: float, text: str) -> None:
-    registry = Registry()
+    registry = MetricRegistry()
     registry.gauge("g", "").of().value = value
     assert registry.render().splitlines()[-1] == f"g {text}"
 
@@ -86,15 +86,15 @@ def test_bounds_grow_by_a_factor_with_upstreams_rounding() -> None:
 
 
 def test_all_names_are_upstreams() -> None:
-    registry = Registry()
-    reconcile_instruments(registry, "c", 5, lambda: 2)
-    requests: ClientMetrics = RequestInstruments(registry, "h")
+    registry = MetricRegistry()
+    register_reconcile_metrics(registry, "c", 5, lambda: 2)
+    requests: ClientMetrics = RestClientMetrics(registry, "h")
     requests.request("GET", "200")
     requests.retry("GET", "429")
     requests.duration("GET", 0.1)
     requests.waited("GET", 0.1)
     requests.sizes("POST", 100, 1000)
-    leader_instruments(registry, "kube-controller-manager").is_leader.value = 1
+    register_leader_election_metrics(registry, "kube-controller-manager").is_leader.value = 1
     text = registry.render()
     for line in (
         'controller_runtime_max_concurrent_reconciles{controller="c"} 5',

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from kubeloop.runtime.events.recorder import HURRIED, LONGEST_WAIT, PATIENT, EventRecorder
-from kubeloop.runtime.idle import quiet_moment
+from kubeloop.runtime.events.recorder import HURRIED, LONGEST_WAIT, RELAXED_QUEUE_LENGTH, EventRecorder
+from kubeloop.runtime.idle import wait_idle
 from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
 from kubeloop.testing.builders import config_map
 
@@ -36,7 +36,7 @@ class Writer:
 
 def test_a_loop_with_nothing_to_do_is_quiet_at_once() -> None:
     async def main() -> tuple[bool, float]:
-        return await quiet_moment(1.0, lambda: False), asyncio.get_running_loop().time()
+        return await wait_idle(1.0, lambda: False), asyncio.get_running_loop().time()
 
     assert run_virtual(main()) == (True, 0.0)
 
@@ -46,7 +46,7 @@ def test_a_quiet_moment_comes_when_the_work_is_done() -> None:
 
     async def main() -> tuple[bool, float]:
         working = asyncio.create_task(loop.work(until=0.5))
-        quiet = await quiet_moment(1.0, lambda: False)
+        quiet = await wait_idle(1.0, lambda: False)
         await working
         return quiet, loop.time()
 
@@ -60,7 +60,7 @@ def test_where_work_never_ends_it_is_not_waited_for_longer_than_told() -> None:
 
     async def main() -> tuple[bool, float]:
         working = asyncio.create_task(loop.work(until=5.0))
-        quiet = await quiet_moment(1.0, lambda: False)
+        quiet = await wait_idle(1.0, lambda: False)
         now = loop.time()
         working.cancel()
         return quiet, now
@@ -95,8 +95,8 @@ def test_events_give_way_to_the_work_that_they_tell_of() -> None:
 
 
 def test_events_do_not_wait_where_some_could_be_lost() -> None:
-    times = written(PATIENT + 20, busy=0.8, then=0.1)
-    assert len(times) == PATIENT + 20
+    times = written(RELAXED_QUEUE_LENGTH + 20, busy=0.8, then=0.1)
+    assert len(times) == RELAXED_QUEUE_LENGTH + 20
     assert 20 <= sum(time < 0.2 for time in times) < 20 + HURRIED
 
 

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from kubeloop.runtime.queue.rate_limits import Bucket, ItemExponential, MaxOf, default_limiter
+from kubeloop.runtime.queue.rate_limits import (
+    BucketRateLimiter,
+    ItemExponentialFailureRateLimiter,
+    MaxOfRateLimiter,
+    default_controller_rate_limiter,
+)
 from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
 
 
 def test_each_failure_of_a_key_doubles_its_delay_up_to_a_limit() -> None:
-    limiter = ItemExponential[str](base=1, longest=10)
+    limiter = ItemExponentialFailureRateLimiter[str](base=1, longest=10)
     assert [limiter.when("a") for _ in range(6)] == [1, 2, 4, 8, 10, 10]
     assert limiter.when("b") == 1
     assert (limiter.retries("a"), limiter.retries("b"), limiter.retries("c")) == (6, 1, 0)
 
 
 def test_a_forgotten_key_starts_anew() -> None:
-    limiter = ItemExponential[str](base=1, longest=10)
+    limiter = ItemExponentialFailureRateLimiter[str](base=1, longest=10)
     for _ in range(3):
         limiter.when("a")
     limiter.forget("a")
@@ -24,7 +29,7 @@ def test_a_forgotten_key_starts_anew() -> None:
 
 
 def test_ten_thousand_failures_still_give_the_longest_delay() -> None:
-    limiter = ItemExponential[str]()
+    limiter = ItemExponentialFailureRateLimiter[str]()
     for _ in range(10_000):
         delay = limiter.when("a")
     assert delay == 1000
@@ -32,7 +37,7 @@ def test_ten_thousand_failures_still_give_the_longest_delay() -> None:
 
 def test_a_bucket_lets_a_burst_pass_then_spaces_evenly() -> None:
     loop = VirtualLoop()
-    bucket = Bucket(VirtualClock(loop), qps=10, burst=3)
+    bucket = BucketRateLimiter(VirtualClock(loop), qps=10, burst=3)
     assert [bucket.when("any") for _ in range(5)] == pytest.approx([0, 0, 0, 0.1, 0.2])
     loop.close()
 
@@ -41,7 +46,7 @@ def test_a_bucket_fills_with_time_but_never_over_its_burst() -> None:
     loop = VirtualLoop()
 
     async def main() -> None:
-        bucket = Bucket(VirtualClock(loop), qps=10, burst=3)
+        bucket = BucketRateLimiter(VirtualClock(loop), qps=10, burst=3)
         for _ in range(5):
             bucket.when("any")
         await loop.advance(0.3)  # pays back the two promised, and one more
@@ -53,8 +58,11 @@ def test_a_bucket_fills_with_time_but_never_over_its_burst() -> None:
 
 
 def test_of_several_limiters_the_most_patient_decides_and_all_count() -> None:
-    slow, fast = ItemExponential[str](base=1, longest=10), ItemExponential[str](base=0.1, longest=100)
-    limiter = MaxOf(slow, fast)
+    slow, fast = (
+        ItemExponentialFailureRateLimiter[str](base=1, longest=10),
+        ItemExponentialFailureRateLimiter[str](base=0.1, longest=100),
+    )
+    limiter = MaxOfRateLimiter(slow, fast)
     assert [limiter.when("a") for _ in range(9)][-1] == pytest.approx(25.6)
     assert limiter.retries("a") == 9
     limiter.forget("a")
@@ -63,7 +71,7 @@ def test_of_several_limiters_the_most_patient_decides_and_all_count() -> None:
 
 def test_the_default_gives_a_hundred_keys_their_own_delay_and_then_all_ten_a_second() -> None:
     loop = VirtualLoop()
-    limiter = default_limiter(VirtualClock(loop))
+    limiter = default_controller_rate_limiter(VirtualClock(loop))
     assert [limiter.when(number) for number in range(100)] == pytest.approx([0.005] * 100)
     assert [limiter.when(number) for number in range(100, 103)] == pytest.approx([0.1, 0.2, 0.3])
     loop.close()

@@ -10,7 +10,7 @@ from kubeloop.api import errors
 from kubeloop.api.generated import core_v1, events_v1
 from kubeloop.api.generated.core_v1 import ConfigMap
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.api.unstructured import Custom
+from kubeloop.api.unstructured import Unstructured
 from kubeloop.runtime.events.recorder import EventRecorder, reference_to
 from tests.unit.runtime.in_process import Server, play
 
@@ -104,7 +104,7 @@ def test_an_object_whose_name_makes_no_event_name_gets_a_uuid() -> None:
 
 
 def test_custom_resources_are_referred_to_by_their_own_kind() -> None:
-    custom = Custom(
+    custom = Unstructured(
         {"kind": "Widget", "apiVersion": "x.org/v1", "metadata": {"name": "w", "namespace": "n", "uid": "u"}}
     )
     reference = reference_to(custom)

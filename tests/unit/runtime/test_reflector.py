@@ -14,7 +14,13 @@ from hypothesis import strategies as st
 from kubeloop.api import errors
 from kubeloop.api.requests import WatchEvent
 from kubeloop.runtime.informer.reflector import Reflector
-from kubeloop.runtime.informer.reflector_states import BackingOff, Empty, Listing, StreamingList, Watching
+from kubeloop.runtime.informer.reflector_states import (
+    BackoffState,
+    InitialState,
+    ListState,
+    StreamingListState,
+    WatchState,
+)
 from kubeloop.runtime.queue.backoff import Backoff
 from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
 from tests.unit.runtime.scripted import SILENCE, ScriptedSource, Step, bookmark, config, event, page
@@ -89,7 +95,7 @@ UNAVAILABLE = errors.service_unavailable("down")
 
 def test_it_starts_with_nothing_known() -> None:
     async def nothing(world: World) -> None:
-        assert world.reflector.state == Empty()
+        assert world.reflector.state == InitialState()
 
     play(ScriptedSource(), nothing)
 
@@ -108,14 +114,14 @@ def test_a_list_comes_in_pages_and_arrives_whole() -> None:
     world = play(source, at_once)
     assert world.copy.objects == {"a": "1", "b": "2"}
     assert source.calls("list")[1:] == [{"limit": 500, "continue_token": "next"}, {"limit": 500, "continue_token": "z"}]
-    assert world.reflector.state == Watching("5")
+    assert world.reflector.state == WatchState("5")
 
 
 def test_nothing_arrives_of_a_list_that_fails_midway() -> None:
     source = ScriptedSource([page(5, config("a", 1), more="next"), UNAVAILABLE])
     world = play(source, at_once)
     assert world.copy.replaced == 0
-    assert isinstance(world.reflector.state, BackingOff)
+    assert isinstance(world.reflector.state, BackoffState)
     assert world.reflector.last_error is UNAVAILABLE
 
 
@@ -146,7 +152,7 @@ def test_events_arrive_in_order() -> None:
     changes = [event("ADDED", "b", 6), event("MODIFIED", "a", 7), event("DELETED", "b", 8)]
     world = play(ScriptedSource(START, [[changes, SILENCE]]), at_once)
     assert world.copy.objects == {"a": "7"}
-    assert world.reflector.state == Watching("8")
+    assert world.reflector.state == WatchState("8")
 
 
 def test_a_watch_that_ends_is_resumed_at_once_from_the_last_version_seen() -> None:
@@ -177,7 +183,7 @@ def test_a_version_that_is_gone_leads_to_a_new_list_no_older_than_what_is_known(
     world = play(source, after(2))
     assert source.calls("list")[1] == {"resource_version": "5"}
     assert world.copy.objects == {"z": "30"}
-    assert world.reflector.state == Watching("30")
+    assert world.reflector.state == WatchState("30")
 
 
 @pytest.mark.parametrize("error", [errors.expired(), errors.too_large_resource_version(5, 1)])
@@ -207,7 +213,7 @@ def test_versions_that_are_no_numbers_are_taken_in_the_order_in_which_they_come(
     odd = WatchEvent("ADDED", config("b", 1), "zz-1")
     odder = WatchEvent("ADDED", config("c", 1), "aa-0")
     world = play(ScriptedSource(START, [[[odd], [odder], SILENCE]]), at_once)
-    assert world.reflector.state == Watching("aa-0")
+    assert world.reflector.state == WatchState("aa-0")
 
 
 def test_a_sink_that_fails_gets_the_events_again() -> None:
@@ -260,7 +266,7 @@ def test_a_watch_within_the_process_that_breaks_is_opened_again() -> None:
     source.is_in_process = True
     world = play(source, after(110), streaming=True)
     assert [one["resource_version"] for one in source.calls("watch")[1:]] == ["9"]
-    assert world.reflector.state == Watching("10")
+    assert world.reflector.state == WatchState("10")
 
 
 # Backing off
@@ -315,7 +321,7 @@ def test_the_state_is_streamed_and_the_same_stream_is_watched_on() -> None:
     world = play(source, at_once, streaming=True)
     assert world.copy.objects == {"b": "4", "a": "3", "c": "10"}
     assert world.copy.replaced == 1
-    assert world.reflector.state == Watching("10")
+    assert world.reflector.state == WatchState("10")
     (options,) = source.calls("watch")
     assert options["initial_events"] is True
     assert "resource_version" not in options
@@ -341,21 +347,21 @@ def test_a_server_that_never_says_where_the_state_ends_is_listed() -> None:
     source = ScriptedSource(START, [[[event("ADDED", "a", 3)], SILENCE]])
     world = play(source, after(61), streaming=True)
     assert world.copy.objects == {"a": "3"}
-    assert world.reflector.state == Watching("5")
+    assert world.reflector.state == WatchState("5")
 
 
 def test_nothing_arrives_of_a_stream_that_breaks_midway() -> None:
     source = ScriptedSource(START, [[[event("ADDED", "x", 3)], ConnectionResetError()]])
     world = play(source, at_once, streaming=True)
     assert world.copy.replaced == 0
-    assert isinstance(world.reflector.state, BackingOff)
-    assert world.reflector.state.then == Listing("0")
+    assert isinstance(world.reflector.state, BackoffState)
+    assert world.reflector.state.then == ListState("0")
 
 
 def test_a_busy_server_is_asked_to_stream_again() -> None:
     source = ScriptedSource((), [[errors.too_many_requests("busy", 3)], [[bookmark(4, end=True)], SILENCE]])
     world = play(source, after(4), streaming=True)
-    assert world.reflector.state == Watching("4")
+    assert world.reflector.state == WatchState("4")
 
 
 def test_a_relist_streams_no_older_than_what_is_known() -> None:
@@ -364,7 +370,7 @@ def test_a_relist_streams_no_older_than_what_is_known() -> None:
     )
     world = play(source, after(2), streaming=True)
     assert [one.get("resource_version") for one in source.calls("watch")] == [None, "9", None]
-    assert world.reflector.state == Watching("20")
+    assert world.reflector.state == WatchState("20")
 
 
 def test_a_step_can_be_taken_alone() -> None:
@@ -372,8 +378,8 @@ def test_a_step_can_be_taken_alone() -> None:
 
     async def main() -> None:
         world = World(loop, ScriptedSource((), [[[bookmark(9, end=True)], SILENCE]]), True)
-        assert await world.reflector.step(Empty()) == StreamingList("0")
-        assert await world.reflector.step(StreamingList("0")) == Watching("9")
+        assert await world.reflector.step(InitialState()) == StreamingListState("0")
+        assert await world.reflector.step(StreamingListState("0")) == WatchState("9")
 
     run_virtual(main(), loop=loop)
 

@@ -12,12 +12,12 @@ import pytest
 from kubeloop.api import errors
 from kubeloop.api.kinds import RESOURCES
 from kubeloop.clock import SystemClock
-from kubeloop.runtime.informer.informer import Informers
-from kubeloop.runtime.informer.reflector import Patience
+from kubeloop.runtime.informer.informer import SharedInformerFactory
+from kubeloop.runtime.informer.reflector import ReflectorTimeouts
 from tests.unit.client.raw_server import STREAM, Peer, answer, chunked, client_of, raw_server
 
 NODES = next(one for one in RESOURCES if one.plural == "nodes")
-QUICK = Patience(first_pause=0.01)
+QUICK = ReflectorTimeouts(first_pause=0.01)
 SILENT = "silent before the answer"
 SILENCE_SECONDS = 0.3
 HANG = b""
@@ -110,7 +110,7 @@ def test_after_any_trouble_with_a_watch_the_copy_is_true(trouble: str) -> None:
         async with raw_server(server.serve) as listening, client_of(listening.port) as client:
             if trouble == SILENT:  # the only one that takes time to notice
                 client = client.with_timeout(SILENCE_SECONDS)
-            informers = Informers(client, SystemClock(), QUICK)
+            informers = SharedInformerFactory(client, SystemClock(), QUICK)
             informer = informers.of(NODES)
             informers.start()
             await informer.wait_synced()
@@ -136,7 +136,7 @@ def test_a_list_that_fails_is_asked_for_again(bad: bytes) -> None:
     async def main() -> None:
         server = Server([], [bad, bad])
         async with raw_server(server.serve) as listening, client_of(listening.port) as client:
-            informers = Informers(client, SystemClock(), QUICK)
+            informers = SharedInformerFactory(client, SystemClock(), QUICK)
             informer = informers.of(NODES)
             informers.start()
             await informer.seen("20", within=8)

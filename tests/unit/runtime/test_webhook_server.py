@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from kubeloop.cli.pki.files import Pki, ensure_pki
 from kubeloop.clock import SystemClock
 from kubeloop.runtime.webhook.review import json_patch
-from kubeloop.runtime.webhook.server import MAX_BODY, Denied, Review, respond, serving
+from kubeloop.runtime.webhook.server import MAX_BODY, AdmissionDenied, Review, respond, serve_webhooks
 from kubeloop.sim.loop import run_virtual
 
 
@@ -29,7 +29,7 @@ async def label(review: Review) -> Mapping[str, Any]:
 
 async def refuse(review: Review) -> None:
     review.warnings.append("think again")
-    raise Denied(f"{review.user_info.username} may not", code=422, reason="Invalid")
+    raise AdmissionDenied(f"{review.user_info.username} may not", code=422, reason="Invalid")
 
 
 async def content(_: Review) -> None: ...
@@ -135,7 +135,7 @@ def over_tls(pki: Pki, *requests: bytes) -> list[bytes]:
 
     async def main() -> list[bytes]:
         trusting = ssl.create_default_context(cafile=str(pki.ca))
-        async with asyncio.timeout(20), serving(HOOKS, *_pair(pki), host="127.0.0.1", port=0) as port:
+        async with asyncio.timeout(20), serve_webhooks(HOOKS, *_pair(pki), host="127.0.0.1", port=0) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting)
             answers = [await _exchange(reader, writer, one) for one in requests]
             writer.close()
@@ -174,7 +174,7 @@ def test_the_end_does_not_wait_for_a_tls_handshake(pki: Pki) -> None:
     async def main() -> None:
         trusting = ssl.create_default_context(cafile=str(pki.ca))
         async with asyncio.timeout(20):
-            async with serving(HOOKS, *_pair(pki), host="127.0.0.1", port=0) as port:
+            async with serve_webhooks(HOOKS, *_pair(pki), host="127.0.0.1", port=0) as port:
                 _, silent = await asyncio.open_connection("127.0.0.1", port)
                 reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting)
                 assert b" 200 OK" in await _exchange(reader, writer, post("/content", review()))

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from kubeloop.runtime.causes.cause import Origin
-from kubeloop.runtime.metrics import Registry
-from kubeloop.runtime.queue.rate_limits import ItemExponential
-from kubeloop.runtime.queue.workqueue import LOW, PASSED_OVER, PATIENCE, Item, WorkQueue
+from kubeloop.runtime.metrics import MetricRegistry
+from kubeloop.runtime.queue.rate_limits import ItemExponentialFailureRateLimiter
+from kubeloop.runtime.queue.workqueue import FRESH_KEYS_PER_RESYNC, LOW, MAX_RESYNC_DELAY, Item, WorkQueue
 from kubeloop.sim.loop import VirtualClock, VirtualLoop, run_virtual
 
 
@@ -19,7 +19,7 @@ def in_virtual_time(test: Callable[[VirtualLoop, WorkQueue[str]], Awaitable[None
         loop = VirtualLoop()
 
         async def main() -> None:
-            await test(loop, WorkQueue(VirtualClock(loop), limiter=ItemExponential[str]()))
+            await test(loop, WorkQueue(VirtualClock(loop), limiter=ItemExponentialFailureRateLimiter[str]()))
 
         run_virtual(main(), loop=loop)
 
@@ -89,15 +89,15 @@ async def test_endless_fresh_changes_do_not_starve_resyncs(loop: VirtualLoop, qu
     queue.add("resync", priority=LOW)
     queue.add("another", priority=LOW)
     order = []
-    for number in range(3 * PASSED_OVER):
+    for number in range(3 * FRESH_KEYS_PER_RESYNC):
         queue.add(f"fresh-{number}")
         item = await next_of(queue)
         order.append(item.key)
         queue.done(item.key)
-        if number == PASSED_OVER:
-            await loop.advance(PATIENCE + 1)
-    assert order.index("resync") == PASSED_OVER + 1  # as soon as its patience is over…
-    assert order.index("another") == 2 * PASSED_OVER + 2  # …and others only after as many fresh ones again
+        if number == FRESH_KEYS_PER_RESYNC:
+            await loop.advance(MAX_RESYNC_DELAY + 1)
+    assert order.index("resync") == FRESH_KEYS_PER_RESYNC + 1  # as soon as its patience is over…
+    assert order.index("another") == 2 * FRESH_KEYS_PER_RESYNC + 2  # …and others only after as many fresh ones again
 
 
 @in_virtual_time
@@ -199,7 +199,7 @@ async def test_the_key_longest_in_work_is_known(loop: VirtualLoop, queue: WorkQu
 
 
 def test_metrics_tell_depth_adds_retries_and_how_long_things_took() -> None:
-    loop, registry = VirtualLoop(), Registry()
+    loop, registry = VirtualLoop(), MetricRegistry()
 
     async def main() -> str:
         queue = WorkQueue[str](VirtualClock(loop), name="pods", registry=registry)

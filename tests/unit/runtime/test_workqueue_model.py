@@ -11,10 +11,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from kubeloop.runtime.causes.cause import MAX_ORIGINS, Origin, Origins
 from kubeloop.runtime.queue.workqueue import (
+    FRESH_KEYS_PER_RESYNC,
     LOW,
+    MAX_RESYNC_DELAY,
     NORMAL,
-    PASSED_OVER,
-    PATIENCE,
     Item,
     Priority,
     WorkQueue,
@@ -84,7 +84,11 @@ class Model:
         while self.getters and self.ready:
             fresh = [one for one in self.ready if one.priority is NORMAL]
             resyncs = [one for one in self.ready if one.priority is LOW]
-            overdue = bool(resyncs) and self.passed_over >= PASSED_OVER and now - resyncs[0].since > PATIENCE
+            overdue = (
+                bool(resyncs)
+                and self.passed_over >= FRESH_KEYS_PER_RESYNC
+                and now - resyncs[0].since > MAX_RESYNC_DELAY
+            )
             if fresh and not overdue:
                 one, self.passed_over = fresh[0], self.passed_over + 1
             else:

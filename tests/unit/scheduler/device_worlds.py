@@ -8,9 +8,9 @@ from typing import Any
 from kubeloop.api.codec import from_plain
 from kubeloop.api.generated.core_v1 import Node
 from kubeloop.api.generated.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
-from kubeloop.scheduler.dra.allocated import DeviceId, InUse, Part
-from kubeloop.scheduler.dra.allocator import Allocator
-from kubeloop.scheduler.dra.inventory import Inventory
+from kubeloop.scheduler.dra.allocated import AllocatedDevice, AllocatedDeviceId, AllocatedState
+from kubeloop.scheduler.dra.allocator import DeviceAllocator
+from kubeloop.scheduler.dra.inventory import DeviceInventory
 
 DRIVER = "gpu.example.com"
 NODE = from_plain({"metadata": {"name": "n1", "labels": {"zone": "east"}}}, Node)
@@ -47,19 +47,26 @@ def cel(expression: str) -> list[dict[str, Any]]:
     return [{"cel": {"expression": expression}}]
 
 
-def in_use(*names: str) -> InUse:
+def in_use(*names: str) -> AllocatedState:
     """Devices that somebody else has, of pool p."""
-    found = InUse()
-    found.add([Part(DeviceId(DRIVER, "p", name), None) for name in names])
+    found = AllocatedState()
+    found.add([AllocatedDevice(AllocatedDeviceId(DRIVER, "p", name), None) for name in names])
     return found
 
 
-def allocator(slices: Sequence[ResourceSlice], use: InUse | None = None, kind: DeviceClass = CLASS) -> Allocator:
-    return Allocator(Inventory(slices), lambda name: kind if name == "gpu" else None, use or InUse())
+def allocator(
+    slices: Sequence[ResourceSlice], use: AllocatedState | None = None, kind: DeviceClass = CLASS
+) -> DeviceAllocator:
+    return DeviceAllocator(
+        DeviceInventory(slices), lambda name: kind if name == "gpu" else None, use or AllocatedState()
+    )
 
 
 def given(
-    slices: Sequence[ResourceSlice], *claims: ResourceClaim, use: InUse | None = None, kind: DeviceClass = CLASS
+    slices: Sequence[ResourceSlice],
+    *claims: ResourceClaim,
+    use: AllocatedState | None = None,
+    kind: DeviceClass = CLASS,
 ) -> list[list[str]] | None:
     """The names of the devices that each claim gets on n1."""
     found = allocator(slices, use, kind).allocate(NODE, claims)

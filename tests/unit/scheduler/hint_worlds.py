@@ -10,7 +10,7 @@ from kubeloop.api.generated.resource_v1 import DeviceClass, ResourceClaim
 from kubeloop.api.generated.storage_v1 import CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.scheduler.framework.plugin import Plugin
-from kubeloop.scheduler.queue.cluster_event import ASSIGNED_POD, NODE, TARGET_POD, Action
+from kubeloop.scheduler.queue.cluster_event import ASSIGNED_POD, NODE, TARGET_POD, ActionType
 from tests.unit.scheduler.world import World
 
 ZONE = "topology.kubernetes.io/zone"
@@ -24,7 +24,7 @@ class Change(NamedTuple):
     """What was done to which kind of object; of something new there is no `old`, of something gone no `new`."""
 
     resource: str
-    action: Action
+    action: ActionType
     old: Any
     new: Any
 
@@ -166,14 +166,14 @@ def with_devices(*names: str, told: tuple[str, ...] = ()) -> Pod:
 
 
 def came(new: Any, resource: str = "") -> Change:
-    return Change(resource or resource_of_class(type(new)).qualified, Action.ADD, None, new)
+    return Change(resource or resource_of_class(type(new)).qualified, ActionType.ADD, None, new)
 
 
 def went(old: Any, resource: str = "") -> Change:
-    return Change(resource or resource_of_class(type(old)).qualified, Action.DELETE, old, None)
+    return Change(resource or resource_of_class(type(old)).qualified, ActionType.DELETE, old, None)
 
 
-def became(old: Any, new: Any, action: Action = Action.UPDATE, resource: str = "") -> Change:
+def became(old: Any, new: Any, action: ActionType = ActionType.UPDATE, resource: str = "") -> Change:
     return Change(resource or resource_of_class(type(new)).qualified, action, old, new)
 
 
@@ -189,5 +189,5 @@ def began(new: Pod) -> Change:
     return came(new, ASSIGNED_POD)
 
 
-def itself(old: Pod, new: Pod, action: Action) -> Change:
+def itself(old: Pod, new: Pod, action: ActionType) -> Change:
     return became(old, new, action, TARGET_POD)

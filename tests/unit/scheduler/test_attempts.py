@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from kubeloop.clock import SystemClock
-from kubeloop.scheduler.cycle.loop import Attempts
-from kubeloop.scheduler.framework.plugin import TakesTime
-from kubeloop.scheduler.queue.queued_pod_info import QueuedPod
+from kubeloop.scheduler.cycle.loop import SchedulingLoop
+from kubeloop.scheduler.framework.plugin import PluginTimeLimitExceeded
+from kubeloop.scheduler.queue.queued_pod_info import QueuedPodInfo
 from tests.unit.scheduler.test_device_plugin import pod_with
 from tests.unit.scheduler.world import World
 
@@ -27,7 +27,7 @@ class Deciding:
         self.concluded, self.is_told = 0, threading.Event()
         self.done: list[str] = []
         self._work = work
-        self._queued = [QueuedPod(World().info(pod_with()), 0.0)]
+        self._queued = [QueuedPodInfo(World().info(pod_with()), 0.0)]
         self.queue = SimpleNamespace(pop=lambda: self._queued.pop() if self._queued else None, done=self.done.append)
         self.profiles = {"": SimpleNamespace(name="s")}
         self.instruments = SimpleNamespace(decided=lambda _: None)
@@ -36,15 +36,15 @@ class Deciding:
 
     def _attempt(self, *_: Any) -> tuple[Any, None]:
         if not self.is_told.is_set():
-            raise TakesTime(self._work)
+            raise PluginTimeLimitExceeded(self._work)
         return None, None
 
     def conclude(self, *_: Any) -> None:
         self.concluded += 1
 
 
-def attempts_of(deciding: Any) -> Attempts:
-    return Attempts(deciding, SystemClock())
+def attempts_of(deciding: Any) -> SchedulingLoop:
+    return SchedulingLoop(deciding, SystemClock())
 
 
 def test_others_have_the_event_loop_meanwhile_and_then_the_pod_is_tried_again() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kubeloop.scheduler.config.configuration import ProfileConfig
-from kubeloop.scheduler.config.file import UnusableConfig, config_of, parse
+from kubeloop.scheduler.config.file import SchedulerConfigError, parse_config, to_scheduler_config
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 
@@ -17,12 +17,12 @@ SORT = {"enabled": [{"name": "PrioritySort"}]}
 
 
 def profile(**said: Any) -> ProfileConfig:
-    (found,) = config_of(parse({**HEAD, "profiles": [said]})).profiles
+    (found,) = to_scheduler_config(parse_config({**HEAD, "profiles": [said]})).profiles
     return found
 
 
 def test_without_profiles_there_is_upstreams_default() -> None:
-    (found,) = config_of(parse(HEAD)).profiles
+    (found,) = to_scheduler_config(parse_config(HEAD)).profiles
     assert found.scheduler_name == "default-scheduler"
     assert found.weight("TaintToleration") == 3
     assert found.names[:3] == ("SchedulingGates", "PrioritySort", "NodeName")
@@ -66,14 +66,14 @@ def test_arguments_reach_their_plugin() -> None:
 
 
 def test_backoffs() -> None:
-    found = config_of(parse({**HEAD, "podInitialBackoffSeconds": 2, "podMaxBackoffSeconds": 4}), 60.0)
+    found = to_scheduler_config(parse_config({**HEAD, "podInitialBackoffSeconds": 2, "podMaxBackoffSeconds": 4}), 60.0)
     assert (found.patience.first, found.patience.longest, found.patience.unschedulable) == (2.0, 4.0, 60.0)
 
 
 def test_resources_that_an_extender_counts_alone_are_not_counted_here() -> None:
     resources = [{"name": "example.com/a", "ignoredByScheduler": True}, {"name": "example.com/b"}]
     extender = {"urlPrefix": "http://there", "filterVerb": "filter", "managedResources": resources}
-    found = config_of(parse({**HEAD, "extenders": [extender]}))
+    found = to_scheduler_config(parse_config({**HEAD, "extenders": [extender]}))
     assert found.profiles[0].args == {"NodeResourcesFit": {"ignoredResources": ["example.com/a"]}}
     assert found.extenders[0].filter_verb == "filter"
 
@@ -177,5 +177,5 @@ POINTS = [{"utilization": 50, "score": 5}, {"utilization": 20, "score": 11}]
     ],
 )
 def test_what_can_not_be_followed_is_refused(said: dict[str, Any], why: str) -> None:
-    with pytest.raises(UnusableConfig, match=re.escape(why)):
-        config_of(parse({**HEAD, **said}))
+    with pytest.raises(SchedulerConfigError, match=re.escape(why)):
+        to_scheduler_config(parse_config({**HEAD, **said}))

@@ -9,8 +9,8 @@ import pytest
 from kubeloop.api.codec import from_plain
 from kubeloop.api.generated.resource_v1 import DeviceClass
 from kubeloop.api.scalars.quantity import Quantity
-from kubeloop.scheduler.dra.allocated import DeviceId, InUse, Part
-from kubeloop.scheduler.dra.allocator import AllocationError, InvalidPools, OutOfTime
+from kubeloop.scheduler.dra.allocated import AllocatedDevice, AllocatedDeviceId, AllocatedState
+from kubeloop.scheduler.dra.allocator import AllocationError, AllocationTimeout, InvalidPoolsError
 from tests.unit.scheduler.device_worlds import (
     DRIVER,
     NODE,
@@ -65,7 +65,7 @@ def test_of_a_pool_that_is_being_written_nobody_gets_all() -> None:
     ],
 )
 def test_a_pool_that_makes_no_sense_gives_nothing(slices: list[Any]) -> None:
-    with pytest.raises(InvalidPools):
+    with pytest.raises(InvalidPoolsError):
         given(slices, claim_of(exactly()))
     other = slice_of([device("other")], "z", pool="q")
     assert given([*slices, other], claim_of(exactly())) == [["other"]]
@@ -195,9 +195,9 @@ def of_size(size: str, name: str = "r", count: int = 1) -> dict[str, Any]:
     return exactly(name, count, capacity={"requests": {"size": size}})
 
 
-def partly(name: str, size: int) -> InUse:
-    found = InUse()
-    found.add([Part(DeviceId(DRIVER, "p", name), {"size": Quantity.of(size)})])
+def partly(name: str, size: int) -> AllocatedState:
+    found = AllocatedState()
+    found.add([AllocatedDevice(AllocatedDeviceId(DRIVER, "p", name), {"size": Quantity.of(size)})])
     return found
 
 
@@ -266,5 +266,5 @@ def test_devices_that_are_in_use_are_not_asked_about() -> None:
 
 def test_a_search_that_takes_too_long_is_given_up() -> None:
     moments = iter(range(1000))
-    with pytest.raises(OutOfTime):
+    with pytest.raises(AllocationTimeout):
         allocator([TWO]).allocate(NODE, [claim_of(exactly(count=2))], lambda: next(moments) > 1)

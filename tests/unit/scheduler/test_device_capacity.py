@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from kubeloop.api.codec import from_plain
 from kubeloop.api.generated.resource_v1 import CapacityRequirements, Device
-from kubeloop.scheduler.dra.capacity import CapacityError, share_of
+from kubeloop.scheduler.dra.capacity import CapacityError, consumed_capacity
 
 
 def taken(value: str, policy: dict[str, Any] | None, asked: str | None) -> str | None:
     capacity = {"value": value, **({"requestPolicy": policy} if policy else {})}
     device = from_plain({"name": "d", "capacity": {"size": capacity}}, Device)
     wanted = from_plain({"requests": {"size": asked}}, CapacityRequirements) if asked is not None else None
-    share = share_of(device, wanted)
+    share = consumed_capacity(device, wanted)
     return None if share is None else str(share["size"])
 
 
@@ -57,7 +57,7 @@ def test_a_request_takes_what_the_rules_of_the_device_make_of_it(
 
 def test_a_device_without_what_is_asked_for_is_not_meant() -> None:
     wanted = from_plain({"requests": {"other": "1"}}, CapacityRequirements)
-    assert share_of(from_plain({"name": "d", "capacity": {"size": {"value": "1"}}}, Device), wanted) is None
+    assert consumed_capacity(from_plain({"name": "d", "capacity": {"size": {"value": "1"}}}, Device), wanted) is None
 
 
 RANGE = "capacity request cannot be represented in the device's range arithmetic"

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from kubeloop.api.codec import from_plain
 from kubeloop.api.generated.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
-from kubeloop.scheduler.dra.allocated import DeviceId, DeviceUse, InUse, parts_of
-from kubeloop.scheduler.dra.allocation_result import allocation_of
+from kubeloop.scheduler.dra.allocated import AllocatedDeviceId, AllocatedDevices, AllocatedState, allocated_devices_of
+from kubeloop.scheduler.dra.allocation_result import build_allocation_result
 from tests.unit.scheduler.device_worlds import (
     DRIVER,
     NODE,
@@ -28,7 +28,7 @@ def written(claim: ResourceClaim, *slices: ResourceSlice, kind: DeviceClass | No
     kind = kind or device_class()
     found = allocator(slices, kind=kind).allocate(NODE, [claim])
     assert found is not None
-    return allocation_of(claim, found[0], "n1", lambda _: kind, lambda: "share")
+    return build_allocation_result(claim, found[0], "n1", lambda _: kind, lambda: "share")
 
 
 def setting(word: str, **more: Any) -> dict[str, Any]:
@@ -108,16 +108,16 @@ def part(device: str, size: str = "") -> dict[str, Any]:
     return {"device": device, "shareID": "x", "consumedCapacity": {"size": size}} if size else {"device": device}
 
 
-def plainly(use: InUse) -> tuple[dict[str, int], dict[str, int]]:
+def plainly(use: AllocatedState) -> tuple[dict[str, int], dict[str, int]]:
     whole = {one.device: number for one, number in use.whole.items()}
     shares = {id.device: amounts["size"].value() for id, amounts in use.consumed.items()}
     return whole, shares
 
 
 def test_what_is_promised_counts_until_it_is_told() -> None:
-    use, claim = DeviceUse(), holding("c", part("a"), part("b", "3"))
+    use, claim = AllocatedDevices(), holding("c", part("a"), part("b", "3"))
     use.on_add(holding("c"))
-    use.promise("c", parts_of(claim))
+    use.promise("c", allocated_devices_of(claim))
     assert use.is_pending("c")
     assert plainly(use.now) == ({"a": 1}, {"b": 3})
     use.on_update(holding("c"), holding("c"))
@@ -126,27 +126,27 @@ def test_what_is_promised_counts_until_it_is_told() -> None:
     assert not use.is_pending("c")
     assert plainly(use.now) == ({"a": 1}, {"b": 3})
     use.on_delete(claim)
-    assert use.now == InUse()
+    assert use.now == AllocatedState()
 
 
 def test_a_promise_moves_to_the_claim_that_was_made() -> None:
-    use, claim = DeviceUse(), holding("real", part("a"))
-    use.promise("memory", parts_of(claim))
+    use, claim = AllocatedDevices(), holding("real", part("a"))
+    use.promise("memory", allocated_devices_of(claim))
     use.rename("memory", "real")
     assert (use.is_pending("memory"), use.is_pending("real")) == (False, True)
     use.on_add(claim)
     use.drop("real")
     assert plainly(use.now) == ({"a": 1}, {})
-    late = DeviceUse()
-    late.promise("memory", parts_of(claim))
+    late = AllocatedDevices()
+    late.promise("memory", allocated_devices_of(claim))
     late.on_add(claim)  # the cache may be quicker than the answer
     late.rename("memory", "real")
     assert plainly(late.now) == ({"a": 1}, {})
 
 
 def test_devices_that_are_only_looked_at_are_not_in_use() -> None:
-    assert parts_of(holding("c", {"device": "a", "adminAccess": True})) == ()
-    assert [one.id for one in parts_of(holding("c", part("a")))] == [DeviceId(DRIVER, "p", "a")]
+    assert allocated_devices_of(holding("c", {"device": "a", "adminAccess": True})) == ()
+    assert [one.id for one in allocated_devices_of(holding("c", part("a")))] == [AllocatedDeviceId(DRIVER, "p", "a")]
 
 
 _STEPS = st.sampled_from(("told", "promised", "gone"))
@@ -158,12 +158,12 @@ _PARTS = st.lists(st.builds(part, st.sampled_from("ab"), st.sampled_from(("", "1
     st.lists(st.tuples(st.sampled_from("xyz"), st.sampled_from(("told", "promised", "gone")), _PARTS), max_size=12)
 )
 def test_the_sum_equals_what_is_told_and_promised(steps: list[tuple[str, str, list[dict[str, Any]]]]) -> None:
-    use, told, promised = DeviceUse(), dict[str, Any](), dict[str, Any]()
+    use, told, promised = AllocatedDevices(), dict[str, Any](), dict[str, Any]()
     for uid, step, parts in steps:
         claim = holding(uid, *parts)
         if step == "promised":
             if uid not in told:
-                use.promise(uid, parts_of(claim))
+                use.promise(uid, allocated_devices_of(claim))
                 promised[uid] = claim
         elif step == "told":
             use.on_update(told[uid], claim) if uid in told else use.on_add(claim)
@@ -174,7 +174,7 @@ def test_the_sum_equals_what_is_told_and_promised(steps: list[tuple[str, str, li
             use.on_delete(claim)
             told.pop(uid, None)
             promised.pop(uid, None)
-    expected = InUse()
+    expected = AllocatedState()
     for claim in (*told.values(), *promised.values()):
-        expected.add(parts_of(claim))
+        expected.add(allocated_devices_of(claim))
     assert plainly(use.now) == plainly(expected)

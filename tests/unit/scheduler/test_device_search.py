@@ -9,7 +9,7 @@ import pytest
 from kubeloop.api.codec import from_plain
 from kubeloop.api.generated.core_v1 import Node
 from kubeloop.clock import SystemClock
-from kubeloop.scheduler.framework.plugin import TakesTime
+from kubeloop.scheduler.framework.plugin import PluginTimeLimitExceeded
 from kubeloop.scheduler.plugins.dynamic_resources import DynamicResources
 from tests.unit.scheduler.device_worlds import DRIVER, claim_of, device_class, exactly, slice_of
 from tests.unit.scheduler.test_device_plugin import holding, pod_with
@@ -58,11 +58,11 @@ class Asked:
         while True:
             try:
                 return self.answers()
-            except TakesTime as slow:
+            except PluginTimeLimitExceeded as slow:
                 slow.work(never)
 
-    def slow(self) -> TakesTime:
-        with pytest.raises(TakesTime) as raised:
+    def slow(self) -> PluginTimeLimitExceeded:
+        with pytest.raises(PluginTimeLimitExceeded) as raised:
             self.answers()
         return raised.value
 

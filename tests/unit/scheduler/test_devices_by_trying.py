@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kubeloop.api.generated.resource_v1 import ResourceClaim
 from kubeloop.api.scalars.quantity import Quantity
-from kubeloop.scheduler.dra.allocated import DeviceId, InUse, Part
+from kubeloop.scheduler.dra.allocated import AllocatedDevice, AllocatedDeviceId, AllocatedState
 from kubeloop.scheduler.dra.allocator import AllocationError
 from tests.unit.scheduler.device_worlds import DRIVER, NODE, allocator, claim_of, exactly, slice_of
 
@@ -122,13 +122,13 @@ def is_possible(devices: list[Thing], taken: set[int], wanted: list[Wanted]) -> 
     return any(is_allowed(devices, taken, wanted, choice) for choice in choices)
 
 
-def used(devices: list[Thing], taken: set[int]) -> InUse:
+def used(devices: list[Thing], taken: set[int]) -> AllocatedState:
     """A shared device that is taken is taken up."""
-    found = InUse()
+    found = AllocatedState()
     for number in taken:
         size = devices[number].capacity
         share = {"size": Quantity.of(size)} if size else None
-        found.add([Part(DeviceId(DRIVER, "p", f"d{number}"), share)])
+        found.add([AllocatedDevice(AllocatedDeviceId(DRIVER, "p", f"d{number}"), share)])
     return found
 
 

@@ -15,15 +15,15 @@ from kubeloop.api.errors import not_found
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.clock import SystemClock
 from kubeloop.runtime.objects.keys import ObjectKey
-from kubeloop.scheduler.cache.pod_info import PodInfo, Templates
-from kubeloop.scheduler.preemption.executor import Evictions
+from kubeloop.scheduler.cache.pod_info import PodInfo, SignatureCache
+from kubeloop.scheduler.preemption.executor import PreemptionExecutor
 
 
 class Scene:
     """A plugin's surroundings, with a server that answers when it is told to."""
 
     def __init__(self) -> None:
-        self.templates = Templates()
+        self.templates = SignatureCache()
         self.important = self.info("important")
         self.known: dict[str, Pod] = {}
         self.deleting: list[str] = []
@@ -41,7 +41,7 @@ class Scene:
             activate=lambda keys: self.activated.extend(str(one) for one in keys),
             evicted=lambda result, _: self.results.append(result),
         )  # fmt: skip
-        self.evictions = Evictions(handle, "DefaultPreemption")
+        self.evictions = PreemptionExecutor(handle, "DefaultPreemption")
 
     def info(self, name: str) -> PodInfo:
         meta = {"name": name, "namespace": "default", "uid": name}

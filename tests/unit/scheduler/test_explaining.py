@@ -10,16 +10,16 @@ from kubeloop.api.codec import from_plain
 from kubeloop.api.generated.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from kubeloop.api.generated.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
 from kubeloop.api.generated.storage_v1 import CSINode, StorageClass
-from kubeloop.cli.scheduler.why_pending import Verdict, rendered
+from kubeloop.cli.scheduler.why_pending import PendingDiagnosis, render
 from kubeloop.scheduler.config.configuration import default_profile
-from kubeloop.scheduler.explain.claim_remedies import OF_CLAIMS
-from kubeloop.scheduler.explain.explain import Objection, explain
-from kubeloop.scheduler.explain.remedies import OF_NODES
-from kubeloop.scheduler.framework.per_node_plugin import OneNodePlugin
+from kubeloop.scheduler.explain.claim_remedies import CLAIM_REMEDIES
+from kubeloop.scheduler.explain.explain import NodeRejection, explain
+from kubeloop.scheduler.explain.remedies import NODE_REMEDIES
+from kubeloop.scheduler.framework.per_node_plugin import PerNodePlugin
 from kubeloop.scheduler.framework.plugin import implements
 from kubeloop.scheduler.framework.profile import Profile
-from kubeloop.scheduler.framework.registry import PLUGINS, Registry
-from kubeloop.scheduler.queue.nominator import Nominations
+from kubeloop.scheduler.framework.registry import PLUGINS, PluginRegistry
+from kubeloop.scheduler.queue.nominator import Nominator
 from tests.unit.scheduler.world import World
 
 
@@ -48,12 +48,12 @@ def requesting(**amounts: str) -> dict[str, Any]:
     return {"container": {"resources": {"requests": amounts}}}
 
 
-def objections(world: World, pod: Pod, *more: type[OneNodePlugin]) -> list[Objection]:
+def objections(world: World, pod: Pod, *more: type[PerNodePlugin]) -> list[NodeRejection]:
     around: Any = world.around
-    around.nominations = Nominations()
+    around.nominations = Nominator()
     config = default_profile()
     names = (*config.names, *(one.name for one in more))
-    registry = Registry({one.name: one for one in more})
+    registry = PluginRegistry({one.name: one for one in more})
     profile = Profile(type(config)(config.scheduler_name, names), registry, around)
     return list(explain(profile, world.cluster, world.info(pod)))
 
@@ -213,7 +213,7 @@ def altered_count(request: dict[str, Any], count: int) -> dict[str, Any]:
     return {**request, "exactly": {**request["exactly"], "count": count}}
 
 
-class Never(OneNodePlugin):
+class Never(PerNodePlugin):
     name = "Never"
 
     def why_not(self, pod: Any, node: Any) -> str:
@@ -226,25 +226,25 @@ class Never(OneNodePlugin):
 def test_a_plugin_of_ones_own_says_what_would_help() -> None:
     world = World()
     world.add_node(a_node())
-    assert objections(world, a_pod(), Never) == [Objection("n1", "Never", ("never",), "ask n1 nicely")]
+    assert objections(world, a_pod(), Never) == [NodeRejection("n1", "Never", ("never",), "ask n1 nicely")]
 
 
 def test_every_plugin_that_refuses_nodes_has_an_advice() -> None:
-    registry = Registry()
+    registry = PluginRegistry()
     filtering = {name for name in PLUGINS if implements(registry.kind(name), "filter")}
-    assert filtering == {*OF_NODES, *OF_CLAIMS}
+    assert filtering == {*NODE_REMEDIES, *CLAIM_REMEDIES}
 
 
 def test_how_it_is_shown() -> None:
-    one = Objection("n1", "Mine", ("too blue", "too old"), "paint it")
-    found = Verdict((one, Objection("", "Other", ("no",))), ["n2"])
-    assert rendered(found, "table").splitlines() == [
+    one = NodeRejection("n1", "Mine", ("too blue", "too old"), "paint it")
+    found = PendingDiagnosis((one, NodeRejection("", "Other", ("no",))), ["n2"])
+    assert render(found, "table").splitlines() == [
         "NODE   PLUGIN  REASON             WHAT WOULD HELP",
         "n1     Mine    too blue, too old  paint it",
         "(all)  Other   no",
         "Nobody objects to: n2",
     ]
-    assert rendered(found, "json") == (
+    assert render(found, "json") == (
         '{"objections": [{"node": "n1", "plugin": "Mine", "reasons": ["too blue", "too old"], "advice": "paint it"}, '
         '{"node": "", "plugin": "Other", "reasons": ["no"], "advice": ""}], "fitting": ["n2"]}'
     )

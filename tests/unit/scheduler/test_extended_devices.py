@@ -9,7 +9,7 @@ import pytest
 from kubeloop.api.codec import from_plain
 from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.generated.resource_v1 import DeviceClass
-from kubeloop.scheduler.dra.extended_resources import ClassesByResource, may_need_devices, needs_of
+from kubeloop.scheduler.dra.extended_resources import ExtendedResourceCache, device_requests_of, may_be_device_backed
 from kubeloop.scheduler.plugins.dynamic_resources import DynamicResources
 from kubeloop.scheduler.plugins.node_resources_fit import NodeResourcesFit
 from tests.unit.scheduler.device_worlds import device_class, slice_of
@@ -64,7 +64,7 @@ SIDECAR = {"sidecar": "yes"}
 def test_containers_have_devices_as_long_as_they_run(
     init: list[dict[str, Any]], regular: list[dict[str, Any]], requests: dict[str, int], mappings: list[tuple[str, str]]
 ) -> None:
-    found = needs_of(pod_of(init, regular), {GPU: "gpu"})
+    found = device_requests_of(pod_of(init, regular), {GPU: "gpu"})
 
     def short(name: str) -> str:
         return name.removeprefix("container-").replace("request-", "")
@@ -75,7 +75,7 @@ def test_containers_have_devices_as_long_as_they_run(
 
 
 def test_each_resource_has_requests_of_its_own_class() -> None:
-    found = needs_of(pod_of([], [{GPU: "1", NIC: "2"}]), {GPU: "gpu", NIC: "nic"})
+    found = device_requests_of(pod_of([], [{GPU: "1", NIC: "2"}]), {GPU: "gpu", NIC: "nic"})
     told = [(one.name, one.exactly.device_class_name, one.exactly.count) for one in found.requests if one.exactly]
     assert told == [("container-0-request-0", "gpu", 1), ("container-0-request-1", "nic", 2)]
     assert [one.resource_name for one in found.mappings] == [GPU, NIC]
@@ -92,8 +92,8 @@ def test_each_resource_has_requests_of_its_own_class() -> None:
     ],
 )
 def test_only_extended_resources_may_be_devices(name: str, may: bool) -> None:
-    assert may_need_devices({name: 1}) is may
-    assert not may_need_devices({name: 0})
+    assert may_be_device_backed({name: 1}) is may
+    assert not may_be_device_backed({name: 0})
 
 
 def of_class(name: str, born: str, resource: str = GPU) -> DeviceClass:
@@ -104,7 +104,7 @@ def of_class(name: str, born: str, resource: str = GPU) -> DeviceClass:
 def test_the_youngest_of_several_classes_stands_for_a_resource() -> None:
     world = World()
     world.add(of_class("old", "01"), of_class("b", "03"), of_class("a", "03"), of_class("other", "09", NIC))
-    classes = ClassesByResource.of(world.around)  # type: ignore[arg-type]
+    classes = ExtendedResourceCache.of(world.around)  # type: ignore[arg-type]
     assert (classes[GPU], classes[NIC], classes["example.com/none"]) == ("a", "other", None)
     assert classes["deviceclass.resource.kubernetes.io/old"] == "old"
     assert classes["deviceclass.resource.kubernetes.io/none"] is None

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kubeloop.scheduler.config.extender_settings import ExtenderSettings
-from kubeloop.scheduler.extenders.extender import ExtenderFailed
-from kubeloop.scheduler.extenders.http import ExtenderCalls
+from kubeloop.scheduler.extenders.extender import ExtenderError
+from kubeloop.scheduler.extenders.http import ExtenderHTTPTransport
 
 
 async def asked(answer: bytes | None, **settings: Any) -> tuple[Any, str]:
@@ -30,10 +30,10 @@ async def asked(answer: bytes | None, **settings: Any) -> tuple[Any, str]:
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    calls = ExtenderCalls(ExtenderSettings(f"http://127.0.0.1:{port}/scheduling/", **settings))
+    calls = ExtenderHTTPTransport(ExtenderSettings(f"http://127.0.0.1:{port}/scheduling/", **settings))
     try:
         found = await calls.ask("filter", {"Pod": {}})
-    except ExtenderFailed as error:
+    except ExtenderError as error:
         found = str(error).replace(str(port), "PORT")
     await calls.close()
     server.close()

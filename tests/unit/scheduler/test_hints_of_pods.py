@@ -11,7 +11,7 @@ from kubeloop.scheduler.framework.plugin import Plugin
 from kubeloop.scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from kubeloop.scheduler.plugins.nodes.node_ports import NodePorts
 from kubeloop.scheduler.plugins.pod_topology_spread import PodTopologySpread
-from kubeloop.scheduler.queue.cluster_event import ASSIGNED_POD, NODE, Action
+from kubeloop.scheduler.queue.cluster_event import ASSIGNED_POD, NODE, ActionType
 from tests.unit.scheduler.hint_worlds import (
     NO,
     YES,
@@ -63,15 +63,15 @@ OF_PODS: dict[str, Row] = {
     ),
     "somebody becomes one whom the pod wants near": (
         InterPodAffinity, near(term(app="db")),
-        became(pod("o", on="n1"), pod("o", on="n1", labels={"app": "db"}), Action.POD_LABEL, ASSIGNED_POD), YES,
+        became(pod("o", on="n1"), pod("o", on="n1", labels={"app": "db"}), ActionType.POD_LABEL, ASSIGNED_POD), YES,
     ),
     "somebody ceases to be one whom the pod avoids": (
         InterPodAffinity, apart(term(app="db")),
-        became(pod("o", on="n1", labels={"app": "db"}), pod("o", on="n1"), Action.POD_LABEL, ASSIGNED_POD), YES,
+        became(pod("o", on="n1", labels={"app": "db"}), pod("o", on="n1"), ActionType.POD_LABEL, ASSIGNED_POD), YES,
     ),
     "somebody becomes one whom the pod avoids": (
         InterPodAffinity, apart(term(app="db")),
-        became(pod("o", on="n1"), pod("o", on="n1", labels={"app": "db"}), Action.POD_LABEL, ASSIGNED_POD), NO,
+        became(pod("o", on="n1"), pod("o", on="n1", labels={"app": "db"}), ActionType.POD_LABEL, ASSIGNED_POD), NO,
     ),
     "somebody goes whom the pod avoids": (
         InterPodAffinity, apart(term(app="db")), ended(pod("o", on="n1", labels={"app": "db"})), YES,
@@ -83,7 +83,7 @@ OF_PODS: dict[str, Row] = {
         InterPodAffinity, near(term(app="db")), ended(pod("o", on="n1", labels={"app": "db"})), NO,
     ),
     "the pod's own labels are others": (
-        InterPodAffinity, pod(), itself(pod(), pod(labels={"a": "b"}), Action.POD_LABEL), YES,
+        InterPodAffinity, pod(), itself(pod(), pod(labels={"a": "b"}), ActionType.POD_LABEL), YES,
     ),
     "a node comes in a place that counts": (
         InterPodAffinity, near(term("zone", a="b")), node_came(node(labels={"zone": "east"})), YES,
@@ -94,15 +94,15 @@ OF_PODS: dict[str, Row] = {
     ),
     "a node moves": (
         InterPodAffinity, near(term("zone", a="b")),
-        became(node(labels={"zone": "east"}), node(labels={"zone": "west"}), Action.NODE_LABEL, NODE), YES,
+        became(node(labels={"zone": "east"}), node(labels={"zone": "west"}), ActionType.NODE_LABEL, NODE), YES,
     ),
     "a node stays where it is": (
         InterPodAffinity, near(term("zone", a="b")),
-        became(node(labels={"zone": "east"}), node(labels={"zone": "east", "x": "y"}), Action.NODE_LABEL, NODE), NO,
+        became(node(labels={"zone": "east"}), node(labels={"zone": "east", "x": "y"}), ActionType.NODE_LABEL, NODE), NO,
     ),
     "a node leaves a place that somebody avoided is in": (
         InterPodAffinity, apart(term("zone", a="b")),
-        became(node(labels={"zone": "east"}), node(), Action.NODE_LABEL, NODE), YES,
+        became(node(labels={"zone": "east"}), node(), ActionType.NODE_LABEL, NODE), YES,
     ),
     "one of the kind comes": (PodTopologySpread, spread("zone"), began(pod("o", on="n1", labels={"app": "web"})), YES),
     "one of the kind goes": (PodTopologySpread, spread("zone"), ended(pod("o", on="n1", labels={"app": "web"})), YES),
@@ -113,22 +113,22 @@ OF_PODS: dict[str, Row] = {
     ),
     "one becomes of the kind": (
         PodTopologySpread, spread("zone"),
-        became(pod("o", on="n1"), pod("o", on="n1", labels={"app": "web"}), Action.POD_LABEL, ASSIGNED_POD), YES,
+        became(pod("o", on="n1"), pod("o", on="n1", labels={"app": "web"}), ActionType.POD_LABEL, ASSIGNED_POD), YES,
     ),
     "one's other labels change": (
         PodTopologySpread, spread("zone"),
-        became(pod("o", on="n1"), pod("o", on="n1", labels={"x": "y"}), Action.POD_LABEL, ASSIGNED_POD), NO,
+        became(pod("o", on="n1"), pod("o", on="n1", labels={"x": "y"}), ActionType.POD_LABEL, ASSIGNED_POD), NO,
     ),
     "the pod itself leaves the kind": (
-        PodTopologySpread, spread("zone"), itself(spread("zone"), pod(), Action.POD_LABEL), YES,
+        PodTopologySpread, spread("zone"), itself(spread("zone"), pod(), ActionType.POD_LABEL), YES,
     ),
     "the pod tolerates more, where that counts": (
         PodTopologySpread, spread("zone", nodeTaintsPolicy="Honor"),
-        itself(pod(), tolerating("a"), Action.POD_TOLERATION),
+        itself(pod(), tolerating("a"), ActionType.POD_TOLERATION),
         YES,
     ),
     "the pod tolerates more, where that does not count": (
-        PodTopologySpread, spread("zone"), itself(pod(), tolerating("a"), Action.POD_TOLERATION), NO,
+        PodTopologySpread, spread("zone"), itself(pod(), tolerating("a"), ActionType.POD_TOLERATION), NO,
     ),
     "a node comes that takes part": (
         PodTopologySpread, spread("zone"), node_came(node(labels={"zone": "east"})), YES,
@@ -141,18 +141,18 @@ OF_PODS: dict[str, Row] = {
     ),
     "a node changes its place": (
         PodTopologySpread, spread("zone"),
-        became(node(labels={"zone": "east"}), node(labels={"zone": "west"}), Action.NODE_LABEL, NODE), YES,
+        became(node(labels={"zone": "east"}), node(labels={"zone": "west"}), ActionType.NODE_LABEL, NODE), YES,
     ),
     "a node's other labels change": (
         PodTopologySpread, spread("zone"),
-        became(node(labels={"zone": "east"}), node(labels={"zone": "east", "x": "y"}), Action.NODE_LABEL, NODE), NO,
+        became(node(labels={"zone": "east"}), node(labels={"zone": "east", "x": "y"}), ActionType.NODE_LABEL, NODE), NO,
     ),
     "a node that takes part has other taints": (
         PodTopologySpread, spread("zone"),
         became(
             node(labels={"zone": "east"}),
             node(labels={"zone": "east"}, spec={"taints": [{"key": "a", "effect": "NoSchedule"}]}),
-            Action.NODE_TAINT, NODE,
+            ActionType.NODE_TAINT, NODE,
         ), YES,
     ),
 }  # fmt: skip

@@ -11,7 +11,7 @@ from kubeloop.scheduler.plugins.volumes.node_volume_limits import NodeVolumeLimi
 from kubeloop.scheduler.plugins.volumes.volume_binding import VolumeBinding
 from kubeloop.scheduler.plugins.volumes.volume_restrictions import VolumeRestrictions
 from kubeloop.scheduler.plugins.volumes.volume_zone import VolumeZone
-from kubeloop.scheduler.queue.cluster_event import NODE, Action
+from kubeloop.scheduler.queue.cluster_event import NODE, ActionType
 from tests.unit.scheduler.hint_worlds import (
     NO,
     YES,
@@ -72,7 +72,7 @@ OF_VOLUMES: dict[str, Row] = {
     "a class comes that waits for pods": (VolumeZone, with_claim("c"), came(storage_class()), YES),
     "a class comes that does not wait": (VolumeZone, with_claim("c"), came(storage_class("Immediate")), NO),
     "a node is labelled": (
-        VolumeZone, with_claim("c"), became(node(), node(labels={ZONE: "e"}), Action.NODE_LABEL, NODE), YES,
+        VolumeZone, with_claim("c"), became(node(), node(labels={ZONE: "e"}), ActionType.NODE_LABEL, NODE), YES,
     ),
     "a class comes to make volumes": (VolumeBinding, with_claim("c"), came(storage_class()), YES),
     "a class makes volumes elsewhere": (
@@ -156,8 +156,8 @@ def test_a_change_that_may_help_is_told_from_one_that_can_not(
         (with_devices("mine"), became(devices("other"), devices("other", users=1)), NO),
         (with_devices("mine"), came(device_class("gpu")), YES),
         (with_devices("mine"), node_came(node()), YES),
-        (with_devices(), itself(with_devices(), with_devices(), Action.POD_CLAIMS), NO),  # not all are made yet
-        (with_devices("mine"), itself(pod(), with_devices("mine"), Action.POD_CLAIMS), YES),
+        (with_devices(), itself(with_devices(), with_devices(), ActionType.POD_CLAIMS), NO),  # not all are made yet
+        (with_devices("mine"), itself(pod(), with_devices("mine"), ActionType.POD_CLAIMS), YES),
     ],
 )
 def test_pods_that_wait_for_devices_hear_of_their_claims_and_of_what_others_give_back(

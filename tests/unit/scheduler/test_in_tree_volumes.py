@@ -10,7 +10,11 @@ from kubeloop.api.codec import from_plain
 from kubeloop.api.generated.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod, Volume
 from kubeloop.api.generated.storage_v1 import CSINode, StorageClass
 from kubeloop.scheduler.plugins.volumes.node_volume_limits import NodeVolumeLimits
-from kubeloop.scheduler.volumes.csi_translation import driver_of_provisioner, of_inline, of_persistent
+from kubeloop.scheduler.volumes.csi_translation import (
+    csi_name_from_provisioner,
+    translate_inline_volume,
+    translate_persistent_volume,
+)
 from tests.unit.scheduler.world import World
 
 EBS, GCE = "ebs.csi.aws.com", "pd.csi.storage.gke.io"
@@ -34,10 +38,10 @@ EBS, GCE = "ebs.csi.aws.com", "pd.csi.storage.gke.io"
 )
 def test_a_disk_has_a_driver_and_a_handle(source: dict[str, Any], driver: str | None, handle: str | None) -> None:
     expected = None if driver is None else (driver, handle)
-    assert of_inline(from_plain({"name": "v", **source}, Volume)) == expected
+    assert translate_inline_volume(from_plain({"name": "v", **source}, Volume)) == expected
     if "emptyDir" not in source:
         volume = from_plain({"metadata": {"name": "v"}, "spec": source}, PersistentVolume)
-        assert of_persistent(volume) == expected
+        assert translate_persistent_volume(volume) == expected
 
 
 @pytest.mark.parametrize(
@@ -52,14 +56,14 @@ def test_a_disk_has_a_driver_and_a_handle(source: dict[str, Any], driver: str | 
 def test_a_disk_of_several_zones_is_its_regions(zones: str, handle: str | None) -> None:
     meta = {"name": "v", "labels": {"topology.kubernetes.io/zone": zones}}
     volume = from_plain({"metadata": meta, "spec": {"gcePersistentDisk": {"pdName": "d"}}}, PersistentVolume)
-    found = of_persistent(volume)
+    found = translate_persistent_volume(volume)
     assert (None if found is None else found.handle) == handle
 
 
 def test_volumes_that_are_yet_to_be_made_count_for_the_driver_that_will() -> None:
-    assert driver_of_provisioner("kubernetes.io/aws-ebs") == EBS
-    assert driver_of_provisioner("disks.example.com") == "disks.example.com"
-    assert driver_of_provisioner("kubernetes.io/azure-file") == ""
+    assert csi_name_from_provisioner("kubernetes.io/aws-ebs") == EBS
+    assert csi_name_from_provisioner("disks.example.com") == "disks.example.com"
+    assert csi_name_from_provisioner("kubernetes.io/azure-file") == ""
 
 
 def pod_of(name: str, *volumes: dict[str, Any]) -> Pod:

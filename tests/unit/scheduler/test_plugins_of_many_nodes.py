@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kubeloop.api.generated.core_v1 import Namespace, Node, Pod, PodAffinityTerm
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.pods.placement import first_untolerated, node_affinity_matches
-from kubeloop.api.selectors import from_label_selector
+from kubeloop.api.selectors import label_selector_as_selector
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from kubeloop.scheduler.plugins.pod_topology_spread import PodTopologySpread
@@ -33,10 +33,10 @@ def means(term: PodAffinityTerm, owner: Pod, pod: Pod) -> bool:
     namespaces = set(term.namespaces)
     if not namespaces and term.namespace_selector is None:
         namespaces = {owner.metadata.namespace}
-    by_labels = from_label_selector(term.namespace_selector).matches(TEAMS[pod.metadata.namespace])
+    by_labels = label_selector_as_selector(term.namespace_selector).matches(TEAMS[pod.metadata.namespace])
     if pod.metadata.namespace not in namespaces and not by_labels:
         return False
-    return from_label_selector(term.label_selector).matches(pod.metadata.labels)
+    return label_selector_as_selector(term.label_selector).matches(pod.metadata.labels)
 
 
 def required(pod: Pod, side: str) -> tuple[PodAffinityTerm, ...]:
@@ -148,7 +148,7 @@ class Plain:
         self.keys = [one.topology_key for one in self.constraints]
 
     def selects(self, constraint: Any, labels: Any) -> bool:
-        if not from_label_selector(constraint.label_selector).matches(labels):
+        if not label_selector_as_selector(constraint.label_selector).matches(labels):
             return False
         own = self.pod.metadata.labels
         return all(labels.get(key) == own[key] for key in constraint.match_label_keys if key in own)

@@ -163,17 +163,17 @@ def test_node_ports(world: World, pod: Pod) -> None:
 
 
 def used(world: World, node: Node, name: str, presumed: bool = False) -> int:
-    reading = amounts.presumed_requests if presumed else amounts.requests
+    reading = amounts.nonzero_pod_requests if presumed else amounts.pod_requests
     return sum(reading(one).get(name, 0) for one in world.pods[node.metadata.name])
 
 
 @some
 @given(worlds(), pods())
 def test_node_resources_fit(world: World, pod: Pod) -> None:
-    wanted = amounts.requests(pod)
+    wanted = amounts.pod_requests(pod)
 
     def why_not(node: Node) -> tuple[str, ...]:
-        have = amounts.whole(node.status.allocatable)
+        have = amounts.to_amounts(node.status.allocatable)
         reasons = []
         if len(world.pods[node.metadata.name]) + 1 > have["pods"]:
             reasons.append("Too many pods")
@@ -210,7 +210,7 @@ def line(percent: int) -> int:
 @some
 @given(worlds(), pods(), strategies())
 def test_node_resources_fit_scores(world: World, pod: Pod, strategy: dict[str, Any]) -> None:
-    wanted = amounts.presumed_requests(pod)
+    wanted = amounts.nonzero_pod_requests(pod)
     resources = strategy["resources"] or [{"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1}]
 
     def one_score(kind: str, after: int, capacity: int) -> int:
@@ -221,7 +221,7 @@ def test_node_resources_fit_scores(world: World, pod: Pod, strategy: dict[str, A
         return line(100) if after > capacity else line(after * 100 // capacity)
 
     def score(node: Node) -> int:
-        have = amounts.whole(node.status.allocatable)
+        have = amounts.to_amounts(node.status.allocatable)
         total = weights = 0
         for one in resources:
             name, weight = one["name"], one["weight"]
@@ -244,14 +244,14 @@ def test_node_resources_fit_scores(world: World, pod: Pod, strategy: dict[str, A
 @some
 @given(worlds(), pods())
 def test_balanced_allocation(world: World, pod: Pod) -> None:
-    wanted = amounts.requests(pod)
+    wanted = amounts.pod_requests(pod)
 
     def evenness(parts: list[float]) -> int:
         deviation = abs(parts[0] - parts[1]) / 2
         return int((1 - deviation) * 100)
 
     def score(node: Node) -> int:
-        have = amounts.whole(node.status.allocatable)
+        have = amounts.to_amounts(node.status.allocatable)
         before = [min(used(world, node, name) / have[name], 1) for name in ("cpu", "memory")]
         after = [min((used(world, node, name) + wanted.get(name, 0)) / have[name], 1) for name in ("cpu", "memory")]
         return 50 + (50 + evenness(after) - evenness(before)) // 2

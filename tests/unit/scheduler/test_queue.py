@@ -11,12 +11,12 @@ import pytest
 from kubeloop.api.generated.core_v1 import Pod, PodSpec
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.runtime.objects.keys import ObjectKey
-from kubeloop.scheduler.cache.pod_info import PodInfo, Templates
-from kubeloop.scheduler.framework.plugin import Interest, Plugin, unresolvable
-from kubeloop.scheduler.framework.status import Refusal
-from kubeloop.scheduler.queue.cluster_event import NODE, TARGET_POD, About, Action
-from kubeloop.scheduler.queue.queueing_hints import Rules
-from kubeloop.scheduler.queue.scheduling_queue import Listeners, Patience, SchedulingQueue
+from kubeloop.scheduler.cache.pod_info import PodInfo, SignatureCache
+from kubeloop.scheduler.framework.plugin import ClusterEventWithHint, Plugin, unresolvable_status
+from kubeloop.scheduler.framework.status import Status
+from kubeloop.scheduler.queue.cluster_event import NODE, TARGET_POD, ActionType, ClusterEvent
+from kubeloop.scheduler.queue.queueing_hints import QueueProfile
+from kubeloop.scheduler.queue.scheduling_queue import QueueCallbacks, QueueTimeouts, SchedulingQueue
 
 
 class Clock:
@@ -42,19 +42,19 @@ class Gate(Plugin):
     def __init__(self) -> None:
         self.held: set[str] = set()
 
-    def pre_enqueue(self, pod: PodInfo) -> Refusal | None:
-        return unresolvable(self.name, "held") if pod.key.name in self.held else None
+    def pre_enqueue(self, pod: PodInfo) -> Status | None:
+        return unresolvable_status(self.name, "held") if pod.key.name in self.held else None
 
 
 class Setting:
     def __init__(self) -> None:
-        self.clock, self.gate, self.templates = Clock(), Gate(), Templates()
+        self.clock, self.gate, self.templates = Clock(), Gate(), SignatureCache()
         self.helpful = True
-        fit = Interest(NODE, Action.ADD, lambda *_: self.helpful)
-        gate = Interest(TARGET_POD, Action.POD_GATES_GONE)
+        fit = ClusterEventWithHint(NODE, ActionType.ADD, lambda *_: self.helpful)
+        gate = ClusterEventWithHint(TARGET_POD, ActionType.POD_GATES_GONE)
         interests = {NODE: [("Fit", fit)], TARGET_POD: [("Gate", gate)]}
-        rules = Rules(lambda one: (-one.info.priority, one.added_at), lambda: [self.gate], lambda: interests)
-        self.queue = SchedulingQueue({"s": rules}, self.clock, Patience(), Listeners(lambda: None))
+        rules = QueueProfile(lambda one: (-one.info.priority, one.added_at), lambda: [self.gate], lambda: interests)
+        self.queue = SchedulingQueue({"s": rules}, self.clock, QueueTimeouts(), QueueCallbacks(lambda: None))
 
     def info(self, name: str, priority: int = 0) -> PodInfo:
         meta = ObjectMeta(name=name, namespace="default", uid=name)
@@ -76,7 +76,7 @@ class Setting:
         self.queue.put_back(found)
 
     def node_comes(self) -> None:
-        self.queue.move(About(NODE, Action.ADD), None, object())
+        self.queue.move(ClusterEvent(NODE, ActionType.ADD), None, object())
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_a_refused_pod_waits_for_a_change_that_may_help(it: Setting) -> None:
     it.add("web")
     it.refuse("web", "Fit")
     assert it.pop() == ""
-    it.queue.move(About(NODE, Action.DELETE), object(), None)
+    it.queue.move(ClusterEvent(NODE, ActionType.DELETE), object(), None)
     assert it.pop() == ""
     it.helpful = False
     it.node_comes()
@@ -156,7 +156,7 @@ def test_a_held_pod_is_woken_by_what_its_gate_cares_for_alone(it: Setting) -> No
     assert it.pop() == ""
     it.gate.held.clear()
     info = it.info("web")
-    it.queue.update(info.pod, info, [About(TARGET_POD, Action.POD_GATES_GONE)])
+    it.queue.update(info.pod, info, [ClusterEvent(TARGET_POD, ActionType.POD_GATES_GONE)])
     assert it.pop() == "web"
 
 

@@ -8,33 +8,36 @@ import pytest
 from msgspec import structs
 
 from kubeloop.runtime.objects.keys import ObjectKey
-from kubeloop.scheduler.framework.plugin import Interest
-from kubeloop.scheduler.queue.cluster_event import ASSIGNED_POD, NODE, TARGET_POD, About, Action
-from kubeloop.scheduler.queue.queued_pod_info import QueuedPod
-from kubeloop.scheduler.queue.queueing_hints import Rules
-from kubeloop.scheduler.queue.scheduling_queue import Listeners, Patience, SchedulingQueue
+from kubeloop.scheduler.framework.plugin import ClusterEventWithHint
+from kubeloop.scheduler.queue.cluster_event import ASSIGNED_POD, NODE, TARGET_POD, ActionType, ClusterEvent
+from kubeloop.scheduler.queue.queued_pod_info import QueuedPodInfo
+from kubeloop.scheduler.queue.queueing_hints import QueueProfile
+from kubeloop.scheduler.queue.scheduling_queue import QueueCallbacks, QueueTimeouts, SchedulingQueue
 from tests.unit.scheduler.test_queue import Clock, Gate, Setting
 
-NODE_CAME = About(NODE, Action.ADD)
-POD_ENDED = About(ASSIGNED_POD, Action.DELETE)
-RELABELLED = About(TARGET_POD, Action.POD_LABEL)
+NODE_CAME = ClusterEvent(NODE, ActionType.ADD)
+POD_ENDED = ClusterEvent(ASSIGNED_POD, ActionType.DELETE)
+RELABELLED = ClusterEvent(TARGET_POD, ActionType.POD_LABEL)
 
 
 class Scene(Setting):
     """Fit hears of nodes, Spread of pods that end and of the pod's own labels, Gate of nodes too; all are told why."""
 
-    def __init__(self, patience: Patience = Patience()) -> None:  # noqa: B008  # it is frozen
+    def __init__(self, patience: QueueTimeouts = QueueTimeouts()) -> None:  # noqa: B008  # it is frozen
         super().__init__()
         self.clock, self.gate = Clock(), Gate()
         self.came: list[tuple[str, str]] = []
         self.asked: list[tuple[str, str, str]] = []
         interests = {
-            NODE: [("Fit", Interest(NODE, Action.ADD, self._hint)), ("Gate", Interest(NODE, Action.ADD))],
-            ASSIGNED_POD: [("Spread", Interest(ASSIGNED_POD, Action.DELETE))],
-            TARGET_POD: [("Spread", Interest(TARGET_POD, Action.POD_LABEL))],
+            NODE: [
+                ("Fit", ClusterEventWithHint(NODE, ActionType.ADD, self._hint)),
+                ("Gate", ClusterEventWithHint(NODE, ActionType.ADD)),
+            ],
+            ASSIGNED_POD: [("Spread", ClusterEventWithHint(ASSIGNED_POD, ActionType.DELETE))],
+            TARGET_POD: [("Spread", ClusterEventWithHint(TARGET_POD, ActionType.POD_LABEL))],
         }
-        rules = Rules(lambda one: (-one.info.priority, one.added_at), lambda: [self.gate], lambda: interests)
-        told = Listeners(
+        rules = QueueProfile(lambda one: (-one.info.priority, one.added_at), lambda: [self.gate], lambda: interests)
+        told = QueueCallbacks(
             lambda: None, lambda *came: self.came.append(came), lambda *asked: self.asked.append(asked[:3])
         )
         self.queue = SchedulingQueue({"s": rules}, self.clock, patience, told)
@@ -44,12 +47,12 @@ class Scene(Setting):
             raise ValueError("it can't be told")
         return self.helpful
 
-    def take(self) -> QueuedPod:
+    def take(self) -> QueuedPodInfo:
         found = self.queue.pop()
         assert found is not None
         return found
 
-    def put_back(self, queued: QueuedPod, *plugins: str, pending: str = "") -> None:
+    def put_back(self, queued: QueuedPodInfo, *plugins: str, pending: str = "") -> None:
         queued.plugins, queued.pending = frozenset(plugins), frozenset((pending,) if pending else ())
         self.queue.put_back(queued)
 
@@ -57,7 +60,7 @@ class Scene(Setting):
         found = self.queue.get(ObjectKey("default", name))
         return "" if found is None else found.place
 
-    def happens(self, about: About) -> None:
+    def happens(self, about: ClusterEvent) -> None:
         self.queue.move(about, object(), object())
 
     def relabelled(self, name: str, uid: str = "") -> None:
@@ -215,7 +218,7 @@ def test_backoff_after_refusals_grows_and_one_after_an_error_begins_anew(it: Sce
 
 
 def test_no_longest_backoff_means_none() -> None:
-    it = Scene(Patience(first=0.0, longest=0.0))
+    it = Scene(QueueTimeouts(first=0.0, longest=0.0))
     it.add("web")
     it.put_back(it.take(), "Fit")
     it.happens(NODE_CAME)

@@ -11,12 +11,17 @@ from kubeloop.api.codec import from_plain
 from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.generated.policy_v1 import PodDisruptionBudget
 from kubeloop.scheduler.config.configuration import default_profile
-from kubeloop.scheduler.cycle.scheduling_cycle import Cycle
+from kubeloop.scheduler.cycle.scheduling_cycle import SchedulingCycle
 from kubeloop.scheduler.framework.profile import Profile
-from kubeloop.scheduler.framework.registry import Registry
-from kubeloop.scheduler.framework.status import Refusal
-from kubeloop.scheduler.preemption.victims import Candidate, best_of, protected_by, select_victims
-from kubeloop.scheduler.queue.nominator import Nominations
+from kubeloop.scheduler.framework.registry import PluginRegistry
+from kubeloop.scheduler.framework.status import Status
+from kubeloop.scheduler.preemption.victims import (
+    PreemptionCandidate,
+    filter_victims_with_pdb_violation,
+    pick_one_node_for_preemption,
+    select_victims_on_node,
+)
+from kubeloop.scheduler.queue.nominator import Nominator
 from tests.unit.scheduler.world import World
 
 
@@ -70,11 +75,11 @@ def budget(app: str, allowed: int) -> PodDisruptionBudget:
     return from_plain(plain, PodDisruptionBudget)
 
 
-def cycle_of(world: World, pod: Pod) -> Cycle:
+def cycle_of(world: World, pod: Pod) -> SchedulingCycle:
     around: Any = world.around
-    around.nominations = Nominations()
-    profile = Profile(default_profile(), Registry(), around)
-    cycle = Cycle(profile, world.cluster, world.info(pod))
+    around.nominations = Nominator()
+    profile = Profile(default_profile(), PluginRegistry(), around)
+    cycle = SchedulingCycle(profile, world.cluster, world.info(pod))
     cycle.fitting()
     return cycle
 
@@ -116,12 +121,12 @@ def test_victims_are_those_of_a_plain_calculation(
     for name, (size, pods) in plain.items():
         row = world.cluster.row_of(name)
         assert row is not None
-        found = select_victims(cycle, row, limits)
+        found = select_victims_on_node(cycle, row, limits)
         expected = by_hand(size, pods, cpu, allowed)
         if expected is None:
-            assert isinstance(found, Refusal)
+            assert isinstance(found, Status)
         else:
-            assert isinstance(found, Candidate)
+            assert isinstance(found, PreemptionCandidate)
             assert sorted(one.uid for one in found.victims) == sorted(expected[0])
             assert found.violations == expected[1]
     after = world.cluster.requested["cpu"].tolist() if "cpu" in world.cluster.requested else []
@@ -132,9 +137,9 @@ def test_a_pod_that_one_budget_protects_is_not_charged_to_the_next() -> None:
     world = World()
     first, second = (world.info(made(Running(name, 1, 0, 0, "a"))) for name in ("first", "second"))
     exhausted, roomy = budget("a", 0), budget("a", 1)
-    assert protected_by([first, second], [exhausted, roomy]) == ([first, second], [])
-    assert protected_by([first, second], [roomy]) == ([second], [first])
-    assert protected_by([first, second], [roomy, exhausted]) == ([first, second], [])
+    assert filter_victims_with_pdb_violation([first, second], [exhausted, roomy]) == ([first, second], [])
+    assert filter_victims_with_pdb_violation([first, second], [roomy]) == ([second], [first])
+    assert filter_victims_with_pdb_violation([first, second], [roomy, exhausted]) == ([first, second], [])
 
 
 @settings(max_examples=60, deadline=None)
@@ -146,7 +151,7 @@ def test_the_node_where_it_does_least_harm(offers: list[tuple[list[Running], int
     for index, (pods, violations) in enumerate(offers):
         named = [one._replace(name=f"{index}-{number}") for number, one in enumerate(pods)]
         named.sort(key=lambda one: (-one.priority, one.started))
-        candidates.append(Candidate(f"n{index}", [world.info(made(one)) for one in named], violations))
+        candidates.append(PreemptionCandidate(f"n{index}", [world.info(made(one)) for one in named], violations))
 
     def harm(index: int) -> tuple[int, ...]:
         pods, violations = offers[index]
@@ -155,5 +160,5 @@ def test_the_node_where_it_does_least_harm(offers: list[tuple[list[Running], int
         total = sum(one.priority + 2**31 for one in pods)
         return violations, highest, total, len(pods), -first
 
-    chosen = int(best_of(candidates).node[1:])
+    chosen = int(pick_one_node_for_preemption(candidates).node[1:])
     assert harm(chosen) == min(map(harm, range(len(offers))))

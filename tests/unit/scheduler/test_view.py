@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.scheduler.cycle.signature_results import View, Weighed
+from kubeloop.scheduler.cycle.signature_results import SignatureResults, WeightedPlugin
 from kubeloop.scheduler.cycle.stopwatch import Stopwatch
 from kubeloop.scheduler.plugins.balanced_allocation import BalancedAllocation
 from kubeloop.scheduler.plugins.image_locality import ImageLocality
@@ -27,9 +27,11 @@ SCORES = (TaintToleration, NodeAffinity, NodeResourcesFit, BalancedAllocation, I
 _rules = st.builds(lambda rules, more: {**rules, "tolerations": more}, node_rules, w.tolerations)
 
 
-def new_view(world: World, pod: Pod) -> View:
+def new_view(world: World, pod: Pod) -> SignatureResults:
     filters = [world.plugin(kind) for kind in FILTERS]
-    return View(filters, [Weighed(world.plugin(kind), 2) for kind in SCORES], world.info(pod).template)
+    return SignatureResults(
+        filters, [WeightedPlugin(world.plugin(kind), 2) for kind in SCORES], world.info(pod).template
+    )
 
 
 def change(world: World, data: st.DataObject, number: int) -> None:
@@ -48,7 +50,7 @@ def change(world: World, data: st.DataObject, number: int) -> None:
         world.add_node(data.draw(nodes(data.draw(st.integers(0, 20)))))
 
 
-def facts(view: View, world: World) -> Any:
+def facts(view: SignatureResults, world: World) -> Any:
     if view.before is not None:
         return view.before
     alive = world.cluster.alive

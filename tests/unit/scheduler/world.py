@@ -14,11 +14,11 @@ from kubeloop.api.generated.core_v1 import Node, Pod
 from kubeloop.api.kinds import Resource
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.clock import SystemClock
-from kubeloop.runtime.metrics import Registry
+from kubeloop.runtime.metrics import MetricRegistry
 from kubeloop.scheduler.cache.cluster import ALL, ClusterState
-from kubeloop.scheduler.cache.pod_info import PodInfo, Templates
-from kubeloop.scheduler.framework.plugin import Pace, Plugin, Skip, implements
-from kubeloop.scheduler.framework.status import Narrowed, Refusal
+from kubeloop.scheduler.cache.pod_info import PodInfo, SignatureCache
+from kubeloop.scheduler.framework.plugin import Plugin, PluginTimeLimit, Skip, implements
+from kubeloop.scheduler.framework.status import PreFilterResult, Status
 
 NAMESPACES = ("default", "other")
 ZONE, HOST = "zone", "kubernetes.io/hostname"
@@ -73,12 +73,12 @@ class Surroundings:
 
     def __init__(self) -> None:
         self.informers = ObjectsByKind()
-        self.templates = Templates()
+        self.templates = SignatureCache()
         self.clock: Any = SystemClock()
         self.client: Any = None
         self.shared: dict[Any, Any] = {}
-        self.registry = Registry()
-        self.pace = Pace()
+        self.registry = MetricRegistry()
+        self.pace = PluginTimeLimit()
 
     def follow(self, resource: Resource, **_: Any) -> Any:
         return self.informers.of(resource)
@@ -124,11 +124,11 @@ class World:
         """Why not, by node, as the vectorised plugin has it."""
         info = self.info(pod)
         state = plugin.prefilter(info, self.cluster)
-        if isinstance(state, Refusal):
+        if isinstance(state, Status):
             return dict.fromkeys(self.nodes, state.reasons)
         if isinstance(state, Skip) or not implements(type(plugin), "filter"):
             return {}
-        state = state.state if isinstance(state, Narrowed) else state
+        state = state.state if isinstance(state, PreFilterResult) else state
         answers = plugin.filter(state, self.cluster, ALL)
         for row in self.cluster.rows_alive():
             assert plugin.filter_row(state, self.cluster, int(row)) == answers[row]

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from kubeloop.sim.loop import START, Stuck, VirtualClock, VirtualLoop, run_virtual
+from kubeloop.sim.loop import START, VirtualClock, VirtualDeadlock, VirtualLoop, run_virtual
 
 
 def test_a_day_of_sleep_takes_no_time_and_ends_at_its_moment() -> None:
@@ -81,7 +81,7 @@ def test_a_program_that_waits_for_nothing_is_told_so() -> None:
     async def main() -> None:
         await asyncio.get_running_loop().create_future()
 
-    with pytest.raises(Stuck):
+    with pytest.raises(VirtualDeadlock):
         run_virtual(main())
 
 

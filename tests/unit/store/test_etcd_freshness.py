@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubeloop.store.errors import StoreError
-from kubeloop.store.etcd.grpc.client import Connection, Unavailable
-from kubeloop.store.etcd.grpc.wire import chunk, integer
-from kubeloop.store.etcd.revision_query import Freshness
+from kubeloop.store.etcd.grpc.client import EtcdClient, Unavailable
+from kubeloop.store.etcd.grpc.wire import bytes_field, integer_field
+from kubeloop.store.etcd.revision_query import RevisionQuery
 
 
 class FakeEtcd:
@@ -31,11 +31,11 @@ class FakeEtcd:
 
     def answer(self, number: int = 0) -> None:
         revision, answer = self.asked.pop(number)
-        answer.set_result(chunk(1, integer(1, 2**63) + integer(3, revision)))
+        answer.set_result(bytes_field(1, integer_field(1, 2**63) + integer_field(3, revision)))
 
 
-def freshness_of(etcd: FakeEtcd) -> Freshness:
-    return Freshness(cast(Connection, etcd))
+def freshness_of(etcd: FakeEtcd) -> RevisionQuery:
+    return RevisionQuery(cast(EtcdClient, etcd))
 
 
 async def turns() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kubeloop.sim.loop import VirtualLoop, run_virtual
 from kubeloop.store.etcd.grpc.hpack import BadHeaders, block_of, read_block
-from kubeloop.store.etcd.grpc.http2 import Http2
+from kubeloop.store.etcd.grpc.http2 import Http2Connection
 from kubeloop.store.etcd.grpc.streams import DEADLINE_EXCEEDED, UNAVAILABLE, RpcError
 
 DATA, HEADERS, RESET, SETTINGS, PING, GOAWAY, WINDOW = 0, 1, 3, 4, 6, 7, 8
@@ -30,7 +30,7 @@ class FakeServer(asyncio.Transport):
 
     def __init__(self) -> None:
         super().__init__()
-        self.link = Http2(3.0)
+        self.link = Http2Connection(3.0)
         self._written = b""
         self.is_gone = False
         self.link.connection_made(self)

@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 
 from kubeloop.store import StoreError
 from kubeloop.store.etcd.config import EtcdConfig, config_of_servers, config_of_url
-from kubeloop.store.etcd.grpc.wire import chunk, fields, integer
-from kubeloop.store.etcd.messages import read_key_value, read_txn, read_watch, write_request
+from kubeloop.store.etcd.grpc.wire import bytes_field, fields, integer_field
+from kubeloop.store.etcd.messages import put_if_revision_request, read_key_value, read_txn, read_watch
 
 NO_FILES: dict[str, str] = {}
 
 
 @given(st.lists(st.tuples(st.integers(1, 500), st.integers(0, 2**64 - 1) | st.binary(max_size=300)), max_size=20))
 def test_fields_are_read_as_they_were_written(written: list[tuple[int, int | bytes]]) -> None:
-    message = b"".join(integer(n, v) if isinstance(v, int) else chunk(n, v) for n, v in written)
+    message = b"".join(integer_field(n, v) if isinstance(v, int) else bytes_field(n, v) for n, v in written)
     assert list(fields(message)) == written
 
 
@@ -35,7 +35,7 @@ def test_a_transaction_is_what_protocol_buffers_make_of_it() -> None:
     put = bytes.fromhex("1206 0a016b 120176")
     look = bytes.fromhex("0a03 0a016b")
     expected = b"\x0a" + bytes([len(compare)]) + compare + b"\x12" + bytes([len(put)]) + put
-    assert write_request(b"k", b"v", 5) == expected + b"\x1a" + bytes([len(look)]) + look
+    assert put_if_revision_request(b"k", b"v", 5) == expected + b"\x1a" + bytes([len(look)]) + look
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_urls_that_make_no_sense_are_refused(url: str) -> None:
 def test_the_revision_of_a_transaction_is_found_whatever_stands_before_it(
     cluster: int, member: int, revision: int, term: int
 ) -> None:
-    header = integer(1, cluster) + integer(2, member) + integer(3, revision) + integer(4, term)
-    answer = read_txn(chunk(1, header) + integer(2, 1))
+    header = integer_field(1, cluster) + integer_field(2, member) + integer_field(3, revision) + integer_field(4, term)
+    answer = read_txn(bytes_field(1, header) + integer_field(2, 1))
     assert (answer.revision, answer.succeeded) == (revision, True)
-    assert read_txn(chunk(1, integer(1, cluster))).revision == 0
+    assert read_txn(bytes_field(1, integer_field(1, cluster))).revision == 0

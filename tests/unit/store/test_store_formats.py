@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from kubeloop.store import StoreError
-from kubeloop.store.backup.formats import FORMAT_KEY, Step, ensure_format
+from kubeloop.store.backup.formats import FORMAT_KEY, FormatMigration, ensure_format
 from kubeloop.store.memory import MemoryStore
 
 
@@ -22,7 +22,7 @@ def shouted(key: str, value: bytes) -> bytes | None:
     return value.upper()
 
 
-STEPS = (Step(2, louder), Step(3, shouted))
+STEPS = (FormatMigration(2, louder), FormatMigration(3, shouted))
 
 
 def play(scenario: Callable[[MemoryStore], Awaitable[None]]) -> None:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from kubeloop.store.base import Event, Record
-from kubeloop.store.history import EVENT_OVERHEAD_BYTES, History
+from kubeloop.store.base import Record, StoreEvent
+from kubeloop.store.history import EVENT_OVERHEAD_BYTES, EventHistory
 
 
-def put(revision: int, key: str, previous: Event | None = None, size: int = 0) -> Event:
+def put(revision: int, key: str, previous: StoreEvent | None = None, size: int = 0) -> StoreEvent:
     created = previous.record.create_revision if previous and previous.record else revision
-    return Event(revision, key, Record(key, bytes(size), created, revision), previous.record if previous else None)
+    return StoreEvent(revision, key, Record(key, bytes(size), created, revision), previous.record if previous else None)
 
 
-def deletion(revision: int, previous: Event) -> Event:
-    return Event(revision, previous.key, None, previous.record)
+def deletion(revision: int, previous: StoreEvent) -> StoreEvent:
+    return StoreEvent(revision, previous.key, None, previous.record)
 
 
-def compacted(history: History, revision: int) -> list[int]:
+def compacted(history: EventHistory, revision: int) -> list[int]:
     history.compact_revision = revision
     return history.sweep(100)
 
@@ -23,20 +23,20 @@ def compacted(history: History, revision: int) -> list[int]:
 def test_garbage_comes_before_the_deletion_that_made_it_so() -> None:
     first = put(2, "/a")
     second = put(3, "/a", first)
-    history = History(1, 1000_000)
+    history = EventHistory(1, 1000_000)
     history.extend([first, second, deletion(4, second), put(5, "/a")])
     assert compacted(history, 4) == [2, 3, 4]
     assert [event.revision for event in history.since(4)] == [5]
 
 
 def test_a_current_value_is_never_garbage() -> None:
-    history = History(1, 1000_000)
+    history = EventHistory(1, 1000_000)
     history.extend([put(2, "/a"), put(3, "/b")])
     assert compacted(history, 3) == []
 
 
 def test_a_sweep_takes_only_a_slice_and_only_what_is_compacted() -> None:
-    history = History(1, 1000_000)
+    history = EventHistory(1, 1000_000)
     history.extend([put(revision, f"/{revision}") for revision in range(2, 12)])
     history.compact_revision = 9
     history.sweep(5)
@@ -50,7 +50,7 @@ def test_a_sweep_takes_only_a_slice_and_only_what_is_compacted() -> None:
 def test_undo_goes_back_over_several_changes_of_one_key() -> None:
     first = put(2, "/a")
     second = put(3, "/a", first)
-    history = History(1, 1000_000)
+    history = EventHistory(1, 1000_000)
     history.extend([first, second, deletion(4, second), put(5, "/b")])
     assert history.undo(1) == {"/a": None, "/b": None}
     assert history.undo(2) == {"/a": first.record, "/b": None}
@@ -60,7 +60,7 @@ def test_undo_goes_back_over_several_changes_of_one_key() -> None:
 
 def test_only_what_history_alone_keeps_alive_counts_against_its_limit() -> None:
     big = put(2, "/a", size=10_000)
-    history = History(1, 5000)
+    history = EventHistory(1, 5000)
     history.extend([big])
     assert history.excess_revision() == 0
     history.extend([put(3, "/a", big)])
@@ -71,7 +71,7 @@ def test_only_what_history_alone_keeps_alive_counts_against_its_limit() -> None:
 
 def test_trimming_goes_below_the_limit_so_that_it_is_rare() -> None:
     cost = EVENT_OVERHEAD_BYTES + 2
-    history = History(1, cost * 80)
+    history = EventHistory(1, cost * 80)
     history.extend([put(revision, "/a") for revision in range(2, 82)])
     assert history.excess_revision() == 0
     history.extend([put(82, "/a")])

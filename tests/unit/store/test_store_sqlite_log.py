@@ -16,7 +16,7 @@ import pytest
 
 import kubeloop
 from kubeloop.store import (
-    Compacted,
+    CompactedError,
     StoreCorrupt,
     StoreError,
     StoreFull,
@@ -129,7 +129,7 @@ def test_compaction_removes_rows_and_is_remembered(tmp_path: Path) -> None:
         async with opened(path) as store:
             assert (store.compact_revision, store.revision) == (400, 405)
             assert [record.key for record in store.range("").records] == ["/after", "/k/99"]
-            with pytest.raises(Compacted):
+            with pytest.raises(CompactedError):
                 store.watch("", 399)
 
     asyncio.run(main())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kubeloop.api.generated.core_v1 import ConfigMap
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.runtime.controller import Controller, Result
 from kubeloop.runtime.objects.keys import ObjectKey
 from kubeloop.runtime.queue.enqueue import own_key
@@ -13,7 +13,7 @@ NOTE = "example.com/keys"
 AGAIN = 3600.0
 
 
-def counting(context: Context) -> Controller[ObjectKey]:
+def counting(context: ControllerContext) -> Controller[ObjectKey]:
     config_maps = context.informers.of(resource_of_class(ConfigMap), labels="count")
 
     async def reconcile(key: ObjectKey) -> Result | None:

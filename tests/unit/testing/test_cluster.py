@@ -12,14 +12,14 @@ import pytest
 from kubeloop.api import errors
 from kubeloop.api.generated.core_v1 import ConfigMap, Node, Pod
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.runtime.controller import Controller
-from kubeloop.runtime.informer.event_handlers import Callbacks
-from kubeloop.runtime.informer.informer import Informers
+from kubeloop.runtime.informer.event_handlers import ResourceEventHandlerFuncs
+from kubeloop.runtime.informer.informer import SharedInformerFactory
 from kubeloop.runtime.objects.keys import ObjectKey
 from kubeloop.runtime.queue.enqueue import own_key
 from kubeloop.testing import Cluster, config_map, namespace, node, pod
-from kubeloop.testing.cluster import CacheChanged, LoopEnded
+from kubeloop.testing.cluster import CacheMutatedError, LoopEndedError
 from tests.unit.testing.counting import NOTE, counting
 
 MakeCluster = Callable[..., Cluster]
@@ -166,12 +166,12 @@ def test_a_loop_that_ends_fails_the_test(cluster: Cluster) -> None:
         async def run(self) -> None:
             raise OSError("no more")
 
-    def ending(context: Context) -> Ending:
+    def ending(context: ControllerContext) -> Ending:
         async def reconcile(_: str) -> None: ...
 
         return Ending("ending", reconcile, context.clock)
 
-    with pytest.raises(LoopEnded, match="ending has ended") as caught:
+    with pytest.raises(LoopEndedError, match="ending has ended") as caught:
         cluster.start(ending)
     assert isinstance(caught.value.__cause__, OSError)
     cluster.stop(ending(cluster.context))
@@ -197,7 +197,7 @@ def test_a_node_is_ready_unless_it_is_said_otherwise(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("spoil", [lambda one: one.metadata.labels.update(x="y"), lambda one: one.data.clear()])
 def test_a_loop_that_changes_what_is_everybodys_fails_the_test(spoil: Callable[[Any], None]) -> None:
-    def wire(context: Context) -> Controller[ObjectKey]:
+    def wire(context: ControllerContext) -> Controller[ObjectKey]:
         config_maps = context.informers.of(resource_of_class(ConfigMap), namespace="default")
 
         async def reconcile(key: ObjectKey) -> None:
@@ -210,7 +210,7 @@ def test_a_loop_that_changes_what_is_everybodys_fails_the_test(spoil: Callable[[
     cluster = Cluster()
     cluster.add(config_map("c", {"a": "1"}))
     cluster.start(wire)
-    with pytest.raises(CacheChanged, match="configmaps default/c in the shared cache"):
+    with pytest.raises(CacheMutatedError, match="configmaps default/c in the shared cache"):
         cluster.close()
 
 
@@ -224,11 +224,11 @@ def test_watchers_receive_a_change_in_the_order_in_which_they_began() -> None:
     """An order by addresses in memory would make a seeded run differ from the next one with the same seed."""
     seen: list[int] = []
     with Cluster() as cluster:
-        all_informers = [Informers(cluster.async_client, cluster.clock) for _ in range(12)]
+        all_informers = [SharedInformerFactory(cluster.async_client, cluster.clock) for _ in range(12)]
 
         async def begin(number: int) -> None:
             informer = all_informers[number].of(resource_of_class(ConfigMap))
-            informer.add_handler(Callbacks(on_add=lambda _: seen.append(number)))
+            informer.add_handler(ResourceEventHandlerFuncs(on_add=lambda _: seen.append(number)))
             all_informers[number].start()
             await informer.wait_synced()
 

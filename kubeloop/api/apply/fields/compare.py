@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from kubeloop.api.apply import shape as shapes
-from kubeloop.api.apply.fields.fieldset import LEAF, FieldTree, in_order
-from kubeloop.api.apply.fields.path_elements import MEMBER, field
-from kubeloop.api.apply.shape import RECORD, Shape
-from kubeloop.api.apply.whole import Repeated, indexed, tree_of, tree_of_item
+from kubeloop.api.apply.fields.fieldset import LEAF, FieldTree, sort_level
+from kubeloop.api.apply.fields.path_elements import MEMBER, field_element
+from kubeloop.api.apply.shape import RECORD, OwnershipShape
+from kubeloop.api.apply.whole import DuplicateItems, index_items, tree_of, tree_of_item
 
 
 class Comparison(NamedTuple):
@@ -22,7 +22,7 @@ class Comparison(NamedTuple):
     removed: FieldTree
 
 
-def compare(old: dict[str, Any], new: dict[str, Any], shape: Shape) -> Comparison:
+def compare(old: dict[str, Any], new: dict[str, Any], shape: OwnershipShape) -> Comparison:
     """Return the difference between two whole objects of one kind."""
     changed, removed = _records(old, new, shape)
     return Comparison(changed or {}, removed or {})
@@ -32,7 +32,7 @@ _Pair = tuple[FieldTree | None, FieldTree | None]
 """What changed and what went at one place; an empty tree is the place itself, None is nothing."""
 
 
-def _places(old: Any, new: Any, shape: Shape) -> _Pair:
+def _places(old: Any, new: Any, shape: OwnershipShape) -> _Pair:
     """Compare two values that are both present and known to differ."""
     if shape.kind == shapes.LEAF:
         return LEAF, None
@@ -50,13 +50,13 @@ def _is_record(value: Any) -> bool:
     return value is None or type(value) is dict
 
 
-def _retyped(old: Any, new: Any, shape: Shape) -> _Pair:
+def _retyped(old: Any, new: Any, shape: OwnershipShape) -> _Pair:
     """Compare a free-form value that changed between a map and another type, or never was a map."""
     gone = {key: child for key, child in tree_of(old, shape).items() if key != MEMBER}
     return tree_of(new, shape), gone or None
 
 
-def _records(old: dict[str, Any] | None, new: dict[str, Any] | None, shape: Shape) -> _Pair:
+def _records(old: dict[str, Any] | None, new: dict[str, Any] | None, shape: OwnershipShape) -> _Pair:
     old, new = old or {}, new or {}
     fields, other = shape.fields, shape.other
     changed: FieldTree = {}
@@ -66,17 +66,17 @@ def _records(old: dict[str, Any] | None, new: dict[str, Any] | None, shape: Shap
         if before is value:
             continue
         known = fields.get(name)
-        element, inner, always, leaf = (field(name), other, False, False) if known is None else known
+        element, inner, always, leaf = (field_element(name), other, False, False) if known is None else known
         if before is _ABSENT:
             if not always:
                 changed[element] = LEAF if leaf else tree_of(value, inner)
                 continue
             before = inner.zero
-        if not (same(before, value) if inner.free_form else before == value):
+        if not (is_json_equal(before, value) if inner.free_form else before == value):
             _note(element, _places(before, value, inner), changed, removed)
     if len(old) != len(new) or not old.keys() <= new.keys():
         _note_gone(old, new, shape, changed, removed)
-    return in_order(changed) or None, in_order(removed) or None
+    return sort_level(changed) or None, sort_level(removed) or None
 
 
 _ABSENT: Any = object()
@@ -89,21 +89,23 @@ def _note(element: str, pair: _Pair, changed: FieldTree, removed: FieldTree) -> 
         removed[element] = pair[1]
 
 
-def _note_gone(old: dict[str, Any], new: dict[str, Any], shape: Shape, changed: FieldTree, removed: FieldTree) -> None:
+def _note_gone(
+    old: dict[str, Any], new: dict[str, Any], shape: OwnershipShape, changed: FieldTree, removed: FieldTree
+) -> None:
     for name, value in old.items():
         if name in new:
             continue
         known = shape.fields.get(name)
         inner = shape.other if known is None else known.shape
         if known is None or not known.always:
-            removed[field(name)] = tree_of(value, inner)
+            removed[field_element(name)] = tree_of(value, inner)
         elif value != inner.zero:
-            _note(field(name), _places(value, inner.zero, inner), changed, removed)
+            _note(field_element(name), _places(value, inner.zero, inner), changed, removed)
 
 
-def _lists(old: Any, new: Any, shape: Shape) -> _Pair:
+def _lists(old: Any, new: Any, shape: OwnershipShape) -> _Pair:
     inner = shape.other
-    before, after = indexed(old, shape), indexed(new, shape)
+    before, after = index_items(old, shape), index_items(new, shape)
     changed: FieldTree = {}
     removed: FieldTree = {}
     for element, value in after.items():
@@ -115,12 +117,12 @@ def _lists(old: Any, new: Any, shape: Shape) -> _Pair:
     for element, value in before.items():
         if element not in after:
             removed[element] = tree_of_item(value, inner)
-    return in_order(changed) or None, in_order(removed) or None
+    return sort_level(changed) or None, sort_level(removed) or None
 
 
-def _items(was: Any, value: Any, inner: Shape) -> _Pair:
+def _items(was: Any, value: Any, inner: OwnershipShape) -> _Pair:
     """Compare the items of one path element: one item each, unless a list repeats it."""
-    repeated = type(was) is Repeated, type(value) is Repeated
+    repeated = type(was) is DuplicateItems, type(value) is DuplicateItems
     if not any(repeated):
         return _places(was, value, inner)
     if all(repeated):
@@ -128,14 +130,14 @@ def _items(was: Any, value: Any, inner: Shape) -> _Pair:
     return tree_of_item(value, inner), tree_of_item(was, inner)
 
 
-def same(left: Any, right: Any) -> bool:
+def is_json_equal(left: Any, right: Any) -> bool:
     """Return True if two values are equal as JSON: unlike in Python, true is not 1."""
     if left is right:
         return True
     if type(left) is not type(right):
         return left == right and not isinstance(left, bool) and not isinstance(right, bool)
     if type(left) is dict:
-        return left.keys() == right.keys() and all(same(value, right[key]) for key, value in left.items())
+        return left.keys() == right.keys() and all(is_json_equal(value, right[key]) for key, value in left.items())
     if type(left) is list:
-        return len(left) == len(right) and all(map(same, left, right))
+        return len(left) == len(right) and all(map(is_json_equal, left, right))
     return bool(left == right)

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kubeloop.api.apply.change import Change, Convert
-from kubeloop.api.apply.fields.fieldset import FieldTree, difference, of, union
+from kubeloop.api.apply.change import Convert, ObjectChange
+from kubeloop.api.apply.fields.fieldset import FieldTree, difference, field_set, union
 from kubeloop.api.apply.fields.managed_fields_entries import (
-    Entry,
-    Manager,
-    capped,
-    find,
-    in_order,
-    manager_named,
+    FieldManager,
+    ManagedFieldsEntry,
+    cap_update_managers,
+    find_entry,
+    initial_entries,
     new_entry,
-    starting_entries,
+    new_field_manager,
+    sort_entries,
     with_fields,
 )
-from kubeloop.api.apply.settable import Settable
+from kubeloop.api.apply.settable import FieldFilter
 from kubeloop.api.apply.shape import shape_of
-from kubeloop.api.schema import Node
+from kubeloop.api.schema import SchemaNode
 
-NEVER_OWNED: FieldTree = of(
+NEVER_OWNED: FieldTree = field_set(
     ("apiVersion",),
     ("kind",),
     ("metadata",),
@@ -39,18 +39,18 @@ NEVER_OWNED: FieldTree = of(
 """Identity and bookkeeping, which the server alone decides."""
 
 
-def track_update(
+def update_field_owners(
     old: dict[str, Any] | None,
     new: dict[str, Any],
-    node: Node,
+    node: SchemaNode,
     manager: str,
     api_version: str,
     subresource: str,
     now: str,
-    entries: Sequence[Entry],
-    settable: Settable | None = None,
+    entries: Sequence[ManagedFieldsEntry],
+    settable: FieldFilter | None = None,
     convert: Convert | None = None,
-) -> list[Entry]:
+) -> list[ManagedFieldsEntry]:
     """Return the managedFields of `new`, which replaces `old` (None on create).
 
     `entries` are those of the stored object; the entries that the client put into `new` are considered too. Fields that
@@ -58,45 +58,47 @@ def track_update(
     `convert` is for kinds of several versions, whose managers may have written in another one.
     """
     metadata = new.get("metadata") or {}
-    current = starting_entries(entries, metadata.get("managedFields"), by_subresource=bool(subresource))
+    current = initial_entries(entries, metadata.get("managedFields"), by_subresource=bool(subresource))
     if old is not None and not current:
         # An object whose entries were reset is tracked again from its next apply on.
         return current
-    change = Change(old, new, shape_of(node), api_version, settable, convert)
-    return moved(change, manager_named(manager, "Update", api_version, subresource), now, current)
+    change = ObjectChange(old, new, shape_of(node), api_version, settable, convert)
+    return transfer_fields(change, new_field_manager(manager, "Update", api_version, subresource), now, current)
 
 
-def moved(change: Change, manager: Manager, now: str, entries: list[Entry]) -> list[Entry]:
+def transfer_fields(
+    change: ObjectChange, manager: FieldManager, now: str, entries: list[ManagedFieldsEntry]
+) -> list[ManagedFieldsEntry]:
     """Give the changed fields to `manager`, and remove changed or deleted fields from all other managers."""
     changed, removed = change.main
     gained = difference(changed, NEVER_OWNED)
-    previous = find(entries, manager)
-    kept = take_away([entry for entry in entries if entry is not previous], change)
+    previous = find_entry(entries, manager)
+    kept = remove_fields([entry for entry in entries if entry is not previous], change)
     if previous is not None:
         # Fields that the manager owned and changed again stay its own: only removed ones are taken.
-        previous = left_with(previous, difference(previous["fieldsV1"], removed))
+        previous = with_remaining_fields(previous, difference(previous["fieldsV1"], removed))
     if gained:
         mine = gained if previous is None else union(previous["fieldsV1"], gained)
         previous = new_entry(manager, mine, now)
     if previous is not None:
         kept.append(previous)
-    return in_order(capped(kept))
+    return sort_entries(cap_update_managers(kept))
 
 
-def take_away(entries: list[Entry], change: Change) -> list[Entry]:
+def remove_fields(entries: list[ManagedFieldsEntry], change: ObjectChange) -> list[ManagedFieldsEntry]:
     """Return the entries without changed or removed fields; an entry of a version that is gone is dropped."""
-    kept: list[Entry] = []
+    kept: list[ManagedFieldsEntry] = []
     for entry in entries:
         seen = change.at(entry["apiVersion"])
         if seen is None:
             continue
-        rest = left_with(entry, difference(entry["fieldsV1"], union(seen.changed, seen.removed)))
+        rest = with_remaining_fields(entry, difference(entry["fieldsV1"], union(seen.changed, seen.removed)))
         if rest is not None:
             kept.append(rest)
     return kept
 
 
-def left_with(entry: Entry, fields: FieldTree) -> Entry | None:
+def with_remaining_fields(entry: ManagedFieldsEntry, fields: FieldTree) -> ManagedFieldsEntry | None:
     """Return the entry with its remaining fields: itself if these are all, None if there are none."""
     if fields is entry["fieldsV1"]:
         return entry

@@ -10,10 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kubeloop.api.apply.fields.path_elements import MEMBER, InvalidElement, canonical, display, field, order
+from kubeloop.api.apply.fields.path_elements import (
+    MEMBER,
+    InvalidElement,
+    canonical,
+    element_sort_key,
+    field_element,
+    format_element,
+)
 
 FieldTree = dict[str, Any]
-Path = tuple[str, ...]
+ElementPath = tuple[str, ...]
 
 LEAF: FieldTree = {}
 """A member with nothing below. Shared by all trees."""
@@ -23,11 +30,11 @@ class InvalidFields(ValueError):
     """Raised for a FieldsV1 document that is no set of fields."""
 
 
-def of(*paths: Iterable[str]) -> FieldTree:
+def field_set(*paths: Iterable[str]) -> FieldTree:
     """Return a set of struct fields, each given by its path: `of(("spec", "replicas"), ("status",))`."""
     found: FieldTree = {}
     for path in paths:
-        found = union(found, tree_of_path([field(name) for name in path]))
+        found = union(found, tree_of_path([field_element(name) for name in path]))
     return found
 
 
@@ -44,7 +51,7 @@ def is_member(child: FieldTree) -> bool:
     return not child or MEMBER in child
 
 
-def in_order(tree: FieldTree) -> FieldTree:
+def sort_level(tree: FieldTree) -> FieldTree:
     """Return one level with its elements in upstream's order."""
     if len(tree) < 2:
         return tree
@@ -52,7 +59,7 @@ def in_order(tree: FieldTree) -> FieldTree:
     ordered = sorted(keys)
     if ordered[-1][0] > "f":
         # Field names sort as they are, and after "."; other elements sort by their content.
-        ordered = sorted(keys, key=order)
+        ordered = sorted(keys, key=element_sort_key)
     return tree if ordered == keys else {key: tree[key] for key in ordered}
 
 
@@ -71,7 +78,7 @@ def union(left: FieldTree, right: FieldTree) -> FieldTree:
         if joined is not mine:
             merged = dict(left) if merged is None else merged
             merged[key] = joined
-    return left if merged is None else in_order(merged)
+    return left if merged is None else sort_level(merged)
 
 
 def _joined(mine: FieldTree, theirs: FieldTree) -> FieldTree:
@@ -148,7 +155,7 @@ def intersection(left: FieldTree, right: FieldTree) -> FieldTree:
     return both
 
 
-def has(tree: FieldTree, path: Iterable[str]) -> bool:
+def has_path(tree: FieldTree, path: Iterable[str]) -> bool:
     """Return True if the path (in wire elements) is a member."""
     place: FieldTree | None = tree
     for element in path:
@@ -156,7 +163,7 @@ def has(tree: FieldTree, path: Iterable[str]) -> bool:
     return place is not None and place is not tree and is_member(place)
 
 
-def paths(tree: FieldTree, prefix: Path = ()) -> Iterator[Path]:
+def paths(tree: FieldTree, prefix: ElementPath = ()) -> Iterator[ElementPath]:
     """Yield all members in upstream's order: a level's members first, then those below each."""
     for key, child in tree.items():
         if key != MEMBER and is_member(child):
@@ -171,12 +178,12 @@ def leaves(tree: FieldTree) -> FieldTree:
     return {key: leaves(child) if child else LEAF for key, child in tree.items() if key != MEMBER}
 
 
-def show(path: Iterable[str]) -> str:
+def format_path(path: Iterable[str]) -> str:
     """Format a path as in messages: `.spec.containers[name="c"].image`."""
-    return "".join(map(display, path))
+    return "".join(map(format_element, path))
 
 
-def decode(document: Any) -> FieldTree:
+def decode_field_set(document: Any) -> FieldTree:
     """Decode a client's FieldsV1 document into canonical form and order; drops unknown kinds."""
     if document is None:
         return {}
@@ -201,4 +208,4 @@ def _decoded(document: Any) -> tuple[FieldTree, bool]:
         below, inner_member = _decoded(inner)
         joined = {MEMBER: LEAF, **below} if below and inner_member else below
         tree[element] = joined
-    return in_order(tree), member or not tree
+    return sort_level(tree), member or not tree

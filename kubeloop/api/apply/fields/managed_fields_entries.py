@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
-from kubeloop.api.apply.fields.fieldset import FieldTree, InvalidFields, decode, union
+from kubeloop.api.apply.fields.fieldset import FieldTree, InvalidFields, decode_field_set, union
 
-Entry = dict[str, Any]
+ManagedFieldsEntry = dict[str, Any]
 Operation = Literal["Apply", "Update"]
 
 MAX_UPDATE_MANAGERS = 10
@@ -17,7 +17,7 @@ MAX_UPDATE_MANAGERS = 10
 _ANCIENT = "ancient-changes"
 
 
-class Manager(NamedTuple):
+class FieldManager(NamedTuple):
     """Field manager: a client and its operation. An applier is the same one whatever version it applies."""
 
     name: str
@@ -25,21 +25,25 @@ class Manager(NamedTuple):
     api_version: str
     subresource: str = ""
 
-    def same_as(self, entry: Entry) -> bool:
+    def same_as(self, entry: ManagedFieldsEntry) -> bool:
         """Return True if an entry belongs to this manager."""
         same_version = self.operation == "Apply" or entry["apiVersion"] == self.api_version
         theirs = (entry["manager"], entry["operation"], entry.get("subresource", ""))
         return same_version and theirs == (self.name, self.operation, self.subresource)
 
 
-def manager_named(name: str, operation: Operation, api_version: str, subresource: str) -> Manager:
+def new_field_manager(name: str, operation: Operation, api_version: str, subresource: str) -> FieldManager:
     """Return the manager of a name; "unknown" if the name is empty."""
-    return Manager(name or "unknown", operation, api_version, subresource)
+    return FieldManager(name or "unknown", operation, api_version, subresource)
 
 
-def new_entry(manager: Manager, fields: FieldTree, time: str | None) -> Entry:
+def new_entry(manager: FieldManager, fields: FieldTree, time: str | None) -> ManagedFieldsEntry:
     """Build an entry in wire form, in upstream's order of fields."""
-    entry: Entry = {"manager": manager.name, "operation": manager.operation, "apiVersion": manager.api_version}
+    entry: ManagedFieldsEntry = {
+        "manager": manager.name,
+        "operation": manager.operation,
+        "apiVersion": manager.api_version,
+    }
     if time is not None:
         entry["time"] = time
     entry["fieldsType"] = "FieldsV1"
@@ -49,17 +53,17 @@ def new_entry(manager: Manager, fields: FieldTree, time: str | None) -> Entry:
     return entry
 
 
-def with_fields(entry: Entry, fields: FieldTree) -> Entry:
+def with_fields(entry: ManagedFieldsEntry, fields: FieldTree) -> ManagedFieldsEntry:
     """Return an entry with other fields."""
     return {**entry, "fieldsV1": fields}
 
 
-def find(entries: Iterable[Entry], manager: Manager) -> Entry | None:
+def find_entry(entries: Iterable[ManagedFieldsEntry], manager: FieldManager) -> ManagedFieldsEntry | None:
     """Return the entry of a manager, or None."""
     return next((entry for entry in entries if manager.same_as(entry)), None)
 
 
-def identifier(entry: Entry) -> str:
+def manager_identifier(entry: ManagedFieldsEntry) -> str:
     """Return a manager's identity as one string; conflicts are listed in this order."""
     parts = {"manager": entry["manager"], "operation": entry["operation"]}
     if entry["operation"] == "Update":
@@ -69,12 +73,12 @@ def identifier(entry: Entry) -> str:
     return json.dumps(parts, separators=(",", ":"), ensure_ascii=False)
 
 
-def in_order(entries: list[Entry]) -> list[Entry]:
+def sort_entries(entries: list[ManagedFieldsEntry]) -> list[ManagedFieldsEntry]:
     """Sort entries: appliers before updaters, older before younger, then by name."""
     return sorted(entries, key=_rank) if len(entries) > 1 else entries
 
 
-def _rank(entry: Entry) -> tuple[str, str, str, str, str]:
+def _rank(entry: ManagedFieldsEntry) -> tuple[str, str, str, str, str]:
     return (
         entry["operation"],
         entry.get("time") or "",
@@ -84,15 +88,15 @@ def _rank(entry: Entry) -> tuple[str, str, str, str, str]:
     )
 
 
-def capped(entries: list[Entry]) -> list[Entry]:
+def cap_update_managers(entries: list[ManagedFieldsEntry]) -> list[ManagedFieldsEntry]:
     """Merge the oldest updaters of a version until the limit is met."""
     updaters = [entry for entry in entries if entry["operation"] == "Update"]
     excess = len(updaters) - MAX_UPDATE_MANAGERS
     if excess <= 0:
         return entries
     kept = list(entries)
-    buckets: dict[str, Entry] = {}
-    for entry in sorted(updaters, key=lambda found: (found.get("time") or "", identifier(found))):
+    buckets: dict[str, ManagedFieldsEntry] = {}
+    for entry in sorted(updaters, key=lambda found: (found.get("time") or "", manager_identifier(found))):
         if excess <= 0:
             break
         bucket = buckets.get(entry["apiVersion"])
@@ -105,8 +109,8 @@ def capped(entries: list[Entry]) -> list[Entry]:
     return kept
 
 
-def _merged(older: Entry, younger: Entry) -> Entry:
-    ancient = Manager(_ANCIENT, "Update", younger["apiVersion"])
+def _merged(older: ManagedFieldsEntry, younger: ManagedFieldsEntry) -> ManagedFieldsEntry:
+    ancient = FieldManager(_ANCIENT, "Update", younger["apiVersion"])
     return new_entry(ancient, union(older["fieldsV1"], younger["fieldsV1"]), younger.get("time"))
 
 
@@ -114,7 +118,9 @@ class InvalidEntries(ValueError):
     """Raised for a client's managedFields that cannot be decoded."""
 
 
-def starting_entries(live: Sequence[Entry], requested: Any, *, by_subresource: bool) -> list[Entry]:
+def initial_entries(
+    live: Sequence[ManagedFieldsEntry], requested: Any, *, by_subresource: bool
+) -> list[ManagedFieldsEntry]:
     """Return the entries that an update starts with: the client's if usable, else the stored object's.
 
     An empty list, or one empty entry, resets all. A subresource cannot change them.
@@ -124,23 +130,23 @@ def starting_entries(live: Sequence[Entry], requested: Any, *, by_subresource: b
     if requested in ([], [{}]):
         return []
     try:
-        return decoded(requested) or list(live)
+        return decode_entries(requested) or list(live)
     except InvalidEntries:
         return list(live)
 
 
-def decoded(requested: Any) -> list[Entry]:
+def decode_entries(requested: Any) -> list[ManagedFieldsEntry]:
     """Decode a client's entries into canonical form; the last of several for one manager wins."""
     if not isinstance(requested, list):
         raise InvalidEntries("managedFields must be a list")
-    found: dict[str, Entry] = {}
+    found: dict[str, ManagedFieldsEntry] = {}
     for position, entry in enumerate(requested):
         canonical = _decoded_entry(entry, position)
-        found[identifier(canonical)] = canonical
+        found[manager_identifier(canonical)] = canonical
     return list(found.values())
 
 
-def _decoded_entry(entry: Any, position: int) -> Entry:
+def _decoded_entry(entry: Any, position: int) -> ManagedFieldsEntry:
     if not isinstance(entry, dict) or entry.get("operation") not in ("Apply", "Update"):
         raise InvalidEntries("operation must be `Apply` or `Update`")
     if not entry.get("apiVersion"):
@@ -150,14 +156,16 @@ def _decoded_entry(entry: Any, position: int) -> Entry:
         raise InvalidEntries(f"missing fieldsType in managed fields entry {position}")
     if fields_type != "FieldsV1":
         raise InvalidEntries(f'invalid fieldsType "{fields_type}" in managed fields entry {position}')
-    manager = Manager(entry.get("manager", ""), entry["operation"], entry["apiVersion"], entry.get("subresource") or "")
+    manager = FieldManager(
+        entry.get("manager", ""), entry["operation"], entry["apiVersion"], entry.get("subresource") or ""
+    )
     try:
-        return new_entry(manager, decode(entry.get("fieldsV1")), entry.get("time"))
+        return new_entry(manager, decode_field_set(entry.get("fieldsV1")), entry.get("time"))
     except InvalidFields as wrong:
         raise InvalidEntries(f"error decoding set: {wrong}") from wrong
 
 
-def same_but_times(left: Sequence[Entry], right: Sequence[Entry]) -> bool:
+def is_equal_ignoring_timestamps(left: Sequence[ManagedFieldsEntry], right: Sequence[ManagedFieldsEntry]) -> bool:
     """Return True if two lists differ at most in their times; such a write is a no-op and keeps the old list."""
     return len(left) == len(right) and all(
         {**old, "time": None} == {**new, "time": None} for old, new in zip(left, right, strict=True)

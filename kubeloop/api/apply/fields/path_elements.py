@@ -18,7 +18,7 @@ class InvalidElement(ValueError):
     """Raised for a string that starts like a path element but cannot be parsed."""
 
 
-def field(name: str) -> str:
+def field_element(name: str) -> str:
     """Return the element of a struct field or map key."""
     return "f:" + name
 
@@ -44,28 +44,28 @@ def scalar_text(value: Any) -> str:
     return json.dumps(value)
 
 
-def set_item(value: Any) -> str:
+def value_element(value: Any) -> str:
     """Return the element of an item of a set."""
     return "v:" + scalar_text(value)
 
 
-def list_key(pairs: list[tuple[str, Any]]) -> str:
+def key_element(pairs: list[tuple[str, Any]]) -> str:
     """Return the element of a list-map item; `pairs` in order of their names."""
     return "k:{" + ",".join(_quoted(name) + ":" + scalar_text(value) for name, value in pairs) + "}"
 
 
-def only_key(name: str, value: Any) -> str:
+def single_key_element(name: str, value: Any) -> str:
     """Return the element of a list-map item with a single key, the common case."""
-    return _only_string_key(name, value) if type(value) is str else list_key([(name, value)])
+    return _only_string_key(name, value) if type(value) is str else key_element([(name, value)])
 
 
 @lru_cache(maxsize=8192)
 def _only_string_key(name: str, value: str) -> str:
-    return list_key([(name, value)])
+    return key_element([(name, value)])
 
 
 @lru_cache(maxsize=8192)
-def parse(text: str) -> tuple[str, Any]:
+def parse_element(text: str) -> tuple[str, Any]:
     """Parse an element into (kind, content): a name, a sorted tuple of key pairs, a value, or an index.
 
     An unknown kind gives ("", None): a newer version may know it, and it is dropped rather than rejected.
@@ -98,17 +98,17 @@ def _key_pairs(content: str) -> list[tuple[str, Any]]:
 
 def canonical(text: str) -> str | None:
     """Return the canonical form of an element, or None if its kind is unknown."""
-    kind, content = parse(text)
+    kind, content = parse_element(text)
     if kind == "k":
-        return list_key(list(content))
+        return key_element(list(content))
     if kind == "v":
-        return set_item(content)
+        return value_element(content)
     return f"{kind}:{content}" if kind else None
 
 
-def display(text: str) -> str:
+def format_element(text: str) -> str:
     """Format an element as in messages: `.name`, `[name="c"]`, `[="x"]`, `[0]`."""
-    kind, content = parse(text)
+    kind, content = parse_element(text)
     if kind == "k":
         return "[" + ",".join(f"{name}={_shown(value)}" for name, value in content) + "]"
     if kind == "v":
@@ -124,11 +124,11 @@ _KINDS = {"f": 0, "k": 1, "v": 2, "i": 3, "": 4}
 
 
 @lru_cache(maxsize=8192)
-def order(text: str) -> tuple[Any, ...]:
+def element_sort_key(text: str) -> tuple[Any, ...]:
     """Return the sort key of an element: fields, then keys, then values, then indexes, each in natural order."""
     if text == MEMBER:
         return (-1,)
-    kind, content = parse(text)
+    kind, content = parse_element(text)
     if kind == "k":
         return (_KINDS[kind], tuple((name, *_value_order(value)) for name, value in content))
     if kind == "v":

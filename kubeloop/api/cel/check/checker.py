@@ -8,8 +8,8 @@ from typing import Any
 
 from kubeloop.api.cel.check import types
 from kubeloop.api.cel.check.types import (
-    ANY,
     BOOL,
+    DYN,
     ERROR,
     INT,
     STRING,
@@ -24,19 +24,19 @@ from kubeloop.api.cel.check.types import (
 )
 from kubeloop.api.cel.environment import Environment, Overload
 from kubeloop.api.cel.parse.syntax import (
-    Bind,
-    Call,
+    BindExpr,
+    CallExpr,
     CompileError,
-    Entry,
-    Fold,
-    Ident,
-    ListNode,
-    Literal,
-    MapNode,
-    Node,
-    ObjectNode,
-    Problem,
-    Select,
+    CompileIssue,
+    ComprehensionExpr,
+    EntryExpr,
+    Expr,
+    IdentExpr,
+    ListExpr,
+    LiteralExpr,
+    MapExpr,
+    SelectExpr,
+    StructExpr,
     descendants,
 )
 from kubeloop.api.cel.values import UInt
@@ -52,13 +52,13 @@ _LITERALS: Mapping[type, Type] = {
 }
 
 
-def check(text: str, tree: Node, environment: Environment) -> Type:
+def check(text: str, tree: Expr, environment: Environment) -> Type:
     """Return the type of an expression; annotates its tree. Raises CompileError with every problem."""
     checker = _Checker(environment)
     try:
         found = checker.check(tree)
     except RecursionError:
-        raise CompileError(text, [Problem(0, "expression is nested too deeply")]) from None
+        raise CompileError(text, [CompileIssue(0, "expression is nested too deeply")]) from None
     if checker.problems:
         raise CompileError(text, sorted(checker.problems, key=lambda problem: problem.offset))
     for node in descendants(tree):
@@ -72,27 +72,27 @@ class _Checker:
         self._scopes: list[dict[str, Type]] = []
         self._fresh = 0
         self.known = Substitutions()
-        self.problems: list[Problem] = []
+        self.problems: list[CompileIssue] = []
 
-    def check(self, node: Node) -> Type:
+    def check(self, node: Expr) -> Type:
         match node:
-            case Literal():
+            case LiteralExpr():
                 found = _LITERALS[type(node.value)]
-            case Ident():
+            case IdentExpr():
                 found = self._ident(node)
-            case Select():
+            case SelectExpr():
                 found = self._select(node)
-            case Call():
+            case CallExpr():
                 found = self._call(node)
-            case ListNode():
+            case ListExpr():
                 found = self._list(node)
-            case MapNode():
+            case MapExpr():
                 found = self._map(node)
-            case ObjectNode():
+            case StructExpr():
                 found = self._object(node)
-            case Fold():
+            case ComprehensionExpr():
                 found = self._fold(node)
-            case Bind():
+            case BindExpr():
                 found = self._bind(node)
             case _:
                 raise TypeError(type(node))
@@ -101,13 +101,13 @@ class _Checker:
 
     # Identifiers.
 
-    def _ident(self, node: Ident) -> Type:
+    def _ident(self, node: IdentExpr) -> Type:
         for scope in reversed(self._scopes):
             if node.name in scope:
                 return scope[node.name]
         return self._global(node) or self._undeclared(node.offset, node.name)
 
-    def _global(self, node: Ident) -> Type | None:
+    def _global(self, node: IdentExpr) -> Type | None:
         name = node.name.removeprefix(".")
         found = self._environment.variables.get(name)
         if found is None and (named := self._environment.type_names.get(name)) is not None:
@@ -121,10 +121,10 @@ class _Checker:
         yield
         self._scopes.pop()
 
-    def _select(self, node: Select) -> Type:
+    def _select(self, node: SelectExpr) -> Type:
         qualified = "" if node.is_test else _qualified(node)
         if qualified and self._is_free(qualified):
-            whole = Ident(node.offset, qualified)
+            whole = IdentExpr(node.offset, qualified)
             if (found := self._global(whole)) is not None:
                 whole.type = found
                 node.operand, node.field = whole, ""  # the whole chain is one name
@@ -136,7 +136,7 @@ class _Checker:
         first = qualified.partition(".")[0]
         return not any(first in scope for scope in self._scopes)
 
-    def _field_of(self, node: Node, operand: Node, field: str) -> Type:
+    def _field_of(self, node: Expr, operand: Expr, field: str) -> Type:
         holder = self.known.resolve(self.check(operand))
         inner = holder.params[0] if is_optional(holder) else holder
         found = ERROR
@@ -145,28 +145,28 @@ class _Checker:
         elif inner.kind == "object":
             found = self._declared_field(node, inner.name, field)
         elif inner.kind == "variable":
-            self._learn(ANY, inner)
-            found = ANY
+            self._learn(DYN, inner)
+            found = DYN
         else:
             if not is_dyn_or_error(inner):
                 self._problem(node.offset, f"type '{inner}' does not support field selection")
-            found = ANY
+            found = DYN
         return optional_of(found) if is_optional(holder) else found
 
-    def _declared_field(self, node: Node, name: str, field: str) -> Type:
+    def _declared_field(self, node: Expr, name: str, field: str) -> Type:
         declared = self._environment.objects[name].fields.get(field)
         if declared is None:
             self._problem(node.offset, f"undefined field '{field}'")
             return ERROR
-        if isinstance(node, Select):
+        if isinstance(node, SelectExpr):
             node.key = declared.key
-        elif isinstance(node, Call) and isinstance(written := node.args[1], Literal):
+        elif isinstance(node, CallExpr) and isinstance(written := node.args[1], LiteralExpr):
             written.value = declared.key
         return declared.type
 
     # Calls.
 
-    def _call(self, node: Call) -> Type:
+    def _call(self, node: CallExpr) -> Type:
         if node.function == "_?._":
             return self._optional_select(node)
         for arg in node.args:
@@ -186,7 +186,7 @@ class _Checker:
             return self._all_boolean(node, overloads)
         return self._resolved(node, overloads)
 
-    def _all_boolean(self, node: Call, overloads: tuple[Overload, ...]) -> Type:
+    def _all_boolean(self, node: CallExpr, overloads: tuple[Overload, ...]) -> Type:
         node.overloads = overloads
         fits = True
         for arg in node.args:
@@ -195,7 +195,7 @@ class _Checker:
                 fits = False
         return BOOL if fits else ERROR
 
-    def _resolved(self, node: Call, overloads: tuple[Overload, ...]) -> Type:
+    def _resolved(self, node: CallExpr, overloads: tuple[Overload, ...]) -> Type:
         given = [operand.type for operand in node.operands]
         chosen: list[Overload] = []
         result: Type | None = None
@@ -210,7 +210,7 @@ class _Checker:
             if result is None:
                 result = told
             elif not is_dyn(result) and told != result:
-                result = ANY
+                result = DYN
         if result is None:
             self._no_overload(node, given)
             return ERROR
@@ -220,28 +220,28 @@ class _Checker:
     def _instantiated(self, overload: Overload) -> Substitutions:
         return Substitutions({one: self._unknown() for one in sorted(overload.variables, key=str)})
 
-    def _no_overload(self, node: Call, given: list[Type]) -> None:
+    def _no_overload(self, node: CallExpr, given: list[Type]) -> None:
         shown = [str(self.known.resolve(one, unknown_is_dyn=True)) for one in given]
         target = f"{shown.pop(0)}." if node.target is not None else ""
         signature = f"{target}({', '.join(shown)})"
         self._problem(node.offset, f"found no matching overload for '{node.function}' applied to '{signature}'")
 
-    def _optional_select(self, node: Call) -> Type:
+    def _optional_select(self, node: CallExpr) -> Type:
         operand, field = node.args
-        assert isinstance(field, Literal)
+        assert isinstance(field, LiteralExpr)
         field.type = STRING
         found = self._field_of(node, operand, field.value)
         return found if is_optional(found) else optional_of(found)
 
     # Collection and object literals.
 
-    def _list(self, node: ListNode) -> Type:
+    def _list(self, node: ListExpr) -> Type:
         element: Type | None = None
         for index, one in enumerate(node.elements):
             element = self._joined(element, self._held(one, index in node.optional))
         return list_of(self._unknown() if element is None else element)
 
-    def _map(self, node: MapNode) -> Type:
+    def _map(self, node: MapExpr) -> Type:
         key: Type | None = None
         value: Type | None = None
         for entry in node.entries:
@@ -251,7 +251,7 @@ class _Checker:
             return map_of(self._unknown(), self._unknown())
         return map_of(key, value)
 
-    def _held(self, node: Node, is_maybe: bool) -> Type:
+    def _held(self, node: Expr, is_maybe: bool) -> Type:
         """Return the type of an element; for an optional one, that of its value."""
         found = self.check(node)
         if not is_maybe:
@@ -266,9 +266,9 @@ class _Checker:
         """Return the common type of elements; only literals, not calls, require equal types."""
         if before is None:
             return found
-        return types.most_general(before, found) if self._learn(before, found) else ANY
+        return types.most_general(before, found) if self._learn(before, found) else DYN
 
-    def _object(self, node: ObjectNode) -> Type:
+    def _object(self, node: StructExpr) -> Type:
         declared = self._environment.objects.get(node.type_name.removeprefix("."))
         if declared is None:
             return self._undeclared(node.offset, node.type_name)
@@ -277,7 +277,7 @@ class _Checker:
             self._initializer(declared.fields, entry)
         return types.object_named(declared.name)
 
-    def _initializer(self, fields: Mapping[str, Any], entry: Entry) -> None:
+    def _initializer(self, fields: Mapping[str, Any], entry: EntryExpr) -> None:
         found = self._held(entry.value, entry.is_optional)
         field = fields.get(entry.key)
         if field is None:
@@ -288,7 +288,7 @@ class _Checker:
 
     # Comprehensions.
 
-    def _fold(self, node: Fold) -> Type:
+    def _fold(self, node: ComprehensionExpr) -> Type:
         ranged = self.known.resolve(self.check(node.range))
         started = self.check(node.start)
         with self._scope({node.accumulator: started}):
@@ -297,7 +297,7 @@ class _Checker:
                 self._must_be(node.step, started)
             return self.known.resolve(self.check(node.result))
 
-    def _iterated(self, node: Fold, ranged: Type) -> tuple[Type, ...]:
+    def _iterated(self, node: ComprehensionExpr, ranged: Type) -> tuple[Type, ...]:
         """Return the types of a loop's variables."""
         two = len(node.variables) == 2
         if ranged.kind == "list":
@@ -305,18 +305,18 @@ class _Checker:
         if ranged.kind == "map":
             return ranged.params if two else ranged.params[:1]
         if ranged.kind in ("dyn", "error", "variable"):
-            self._learn(ANY, ranged)
-            return (ANY, ANY) if two else (ANY,)
+            self._learn(DYN, ranged)
+            return (DYN, DYN) if two else (DYN,)
         said = f"expression of type '{ranged}' cannot be range of a comprehension (must be list, map, or dynamic)"
         self._problem(node.range.offset, said)
         return (ERROR, ERROR) if two else (ERROR,)
 
-    def _must_be(self, node: Node, wanted: Type) -> None:
+    def _must_be(self, node: Expr, wanted: Type) -> None:
         found = self.check(node)
         if not self._learn(wanted, found):
             self._mismatch(node.offset, wanted, found)
 
-    def _bind(self, node: Bind) -> Type:
+    def _bind(self, node: BindExpr) -> Type:
         with self._scope({node.name: self.check(node.value)}):
             return self.check(node.body)
 
@@ -332,7 +332,7 @@ class _Checker:
     # Problems.
 
     def _problem(self, offset: int, message: str) -> None:
-        self.problems.append(Problem(offset, message))
+        self.problems.append(CompileIssue(offset, message))
 
     def _mismatch(self, offset: int, wanted: Type, found: Type) -> None:
         self._problem(offset, f"expected type '{wanted}' but found '{found}'")
@@ -342,10 +342,10 @@ class _Checker:
         return ERROR
 
 
-def _qualified(node: Node) -> str:
+def _qualified(node: Expr) -> str:
     """Return the qualified name that a chain of fields spells; empty if it is anything else."""
-    if isinstance(node, Ident):
+    if isinstance(node, IdentExpr):
         return node.name
-    if isinstance(node, Select) and not node.is_test and (prefix := _qualified(node.operand)):
+    if isinstance(node, SelectExpr) and not node.is_test and (prefix := _qualified(node.operand)):
         return f"{prefix}.{node.field}"
     return ""

@@ -25,7 +25,7 @@ class Type:
 
 _WRITTEN: Final = {"error": "!error!", "null": "null"}
 
-ANY: Final = Type("dyn")
+DYN: Final = Type("dyn")
 BOOL: Final = Type("bool")
 BYTES: Final = Type("bytes")
 DOUBLE: Final = Type("double")
@@ -120,7 +120,7 @@ class Substitutions:
         if (known := self._known.get(one)) is not None:
             return self.resolve(known, unknown_is_dyn)
         if one.kind == "variable":
-            return ANY if unknown_is_dyn else one
+            return DYN if unknown_is_dyn else one
         if not one.params:
             return one
         return Type(one.kind, one.name, tuple(self.resolve(param, unknown_is_dyn) for param in one.params))

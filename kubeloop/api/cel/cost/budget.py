@@ -8,11 +8,11 @@ from contextvars import ContextVar
 from typing import Final
 
 
-class TakesLong(Exception):
+class BudgetExceeded(Exception):
     """Raised if evaluations exceed the budget of their context; not an error of the expression."""
 
 
-class Allowance:
+class SharedBudget:
     """Remaining budget, shared by all evaluations of a context."""
 
     __slots__ = ("left",)
@@ -21,14 +21,14 @@ class Allowance:
         self.left = left
 
 
-ALLOWANCE: Final[ContextVar[Allowance | None]] = ContextVar("allowance", default=None)
+SHARED_BUDGET: Final[ContextVar[SharedBudget | None]] = ContextVar("allowance", default=None)
 
 
 @contextmanager
-def at_most(cost: int) -> Iterator[None]:
+def cost_budget(cost: int) -> Iterator[None]:
     """Limit the total cost of evaluations in this context; beyond it they raise `TakesLong`."""
-    token = ALLOWANCE.set(Allowance(cost))
+    token = SHARED_BUDGET.set(SharedBudget(cost))
     try:
         yield
     finally:
-        ALLOWANCE.reset(token)
+        SHARED_BUDGET.reset(token)

@@ -8,31 +8,31 @@ from math import ceil
 from typing import Any, Final, NamedTuple
 
 from kubeloop.api.cel.check.types import Type
-from kubeloop.api.cel.cost.estimates import MOST, NOTHING, ONE, UNKNOWN, Range, exactly
+from kubeloop.api.cel.cost.estimates import MAX_UINT64, NOTHING, ONE, UNKNOWN, EstimateRange, fixed_range
 from kubeloop.api.cel.library.declaring import REGEX_FACTOR, STRING_FACTOR
-from kubeloop.api.cel.parse.syntax import Literal, Node
+from kubeloop.api.cel.parse.syntax import Expr, LiteralExpr
 
 _FORMAT_SIZE: Final = 64
 _FORMAT_REGEX_SIZE: Final = 128
-_CHECK: Final = exactly(350_000)
-_SELECTOR: Final = exactly(10)
+_CHECK: Final = fixed_range(350_000)
+_SELECTOR: Final = fixed_range(10)
 _PER_REQUIREMENT: Final = 50.0
-_ADDRESS_BYTES: Final = Range(4, 16)
-_MAKING: Final = exactly(11)  # cost of making a list, by a call
+_ADDRESS_BYTES: Final = EstimateRange(4, 16)
+_MAKING: Final = fixed_range(11)  # cost of making a list, by a call
 
 
 @dataclass(frozen=True, slots=True)
-class Argument:
+class ArgumentEstimate:
     """Static facts about an argument."""
 
     type: Type
-    size: Range | None
-    node: Node
+    size: EstimateRange | None
+    node: Expr
     path: tuple[str, ...]
-    size_at: Callable[[tuple[str, ...], Type], Range | None]
+    size_at: Callable[[tuple[str, ...], Type], EstimateRange | None]
 
     @property
-    def known_size(self) -> Range:
+    def known_size(self) -> EstimateRange:
         """Size range; unknown sizes are unbounded."""
         return self.size or UNKNOWN
 
@@ -42,156 +42,158 @@ class Argument:
         return self.type.params[0] if self.type.params else None
 
     @property
-    def element_size(self) -> Range:
+    def element_size(self) -> EstimateRange:
         """Size range of the elements."""
         assert self.element is not None
         path = (*self.path, "@items") if self.path else ()
         return self.size_at(path, self.element) or UNKNOWN
 
 
-class Estimate(NamedTuple):
+class CallEstimate(NamedTuple):
     """Estimated cost of a call, and the size of its result if it is known."""
 
-    cost: Range
-    size: Range | None = None
+    cost: EstimateRange
+    size: EstimateRange | None = None
 
 
-Arguments = list[Argument]
-_Rule = Callable[[str, Argument | None, Arguments], Estimate | None]
+Arguments = list[ArgumentEstimate]
+_Rule = Callable[[str, ArgumentEstimate | None, Arguments], CallEstimate | None]
 
 
-def estimated_call(function: str, overload: str, target: Argument | None, args: Arguments) -> Estimate:
+def estimate_call(function: str, overload: str, target: ArgumentEstimate | None, args: Arguments) -> CallEstimate:
     """Return the estimate of a call, without the cost of its arguments."""
     rule = _BY_OVERLOAD.get(overload) or _BY_FUNCTION.get(function)
     estimate = rule(overload, target, args) if rule is not None else None
     if estimate is None and (rule := _STANDARD.get(overload)) is not None:
         estimate = rule(overload, target, args)
-    return estimate or Estimate(ONE)
+    return estimate or CallEstimate(ONE)
 
 
 # Kubernetes' libraries.
 
 
-def _over_list(overload: str, target: Argument | None, _: Arguments) -> Estimate | None:
+def _over_list(overload: str, target: ArgumentEstimate | None, _: Arguments) -> CallEstimate | None:
     if target is None:
         return None
     element, cost = target.element, ONE
     if element is None and not overload.startswith("list_includes"):
-        return Estimate(target.known_size.scaled(STRING_FACTOR))  # a string, whose indexes are supported too
+        return CallEstimate(target.known_size.scaled(STRING_FACTOR))  # a string, whose indexes are supported too
     if element is not None and element.kind in ("string", "bytes"):
         cost = cost.plus(target.element_size.scaled(STRING_FACTOR))
-    return Estimate(target.known_size.times(cost))
+    return CallEstimate(target.known_size.times(cost))
 
 
-def _read(_: str, __: Argument | None, args: Arguments) -> Estimate | None:
-    return Estimate(args[0].known_size.scaled(STRING_FACTOR)) if args else None
+def _read(_: str, __: ArgumentEstimate | None, args: Arguments) -> CallEstimate | None:
+    return CallEstimate(args[0].known_size.scaled(STRING_FACTOR)) if args else None
 
 
-def _read_whole(_: str, __: Argument | None, args: Arguments) -> Estimate:
-    return Estimate(args[0].known_size.scaled(STRING_FACTOR), args[0].known_size)
+def _read_whole(_: str, __: ArgumentEstimate | None, args: Arguments) -> CallEstimate:
+    return CallEstimate(args[0].known_size.scaled(STRING_FACTOR), args[0].known_size)
 
 
-def _transformed(_: str, target: Argument | None, __: Arguments) -> Estimate | None:
+def _transformed(_: str, target: ArgumentEstimate | None, __: Arguments) -> CallEstimate | None:
     if target is None:
         return None
-    return Estimate(target.known_size.scaled(STRING_FACTOR), target.known_size)
+    return CallEstimate(target.known_size.scaled(STRING_FACTOR), target.known_size)
 
 
-def _replaced(_: str, target: Argument | None, args: Arguments) -> Estimate | None:
+def _replaced(_: str, target: ArgumentEstimate | None, args: Arguments) -> CallEstimate | None:
     if target is None:
         return None
     size, old, new = target.known_size, args[0].known_size, args[1].known_size
     most = _longest(size.most, old.least, new.most)
     least = _shortest(size.least, old.most, new.least)
-    return Estimate(size.scaled(2 * STRING_FACTOR), Range(min(least, MOST), min(most, MOST)))
+    return CallEstimate(size.scaled(2 * STRING_FACTOR), EstimateRange(min(least, MAX_UINT64), min(most, MAX_UINT64)))
 
 
 def _longest(size: int, old: int, new: int) -> int:
     """Return the longest result of replacing the shortest parts by the longest ones."""
     if old == 0:  # insertion around each character
-        return min(size + 1, MOST) * new + size
+        return min(size + 1, MAX_UINT64) * new + size
     return size if new <= old else ceil(size / old) * new
 
 
 def _shortest(size: int, old: int, new: int) -> int:
     if old == 0:
-        return min(size + 1, MOST) * new + size
+        return min(size + 1, MAX_UINT64) * new + size
     return size if old <= new else ceil(size / old) * new
 
 
-def _split(_: str, target: Argument | None, args: Arguments) -> Estimate | None:
+def _split(_: str, target: ArgumentEstimate | None, args: Arguments) -> CallEstimate | None:
     if target is None:
         return None
     most = target.known_size.most
-    if len(args) > 1 and isinstance(limit := args[1].node, Literal) and type(limit.value) is int:
-        most = limit.value % (MOST + 1)
-    return Estimate(target.known_size.scaled(2 * STRING_FACTOR), Range(0, most))
+    if len(args) > 1 and isinstance(limit := args[1].node, LiteralExpr) and type(limit.value) is int:
+        most = limit.value % (MAX_UINT64 + 1)
+    return CallEstimate(target.known_size.scaled(2 * STRING_FACTOR), EstimateRange(0, most))
 
 
-def _joined(_: str, target: Argument | None, args: Arguments) -> Estimate | None:
+def _joined(_: str, target: ArgumentEstimate | None, args: Arguments) -> CallEstimate | None:
     if target is None:
         return None
     count = target.known_size
     size = count.times(target.element_size) if target.element is not None else NOTHING
     if args:
-        separators = Range(max(count.least - 1, 0), max(count.most - 1, 0))
+        separators = EstimateRange(max(count.least - 1, 0), max(count.most - 1, 0))
         size = size.plus(args[0].known_size.times(separators))
-    return Estimate(size.scaled(STRING_FACTOR), size)
+    return CallEstimate(size.scaled(STRING_FACTOR), size)
 
 
-def _found(_: str, target: Argument | None, args: Arguments) -> Estimate | None:
+def _found(_: str, target: ArgumentEstimate | None, args: Arguments) -> CallEstimate | None:
     if target is None:
         return None
-    return Estimate(_matching(target, args[0]), Range(0, target.known_size.most))
+    return CallEstimate(_matching(target, args[0]), EstimateRange(0, target.known_size.most))
 
 
-def _matching(text: Argument, pattern: Argument) -> Range:
+def _matching(text: ArgumentEstimate, pattern: ArgumentEstimate) -> EstimateRange:
     looked_at = text.known_size.plus(ONE).scaled(STRING_FACTOR)
     return looked_at.times(pattern.known_size.scaled(REGEX_FACTOR))
 
 
-def _read_address(overload: str, _: Argument | None, args: Arguments) -> Estimate | None:
-    return Estimate(ONE) if overload == "cidr_ip" else _read(overload, None, args)
+def _read_address(overload: str, _: ArgumentEstimate | None, args: Arguments) -> CallEstimate | None:
+    return CallEstimate(ONE) if overload == "cidr_ip" else _read(overload, None, args)
 
 
-def _canonical(_: str, __: Argument | None, args: Arguments) -> Estimate:
-    return Estimate(args[0].known_size.scaled(2 * STRING_FACTOR))
+def _canonical(_: str, __: ArgumentEstimate | None, args: Arguments) -> CallEstimate:
+    return CallEstimate(args[0].known_size.scaled(2 * STRING_FACTOR))
 
 
-def _contains_address(overload: str, _: Argument | None, args: Arguments) -> Estimate:
+def _contains_address(overload: str, _: ArgumentEstimate | None, args: Arguments) -> CallEstimate:
     cost = _ADDRESS_BYTES.plus(_ADDRESS_BYTES).scaled(STRING_FACTOR)
     if overload.startswith("cidr_contains_cidr"):
         cost = cost.plus(_ADDRESS_BYTES.scaled(STRING_FACTOR)).plus(ONE)
     if overload.endswith("_string"):
         cost = cost.plus(args[0].known_size.scaled(STRING_FACTOR))
-    return Estimate(cost)
+    return CallEstimate(cost)
 
 
-def _validated(_: str, __: Argument | None, args: Arguments) -> Estimate:
+def _validated(_: str, __: ArgumentEstimate | None, args: Arguments) -> CallEstimate:
     cost = args[0].known_size.scaled(STRING_FACTOR)
-    return Estimate(cost.scaled(_FORMAT_REGEX_SIZE * REGEX_FACTOR))
+    return CallEstimate(cost.scaled(_FORMAT_REGEX_SIZE * REGEX_FACTOR))
 
 
-def _checked(_: str, __: Argument | None, ___: Arguments) -> Estimate:
-    return Estimate(_CHECK)
+def _checked(_: str, __: ArgumentEstimate | None, ___: Arguments) -> CallEstimate:
+    return CallEstimate(_CHECK)
 
 
-def _selected(_: str, __: Argument | None, args: Arguments) -> Estimate:
+def _selected(_: str, __: ArgumentEstimate | None, args: Arguments) -> CallEstimate:
     size = args[0].known_size
     requirements = size.scaled(0.5).scaled(_PER_REQUIREMENT)
-    return Estimate(_SELECTOR.plus(size.scaled(STRING_FACTOR)).plus(requirements))
+    return CallEstimate(_SELECTOR.plus(size.scaled(STRING_FACTOR)).plus(requirements))
 
 
-def _equal(_: str, __: Argument | None, args: Arguments) -> Estimate | None:
+def _equal(_: str, __: ArgumentEstimate | None, args: Arguments) -> CallEstimate | None:
     """Estimate the equality of values of Kubernetes' own types; None for all others."""
     if args[0].type != args[1].type:
         return None
     name = args[0].type.name
     if name == "kubernetes.NamedFormat":
-        return Estimate(Range(1, _FORMAT_SIZE).scaled(STRING_FACTOR))
+        return CallEstimate(EstimateRange(1, _FORMAT_SIZE).scaled(STRING_FACTOR))
     if name == "kubernetes.URL":
-        return Estimate(Range(1, args[1].size.most if args[1].size is not None else 1).scaled(STRING_FACTOR))
-    return Estimate(ONE) if name in _EQUAL_AT_ONCE else None
+        return CallEstimate(
+            EstimateRange(1, args[1].size.most if args[1].size is not None else 1).scaled(STRING_FACTOR)
+        )
+    return CallEstimate(ONE) if name in _EQUAL_AT_ONCE else None
 
 
 _ASKED_WITHIN_POLICIES: Final = ("Authorizer", "PathCheck", "GroupCheck", "ResourceCheck", "Decision")
@@ -204,38 +206,38 @@ _EQUAL_AT_ONCE: Final = frozenset(
 # cel-go's extensions.
 
 
-def _number(one: Argument, otherwise: int) -> int:
-    if isinstance(one.node, Literal) and type(one.node.value) is int:
+def _number(one: ArgumentEstimate, otherwise: int) -> int:
+    if isinstance(one.node, LiteralExpr) and type(one.node.value) is int:
         return max(one.node.value, 0)
     return otherwise
 
 
-def _making(size: Range, factor: float = 1.0) -> Estimate:
-    return Estimate(size.scaled(factor).plus(_MAKING), size)
+def _making(size: EstimateRange, factor: float = 1.0) -> CallEstimate:
+    return CallEstimate(size.scaled(factor).plus(_MAKING), size)
 
 
-def _sliced(_: str, target: Argument | None, args: Arguments) -> Estimate | None:
+def _sliced(_: str, target: ArgumentEstimate | None, args: Arguments) -> CallEstimate | None:
     if target is None:
         return None
     end = _number(args[1], target.known_size.most)
-    return _making(exactly((end - _number(args[0], 0)) % (MOST + 1)))
+    return _making(fixed_range((end - _number(args[0], 0)) % (MAX_UINT64 + 1)))
 
 
-def _ranged(_: str, __: Argument | None, args: Arguments) -> Estimate:
-    return _making(exactly(_number(args[0], MOST)))
+def _ranged(_: str, __: ArgumentEstimate | None, args: Arguments) -> CallEstimate:
+    return _making(fixed_range(_number(args[0], MAX_UINT64)))
 
 
-def _reversed(_: str, target: Argument | None, __: Arguments) -> Estimate | None:
+def _reversed(_: str, target: ArgumentEstimate | None, __: Arguments) -> CallEstimate | None:
     return _making(target.known_size) if target is not None else None
 
 
-def _flattened(_: str, target: Argument | None, args: Arguments) -> Estimate | None:
+def _flattened(_: str, target: ArgumentEstimate | None, args: Arguments) -> CallEstimate | None:
     if target is None:
         return None
-    return _making(target.known_size, float(_number(args[0], MOST)) if args else 1.0)
+    return _making(target.known_size, float(_number(args[0], MAX_UINT64)) if args else 1.0)
 
 
-def _each_with_each(overload: str, target: Argument | None, args: Arguments) -> Estimate | None:
+def _each_with_each(overload: str, target: ArgumentEstimate | None, args: Arguments) -> CallEstimate | None:
     values = args[0] if args else target
     if values is None:
         return None
@@ -244,8 +246,8 @@ def _each_with_each(overload: str, target: Argument | None, args: Arguments) -> 
 
 
 def _sets(times: float) -> _Rule:
-    def rule(_: str, __: Argument | None, args: Arguments) -> Estimate:
-        return Estimate(args[0].known_size.times(args[1].known_size).scaled(times).plus(ONE))
+    def rule(_: str, __: ArgumentEstimate | None, args: Arguments) -> CallEstimate:
+        return CallEstimate(args[0].known_size.times(args[1].known_size).scaled(times).plus(ONE))
 
     return rule
 
@@ -253,47 +255,49 @@ def _sets(times: float) -> _Rule:
 # Standard functions.
 
 
-def _formatted(_: str, target: Argument | None, __: Arguments) -> Estimate | None:
-    return Estimate(target.known_size.scaled(STRING_FACTOR)) if target is not None else None
+def _formatted(_: str, target: ArgumentEstimate | None, __: Arguments) -> CallEstimate | None:
+    return CallEstimate(target.known_size.scaled(STRING_FACTOR)) if target is not None else None
 
 
-def _encoded(_: str, __: Argument | None, args: Arguments) -> Estimate:
+def _encoded(_: str, __: ArgumentEstimate | None, args: Arguments) -> CallEstimate:
     size = args[0].known_size
-    return Estimate(size.scaled(STRING_FACTOR), Range(size.least, size.most * 4 % (MOST + 1)))
+    return CallEstimate(size.scaled(STRING_FACTOR), EstimateRange(size.least, size.most * 4 % (MAX_UINT64 + 1)))
 
 
-def _decoded(_: str, __: Argument | None, args: Arguments) -> Estimate:
+def _decoded(_: str, __: ArgumentEstimate | None, args: Arguments) -> CallEstimate:
     size = args[0].known_size
-    return Estimate(size.scaled(STRING_FACTOR), Range(size.least // 4, size.most))
+    return CallEstimate(size.scaled(STRING_FACTOR), EstimateRange(size.least // 4, size.most))
 
 
-def _quoted(_: str, __: Argument | None, args: Arguments) -> Estimate:
+def _quoted(_: str, __: ArgumentEstimate | None, args: Arguments) -> CallEstimate:
     size = args[0].known_size
-    return Estimate(size.scaled(STRING_FACTOR), Range(size.least + 2, (size.most * 2 + 2) % (MOST + 1)))
+    return CallEstimate(
+        size.scaled(STRING_FACTOR), EstimateRange(size.least + 2, (size.most * 2 + 2) % (MAX_UINT64 + 1))
+    )
 
 
-def _within(_: str, __: Argument | None, args: Arguments) -> Estimate:
-    return Estimate(args[1].known_size.scaled(1))
+def _within(_: str, __: ArgumentEstimate | None, args: Arguments) -> CallEstimate:
+    return CallEstimate(args[1].known_size.scaled(1))
 
 
-def _matched(_: str, target: Argument | None, args: Arguments) -> Estimate:
-    return Estimate(_matching(target, args[0]) if target is not None else _matching(args[0], args[1]))
+def _matched(_: str, target: ArgumentEstimate | None, args: Arguments) -> CallEstimate:
+    return CallEstimate(_matching(target, args[0]) if target is not None else _matching(args[0], args[1]))
 
 
-def _contained(_: str, target: Argument | None, args: Arguments) -> Estimate | None:
+def _contained(_: str, target: ArgumentEstimate | None, args: Arguments) -> CallEstimate | None:
     if target is None:
         return None
-    return Estimate(target.known_size.scaled(STRING_FACTOR).times(args[0].known_size.scaled(STRING_FACTOR)))
+    return CallEstimate(target.known_size.scaled(STRING_FACTOR).times(args[0].known_size.scaled(STRING_FACTOR)))
 
 
-def _concatenated(overload: str, _: Argument | None, args: Arguments) -> Estimate:
+def _concatenated(overload: str, _: ArgumentEstimate | None, args: Arguments) -> CallEstimate:
     size = args[0].known_size.plus(args[1].known_size)
-    return Estimate(ONE if overload == "add_list" else size.scaled(STRING_FACTOR), size)
+    return CallEstimate(ONE if overload == "add_list" else size.scaled(STRING_FACTOR), size)
 
 
-def _compared(_: str, __: Argument | None, args: Arguments) -> Estimate:
+def _compared(_: str, __: ArgumentEstimate | None, args: Arguments) -> CallEstimate:
     most = min(args[0].known_size.most, args[1].known_size.most)
-    return Estimate(Range(min(most, 1), most).scaled(STRING_FACTOR))
+    return CallEstimate(EstimateRange(min(most, 1), most).scaled(STRING_FACTOR))
 
 
 def _each(names: str, rule: Any) -> dict[str, _Rule]:

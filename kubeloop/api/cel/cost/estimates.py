@@ -5,46 +5,46 @@ from __future__ import annotations
 from math import ceil
 from typing import Final, NamedTuple
 
-MOST: Final = 2**64 - 1
+MAX_UINT64: Final = 2**64 - 1
 _TWO_TO_64: Final = float(2**64)
 
 
-class Range(NamedTuple):
+class EstimateRange(NamedTuple):
     """Range from minimum to maximum. Sums and products saturate at 64 bits."""
 
     least: int
     most: int
 
-    def plus(self, other: Range) -> Range:
+    def plus(self, other: EstimateRange) -> EstimateRange:
         """Return the sum of two ranges."""
-        return Range(min(self.least + other.least, MOST), min(self.most + other.most, MOST))
+        return EstimateRange(min(self.least + other.least, MAX_UINT64), min(self.most + other.most, MAX_UINT64))
 
-    def times(self, other: Range) -> Range:
+    def times(self, other: EstimateRange) -> EstimateRange:
         """Return the product of two ranges."""
-        return Range(min(self.least * other.least, MOST), min(self.most * other.most, MOST))
+        return EstimateRange(min(self.least * other.least, MAX_UINT64), min(self.most * other.most, MAX_UINT64))
 
-    def scaled(self, factor: float) -> Range:
+    def scaled(self, factor: float) -> EstimateRange:
         """Return the range multiplied by a factor, rounded up."""
-        return Range(_scaled(self.least, factor), _scaled(self.most, factor))
+        return EstimateRange(_scaled(self.least, factor), _scaled(self.most, factor))
 
-    def spanning(self, other: Range) -> Range:
+    def spanning(self, other: EstimateRange) -> EstimateRange:
         """Return the smallest range that contains both."""
-        return Range(min(self.least, other.least), max(self.most, other.most))
+        return EstimateRange(min(self.least, other.least), max(self.most, other.most))
 
 
-def exactly(size: int) -> Range:
+def fixed_range(size: int) -> EstimateRange:
     """Return the range of a single size."""
-    return Range(size, size)
+    return EstimateRange(size, size)
 
 
-UNKNOWN: Final = Range(0, MOST)
-NOTHING: Final = exactly(0)
-ONE: Final = exactly(1)
+UNKNOWN: Final = EstimateRange(0, MAX_UINT64)
+NOTHING: Final = fixed_range(0)
+ONE: Final = fixed_range(1)
 # Neutral element of `spanning`: the start of a search for minimum and maximum.
-EMPTY: Final = Range(MOST, 0)
+EMPTY: Final = EstimateRange(MAX_UINT64, 0)
 
 
 def _scaled(number: int, factor: float) -> int:
     """Multiply in floating point, as upstream does: results differ from exact ones for large numbers."""
     exact = float(number) * factor
-    return MOST if exact >= _TWO_TO_64 else min(ceil(exact), MOST)
+    return MAX_UINT64 if exact >= _TWO_TO_64 else min(ceil(exact), MAX_UINT64)

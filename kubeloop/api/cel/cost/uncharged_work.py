@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 from kubeloop.api.cel.values import SCALARS, MapList, SetList
 
 if TYPE_CHECKING:
-    from kubeloop.api.cel.evaluation import Frame
+    from kubeloop.api.cel.evaluation import ExecutionFrame
 
-Work = Callable[["Frame", tuple[Any, ...]], int]
+Work = Callable[["ExecutionFrame", tuple[Any, ...]], int]
 
 # Number of elements copied or compared as a whole, and of characters, in the time of one visited element.
 _COPIED: Final = 32
@@ -25,7 +25,7 @@ def _collections(args: tuple[Any, ...]) -> list[Any]:
     return [value for value in args if isinstance(value, (Mapping, list, tuple))]
 
 
-def _comparing(frame: Frame, args: tuple[Any, ...]) -> int:
+def _comparing(frame: ExecutionFrame, args: tuple[Any, ...]) -> int:
     if type(args[0]) in SCALARS or type(args[1]) in SCALARS:
         return 0
     collections = _collections(args)
@@ -34,28 +34,28 @@ def _comparing(frame: Frame, args: tuple[Any, ...]) -> int:
     return min(_compared(frame, one) for one in collections)
 
 
-def _compared(frame: Frame, value: Any) -> int:
+def _compared(frame: ExecutionFrame, value: Any) -> int:
     own = len(value) if isinstance(value, (Mapping, SetList, MapList)) else len(value) // _COPIED
     return own + 2 * frame.elements_inside(value)
 
 
-def _going_through(frame: Frame, args: tuple[Any, ...]) -> int:
+def _going_through(frame: ExecutionFrame, args: tuple[Any, ...]) -> int:
     return sum(map(frame.elements_inside, _collections(args)))
 
 
-def _writing(frame: Frame, args: tuple[Any, ...]) -> int:
+def _writing(frame: ExecutionFrame, args: tuple[Any, ...]) -> int:
     """Return the work of formatting: elements are slow to format, strings are copied."""
     texts = sum(len(one) for one in args[1] if isinstance(one, str))
     return 3 * _going_through(frame, args) + texts // _CHARACTERS
 
 
-def _joining(_: Frame, args: tuple[Any, ...]) -> int:
+def _joining(_: ExecutionFrame, args: tuple[Any, ...]) -> int:
     one, other = args
     length = len(one) + len(other)
     return length if isinstance(one, (SetList, MapList)) else length // _COPIED
 
 
-def _scanning(_: Frame, args: tuple[Any, ...]) -> int:
+def _scanning(_: ExecutionFrame, args: tuple[Any, ...]) -> int:
     return len(args[0]) // _SCANNED
 
 

@@ -23,7 +23,7 @@ _REQUIREMENT_COST: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class CelDecision:
     """Result of an authorization check; an error is reported separately and allows nothing."""
 
     allowed: bool
@@ -33,10 +33,10 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Authorizer:
+class CelAuthorizer:
     """Authorizer for the requesting user, or for a service account given by namespace and name."""
 
-    decide: Callable[[PathCheck | ResourceCheck, str], Decision] = field(compare=False)
+    decide: Callable[[PathCheck | ResourceCheck, str], CelDecision] = field(compare=False)
     service_account: tuple[str, str] | None = None
     cel_type: ClassVar[Type] = AUTHORIZER
 
@@ -45,7 +45,7 @@ class Authorizer:
 class PathCheck:
     """Check of a non-resource path."""
 
-    authorizer: Authorizer
+    authorizer: CelAuthorizer
     path: str
     cel_type: ClassVar[Type] = PATH_CHECK
 
@@ -54,7 +54,7 @@ class PathCheck:
 class GroupCheck:
     """API group, the first step of a resource check."""
 
-    authorizer: Authorizer
+    authorizer: CelAuthorizer
     group: str
     cel_type: ClassVar[Type] = GROUP_CHECK
 
@@ -63,7 +63,7 @@ class GroupCheck:
 class ResourceCheck:
     """Check of a resource and the selected objects."""
 
-    authorizer: Authorizer
+    authorizer: CelAuthorizer
     group: str
     resource: str
     subresource: str = ""
@@ -74,13 +74,13 @@ class ResourceCheck:
     cel_type: ClassVar[Type] = RESOURCE_CHECK
 
 
-def _path(one: Authorizer, path: str) -> PathCheck:
+def _path(one: CelAuthorizer, path: str) -> PathCheck:
     if not path.strip():
         raise CelError("path must not be empty")
     return PathCheck(one, path)
 
 
-def _service_account(one: Authorizer, namespace: str, name: str) -> Authorizer:
+def _service_account(one: CelAuthorizer, namespace: str, name: str) -> CelAuthorizer:
     if check_dns1123_subdomain(name):
         raise CelError("Invalid service account name")
     if check_dns1123_label(namespace):
@@ -94,7 +94,7 @@ def _resource(one: GroupCheck, resource: str) -> ResourceCheck:
     return ResourceCheck(one.authorizer, one.group, resource)
 
 
-def _check(one: PathCheck | ResourceCheck, verb: str) -> Decision:
+def _check(one: PathCheck | ResourceCheck, verb: str) -> CelDecision:
     return one.authorizer.decide(one, verb)
 
 

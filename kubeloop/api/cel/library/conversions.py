@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kubeloop.api.cel.check.types import (
-    ANY,
     BOOL,
     BYTES,
     DOUBLE,
     DURATION,
+    DYN,
     INT,
     NULL,
     STRING,
@@ -25,7 +25,7 @@ from kubeloop.api.cel.check.types import (
     variable,
 )
 from kubeloop.api.cel.environment import Overload
-from kubeloop.api.cel.library.declaring import function, traversing
+from kubeloop.api.cel.library.declaring import argument_traversal_cost, function
 from kubeloop.api.cel.library.times import (
     duration_of,
     duration_text,
@@ -136,7 +136,7 @@ def type_of_value(value: Any) -> Type:
     named: Type | None = getattr(value, "cel_type", None)
     if named is not None:
         return named
-    return Type("list") if is_list(value) else ANY
+    return Type("list") if is_list(value) else DYN
 
 
 CONVERSIONS: Final[dict[str, tuple[Overload, ...]]] = {
@@ -146,7 +146,7 @@ CONVERSIONS: Final[dict[str, tuple[Overload, ...]]] = {
     ),
     "bytes": (
         function("bytes_to_bytes", (BYTES,), BYTES, lambda value: value),
-        function("string_to_bytes", (STRING,), BYTES, str.encode, traversing(0)),
+        function("string_to_bytes", (STRING,), BYTES, str.encode, argument_traversal_cost(0)),
     ),
     "double": (
         function("double_to_double", (DOUBLE,), DOUBLE, lambda value: value),
@@ -169,7 +169,7 @@ CONVERSIONS: Final[dict[str, tuple[Overload, ...]]] = {
     "string": (
         function("string_to_string", (STRING,), STRING, lambda value: value),
         function("bool_to_string", (BOOL,), STRING, lambda value: "true" if value else "false"),
-        function("bytes_to_string", (BYTES,), STRING, _decoded, traversing(0)),
+        function("bytes_to_string", (BYTES,), STRING, _decoded, argument_traversal_cost(0)),
         function("double_to_string", (DOUBLE,), STRING, double_text),
         function("duration_to_string", (DURATION,), STRING, duration_text),
         function("int64_to_string", (INT,), STRING, str),
@@ -193,11 +193,11 @@ CONVERSIONS: Final[dict[str, tuple[Overload, ...]]] = {
 # Types by name, as values.
 TYPE_NAMES: Final[dict[str, Type]] = {
     **{one.kind: one for one in (BOOL, BYTES, DOUBLE, INT, STRING, UINT)},
-    "list": list_of(ANY),
-    "map": map_of(ANY, ANY),
+    "list": list_of(DYN),
+    "map": map_of(DYN, DYN),
     "null_type": NULL,
     "type": Type("type"),
     "google.protobuf.Duration": DURATION,
     "google.protobuf.Timestamp": TIMESTAMP,
-    "optional_type": optional_of(ANY),
+    "optional_type": optional_of(DYN),
 }

@@ -36,16 +36,16 @@ def method(
     return Overload(name, tuple(params), result, call, True, cost)
 
 
-def traversing(index: int) -> Cost:
+def argument_traversal_cost(index: int) -> Cost:
     """Return the cost function of traversing one argument."""
     return lambda args: ceil(size_of(args[index]) * STRING_FACTOR)
 
 
-def traversing_shorter(args: tuple[Any, ...]) -> int:
+def shorter_traversal_cost(args: tuple[Any, ...]) -> int:
     """Return the cost of traversing the shorter of two arguments."""
     return ceil(min(size_of(args[0]), size_of(args[1])) * STRING_FACTOR)
 
 
-def traversing_both(args: tuple[Any, ...]) -> int:
+def total_traversal_cost(args: tuple[Any, ...]) -> int:
     """Return the cost of traversing two arguments."""
     return ceil((size_of(args[0]) + size_of(args[1])) * STRING_FACTOR)

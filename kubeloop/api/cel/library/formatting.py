@@ -18,7 +18,7 @@ _RAISED: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _SPECIAL: Final = ("NaN", "Infinity", "-Infinity")
 
 
-def formatted(template: str, values: Sequence[Any]) -> str:
+def format_string(template: str, values: Sequence[Any]) -> str:
     """Format a template with values."""
     parts: list[str] = []
     at = used = 0

@@ -7,7 +7,7 @@ from typing import Final
 
 from kubeloop.api.cel.check.literal_checks import literal_problems
 from kubeloop.api.cel.check.types import Type
-from kubeloop.api.cel.environment import Environment, merged
+from kubeloop.api.cel.environment import Environment, merge_libraries
 from kubeloop.api.cel.library import (
     authorizer,
     lists,
@@ -32,5 +32,5 @@ _NAMED_TYPES: Final[dict[str, Type]] = {one.name: one for one in (networks.IP, n
 @cache
 def kubernetes_environment() -> Environment:
     """Return the base environment without variables, for extension by its users."""
-    functions = merged(*(library.FUNCTIONS for library in _LIBRARIES))
+    functions = merge_libraries(*(library.FUNCTIONS for library in _LIBRARIES))
     return Environment(functions, {}, {}, {**TYPE_NAMES, **_NAMED_TYPES}, (literal_problems,))

@@ -8,11 +8,11 @@ from itertools import pairwise
 from typing import Any, Final
 
 from kubeloop.api.cel.check.types import (
-    ANY,
     BOOL,
     BYTES,
     DOUBLE,
     DURATION,
+    DYN,
     INT,
     STRING,
     TIMESTAMP,
@@ -23,7 +23,7 @@ from kubeloop.api.cel.check.types import (
 )
 from kubeloop.api.cel.environment import Overload
 from kubeloop.api.cel.library.declaring import LIST, STRING_FACTOR, A, B, function, method
-from kubeloop.api.cel.library.times import span
+from kubeloop.api.cel.library.times import to_duration
 from kubeloop.api.cel.values import NONE, CelError, Duration, Optional, UInt, contains, equal, is_list
 
 _SUMMABLE: Final = {"int": INT, "uint": UINT, "double": DOUBLE, "duration": DURATION}
@@ -63,7 +63,7 @@ def _summer(name: str) -> Callable[[Sequence[Any]], Any]:
     from kubeloop.api.cel.library.standard import checked_int, checked_uint
 
     finish: dict[str, Callable[[Any], Any]] = {
-        "int": checked_int, "uint": checked_uint, "double": float, "duration": span,
+        "int": checked_int, "uint": checked_uint, "double": float, "duration": to_duration,
     }  # fmt: skip
     return lambda values: finish[name](sum(values, _ZEROS[name]))
 
@@ -224,11 +224,11 @@ FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
     "max": _of_each("max", _COMPARABLE, lambda _: _extreme("max", 1)),
     "indexOf": (method("list_a_index_of_int", (LIST, A), INT, _index_of, _cost),),
     "lastIndexOf": (method("list_a_last_index_of_int", (LIST, A), INT, _last_index_of, _cost),),
-    "includes": (method("list_includes_dyn_dyn", (ANY, ANY), BOOL, _includes, _cost),),
+    "includes": (method("list_includes_dyn_dyn", (DYN, DYN), BOOL, _includes, _cost),),
     "slice": (method("list_slice", (LIST, INT, INT), LIST, _slice, _slicing),),
     "flatten": (
         method("list_flatten", (list_of(LIST),), LIST, _flattened, _flattening),
-        method("list_flatten_int", (list_of(ANY), INT), list_of(ANY), _flattened, _flattening),
+        method("list_flatten_int", (list_of(DYN), INT), list_of(DYN), _flattened, _flattening),
     ),
     "sort": tuple(
         method(f"list_{name}_sort", (list_of(one),), list_of(one), _sorted, _comparing_all)

@@ -48,13 +48,13 @@ _NAMED: Final = {
     "dns1035Label": CelFormat("DNS1035Label", name_rules.check_dns1035_label, 30),
     "qualifiedName": CelFormat("QualifiedName", name_rules.check_qualified_name, 60),
     "dns1123LabelPrefix": CelFormat(
-        "DNS1123LabelPrefix", partial(name_rules.for_prefix, name_rules.check_dns1123_label), 30
+        "DNS1123LabelPrefix", partial(name_rules.check_generate_name, name_rules.check_dns1123_label), 30
     ),
     "dns1123SubdomainPrefix": CelFormat(
-        "DNS1123SubdomainPrefix", partial(name_rules.for_prefix, name_rules.check_dns1123_subdomain), 60
+        "DNS1123SubdomainPrefix", partial(name_rules.check_generate_name, name_rules.check_dns1123_subdomain), 60
     ),
     "dns1035LabelPrefix": CelFormat(
-        "DNS1035LabelPrefix", partial(name_rules.for_prefix, name_rules.check_dns1035_label), 30
+        "DNS1035LabelPrefix", partial(name_rules.check_generate_name, name_rules.check_dns1035_label), 30
     ),
     "labelValue": CelFormat("LabelValue", name_rules.check_label_value, 40),
     "uri": CelFormat("URI", _check_uri, 1103),

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 
 from kubeloop.api.cel.check.types import BOOL, INT, STRING, Type, opaque
 from kubeloop.api.cel.environment import Overload
-from kubeloop.api.cel.library.declaring import STRING_FACTOR, Cost, function, method, traversing
+from kubeloop.api.cel.library.declaring import STRING_FACTOR, Cost, argument_traversal_cost, function, method
 from kubeloop.api.cel.values import CelError, size_of
 from kubeloop.api.meta.field_path import quote
 
@@ -19,7 +19,7 @@ _LOCAL_MULTICAST: Final = (ip_network("224.0.0.0/24"), ip_network("ff02::/16"))
 _CONVERTING: Final = "network address parse error during conversion from string"
 
 
-class CelAddress:
+class CelIP:
     """IP address."""
 
     __slots__ = ("address",)
@@ -29,7 +29,7 @@ class CelAddress:
         self.address = address
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, CelAddress) and self.address == other.address
+        return isinstance(other, CelIP) and self.address == other.address
 
     def __hash__(self) -> int:
         return hash(self.address)
@@ -38,7 +38,7 @@ class CelAddress:
         return str(self.address)
 
 
-class CelNetwork:
+class CelCIDR:
     """CIDR: an address with a prefix length; host bits may be set."""
 
     __slots__ = ("address", "bits")
@@ -48,10 +48,10 @@ class CelNetwork:
         self.address = address
         self.bits = bits
 
-    def masked(self) -> CelNetwork:
+    def masked(self) -> CelCIDR:
         """Return the CIDR with its host bits cleared."""
         network = ip_network(f"{self.address}/{self.bits}", strict=False)
-        return CelNetwork(network.network_address, self.bits)
+        return CelCIDR(network.network_address, self.bits)
 
     def contains(self, address: IPv4Address | IPv6Address) -> bool:
         """Return True if an address belongs to the network."""
@@ -59,7 +59,7 @@ class CelNetwork:
         return self.address.version == address.version and int(self.address) >> unused == int(address) >> unused
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, CelNetwork) and (self.address, self.bits) == (other.address, other.bits)
+        return isinstance(other, CelCIDR) and (self.address, self.bits) == (other.address, other.bits)
 
     def __hash__(self) -> int:
         return hash((self.address, self.bits))
@@ -107,7 +107,7 @@ def _ipv4_problem(text: str) -> str:
     return "IPv4 address too short"
 
 
-def address_of(text: str) -> CelAddress:
+def parse_cel_ip(text: str) -> CelIP:
     """Parse an IP address; raises CelError."""
     try:
         address = _read_address(text)
@@ -116,10 +116,10 @@ def address_of(text: str) -> CelAddress:
     if "%" in text:
         raise CelError(f"IP address {quote(text)} with zone value is not allowed")
     _refuse_mapped(address, text)
-    return CelAddress(address)
+    return CelIP(address)
 
 
-def network_of(text: str) -> CelNetwork:
+def parse_cel_cidr(text: str) -> CelCIDR:
     """Parse a CIDR; raises CelError."""
     try:
         return _read_network(text)
@@ -127,7 +127,7 @@ def network_of(text: str) -> CelNetwork:
         raise CelError(f"{_CONVERTING}: {error}") from None
 
 
-def _read_network(text: str) -> CelNetwork:
+def _read_network(text: str) -> CelCIDR:
     written, slash, length = text.rpartition("/")
     refused = f"{_CONVERTING}: netip.ParsePrefix({quote(text)})"
     if not slash:
@@ -143,7 +143,7 @@ def _read_network(text: str) -> CelNetwork:
     if int(length) > address.max_prefixlen:
         raise CelError(f"{refused}: prefix length out of range")
     _refuse_mapped(address, text)
-    return CelNetwork(address, int(length))
+    return CelCIDR(address, int(length))
 
 
 def _refuse_mapped(address: IPv4Address | IPv6Address, text: str) -> None:
@@ -153,7 +153,7 @@ def _refuse_mapped(address: IPv4Address | IPv6Address, text: str) -> None:
 
 def _is_address(text: str) -> bool:
     try:
-        address_of(text)
+        parse_cel_ip(text)
     except CelError:
         return False
     return True
@@ -170,17 +170,17 @@ def _is_network(text: str) -> bool:
 # Properties of addresses.
 
 
-def _is_local_multicast(one: CelAddress) -> bool:
+def _is_local_multicast(one: CelIP) -> bool:
     return any(one.address in network for network in _LOCAL_MULTICAST)
 
 
-def _is_global_unicast(one: CelAddress) -> bool:
+def _is_global_unicast(one: CelIP) -> bool:
     address = one.address
     special = address.is_unspecified or address.is_loopback or address.is_multicast or address.is_link_local
     return not special and address != _BROADCAST
 
 
-def _contains_network(one: CelNetwork, other: CelNetwork) -> bool:
+def _contains_network(one: CelCIDR, other: CelCIDR) -> bool:
     return one.bits <= other.bits and one.contains(other.address)
 
 
@@ -189,9 +189,9 @@ def _contains_network(one: CelNetwork, other: CelNetwork) -> bool:
 
 def _bytes_of(value: Any) -> int:
     """Return the size of an address or a prefix in bytes."""
-    if isinstance(value, CelNetwork):
+    if isinstance(value, CelCIDR):
         return ceil(value.bits / 8)
-    return value.address.max_prefixlen // 8 if isinstance(value, CelAddress) else size_of(value)
+    return value.address.max_prefixlen // 8 if isinstance(value, CelIP) else size_of(value)
 
 
 def _comparing(*, masks: bool, parses: bool) -> Cost:
@@ -211,34 +211,34 @@ def _twice(args: tuple[Any, ...]) -> int:
 
 FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
     "ip": (
-        function("string_to_ip", (STRING,), IP, address_of, traversing(0)),
-        method("cidr_ip", (CIDR,), IP, lambda one: CelAddress(one.address)),
+        function("string_to_ip", (STRING,), IP, parse_cel_ip, argument_traversal_cost(0)),
+        method("cidr_ip", (CIDR,), IP, lambda one: CelIP(one.address)),
     ),
     "family": (method("ip_family", (IP,), INT, lambda one: one.address.version),),
     "ip.isCanonical": (
-        function("ip_is_canonical", (STRING,), BOOL, lambda text: str(address_of(text)) == text, _twice),
+        function("ip_is_canonical", (STRING,), BOOL, lambda text: str(parse_cel_ip(text)) == text, _twice),
     ),
     "isUnspecified": (method("ip_is_unspecified", (IP,), BOOL, lambda one: one.address.is_unspecified),),
     "isLoopback": (method("ip_is_loopback", (IP,), BOOL, lambda one: one.address.is_loopback),),
     "isLinkLocalMulticast": (method("ip_is_link_local_multicast", (IP,), BOOL, _is_local_multicast),),
     "isLinkLocalUnicast": (method("ip_is_link_local_unicast", (IP,), BOOL, lambda one: one.address.is_link_local),),
     "isGlobalUnicast": (method("ip_is_global_unicast", (IP,), BOOL, _is_global_unicast),),
-    "isIP": (function("is_ip", (STRING,), BOOL, _is_address, traversing(0)),),
-    "cidr": (function("string_to_cidr", (STRING,), CIDR, network_of, traversing(0)),),
+    "isIP": (function("is_ip", (STRING,), BOOL, _is_address, argument_traversal_cost(0)),),
+    "cidr": (function("string_to_cidr", (STRING,), CIDR, parse_cel_cidr, argument_traversal_cost(0)),),
     "containsIP": (
         method("cidr_contains_ip_string", (CIDR, STRING), BOOL,
-               lambda one, text: one.contains(address_of(text).address), _comparing(masks=False, parses=True)),
+               lambda one, text: one.contains(parse_cel_ip(text).address), _comparing(masks=False, parses=True)),
         method("cidr_contains_ip_ip", (CIDR, IP), BOOL, lambda one, other: one.contains(other.address),
                _comparing(masks=False, parses=False)),
     ),
     "containsCIDR": (
         method("cidr_contains_cidr_string", (CIDR, STRING), BOOL,
-               lambda one, text: _contains_network(one, network_of(text)), _comparing(masks=True, parses=True)),
+               lambda one, text: _contains_network(one, parse_cel_cidr(text)), _comparing(masks=True, parses=True)),
         method("cidr_contains_cidr", (CIDR, CIDR), BOOL, _contains_network, _comparing(masks=True, parses=False)),
     ),
     "prefixLength": (method("cidr_prefix_length", (CIDR,), INT, lambda one: one.bits),),
-    "masked": (method("cidr_masked", (CIDR,), CIDR, CelNetwork.masked),),
-    "isCIDR": (function("is_cidr", (STRING,), BOOL, _is_network, traversing(0)),),
+    "masked": (method("cidr_masked", (CIDR,), CIDR, CelCIDR.masked),),
+    "isCIDR": (function("is_cidr", (STRING,), BOOL, _is_network, argument_traversal_cost(0)),),
     "string": (
         function("ip_to_string", (IP,), STRING, str),
         function("cidr_to_string", (CIDR,), STRING, str),

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final
 
 from kubeloop.api.cel.check.types import BOOL, DOUBLE, INT, STRING, Type, opaque
 from kubeloop.api.cel.environment import Overload
-from kubeloop.api.cel.library.declaring import function, method, traversing
+from kubeloop.api.cel.library.declaring import argument_traversal_cost, function, method
 from kubeloop.api.cel.values import INT_MAX, CelError
 from kubeloop.api.scalars.quantity import Quantity, QuantityError, parse_quantity
 
@@ -77,8 +77,8 @@ def _subtracted(one: CelQuantity, other: Any) -> CelQuantity:
 
 
 FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
-    "quantity": (function("string_to_quantity", (STRING,), QUANTITY, _of_text, traversing(0)),),
-    "isQuantity": (function("is_quantity_string", (STRING,), BOOL, _is_quantity, traversing(0)),),
+    "quantity": (function("string_to_quantity", (STRING,), QUANTITY, _of_text, argument_traversal_cost(0)),),
+    "isQuantity": (function("is_quantity_string", (STRING,), BOOL, _is_quantity, argument_traversal_cost(0)),),
     "sign": (function("quantity_sign", (QUANTITY,), INT, lambda one: one.amount.sign()),),
     "isGreaterThan": (
         method("quantity_is_greater_than", (QUANTITY, QUANTITY), BOOL, lambda one, other: _compared(one, other) > 0),

@@ -7,11 +7,11 @@ from math import ceil
 from typing import Any, Final
 
 from kubeloop.api.cel.check.types import (
-    ANY,
     BOOL,
     BYTES,
     DOUBLE,
     DURATION,
+    DYN,
     INT,
     STRING,
     TIMESTAMP,
@@ -28,13 +28,13 @@ from kubeloop.api.cel.library.declaring import (
     STRING_FACTOR,
     A,
     B,
+    argument_traversal_cost,
     function,
     method,
-    traversing,
-    traversing_both,
-    traversing_shorter,
+    shorter_traversal_cost,
+    total_traversal_cost,
 )
-from kubeloop.api.cel.library.times import added, subtracted
+from kubeloop.api.cel.library.times import add, subtract
 from kubeloop.api.cel.values import (
     INT_MAX,
     NONE,
@@ -53,7 +53,7 @@ from kubeloop.api.cel.values import (
     keyed_by,
     size_of,
 )
-from kubeloop.api.structural.go_regex import RegexError, compile_pattern, is_in
+from kubeloop.api.structural.go_regex import RegexError, compile_pattern, has_match
 
 LARGEST_LIST: Final = 1_000_000  # joining costs one, however long the lists
 NUMERIC: Final = {"int64": INT, "uint64": UINT, "double": DOUBLE}
@@ -110,7 +110,7 @@ def _numeric(
     return tuple(overloads)
 
 
-def joined(one: Sequence[Any], other: Sequence[Any]) -> Any:
+def concatenate(one: Sequence[Any], other: Sequence[Any]) -> Any:
     """Concatenate two lists; sets and list-maps keep their kind."""
     if len(one) + len(other) > LARGEST_LIST:
         raise Cancelled(TOO_LARGE)
@@ -131,7 +131,7 @@ def _ordered(verb: str, compare: Callable[[Any, Any], bool]) -> tuple[Overload, 
     same = [("bool", BOOL), *NUMERIC.items(), ("timestamp", TIMESTAMP), ("duration", DURATION)]
     overloads = [function(f"{verb}_{name}", (kind, kind), BOOL, compare) for name, kind in same]
     overloads += [
-        function(f"{verb}_{name}", (kind, kind), BOOL, compare, traversing_shorter)
+        function(f"{verb}_{name}", (kind, kind), BOOL, compare, shorter_traversal_cost)
         for name, kind in (("string", STRING), ("bytes", BYTES))
     ]
     overloads += [
@@ -146,7 +146,7 @@ def _ordered(verb: str, compare: Callable[[Any, Any], bool]) -> tuple[Overload, 
 # Collections.
 
 
-def at(values: Sequence[Any], index: Any) -> Any:
+def list_element(values: Sequence[Any], index: Any) -> Any:
     """Return the element of a list at an index; raises CelError out of bounds."""
     if isinstance(index, float):
         if index != int(index):
@@ -157,7 +157,7 @@ def at(values: Sequence[Any], index: Any) -> Any:
     return values[index]
 
 
-def looked_up(values: Mapping[Any, Any], key: Any) -> Any:
+def map_value(values: Mapping[Any, Any], key: Any) -> Any:
     # A number is no boolean, though 1 and True are the same key in Python.
     """Return the value of a map's key; raises CelError if it is absent."""
     if key not in values or (not isinstance(key, str) and key in (0, 1) and not _is_own_key(key, values)):
@@ -203,7 +203,7 @@ def _sized(one: Type) -> tuple[Overload, Overload]:
 def matches(text: str, pattern: str) -> bool:
     """Return True if a text matches a regular expression; raises CelError for a malformed one."""
     try:
-        return is_in(compile_pattern(pattern), text)
+        return has_match(compile_pattern(pattern), text)
     except RegexError as error:
         raise CelError(str(error)) from None
 
@@ -231,22 +231,22 @@ FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
         function("negate_int64", (INT,), INT, lambda value: checked_int(-value)),
         function("negate_double", (DOUBLE,), DOUBLE, lambda value: -value),
     ),
-    "_==_": (function("equals", (A, A), BOOL, equal, traversing_shorter),),
-    "_!=_": (function("not_equals", (A, A), BOOL, lambda one, other: not equal(one, other), traversing_shorter),),
+    "_==_": (function("equals", (A, A), BOOL, equal, shorter_traversal_cost),),
+    "_!=_": (function("not_equals", (A, A), BOOL, lambda one, other: not equal(one, other), shorter_traversal_cost),),
     "_+_": (
         *_numeric("add", lambda one, other: one + other, lambda one, other: one + other),
-        function("add_string", (STRING, STRING), STRING, lambda one, other: one + other, traversing_both),
-        function("add_bytes", (BYTES, BYTES), BYTES, lambda one, other: one + other, traversing_both),
-        function("add_list", (LIST, LIST), LIST, joined),
-        function("add_duration_duration", (DURATION, DURATION), DURATION, added),
-        function("add_timestamp_duration", (TIMESTAMP, DURATION), TIMESTAMP, added),
-        function("add_duration_timestamp", (DURATION, TIMESTAMP), TIMESTAMP, lambda one, other: added(other, one)),
+        function("add_string", (STRING, STRING), STRING, lambda one, other: one + other, total_traversal_cost),
+        function("add_bytes", (BYTES, BYTES), BYTES, lambda one, other: one + other, total_traversal_cost),
+        function("add_list", (LIST, LIST), LIST, concatenate),
+        function("add_duration_duration", (DURATION, DURATION), DURATION, add),
+        function("add_timestamp_duration", (TIMESTAMP, DURATION), TIMESTAMP, add),
+        function("add_duration_timestamp", (DURATION, TIMESTAMP), TIMESTAMP, lambda one, other: add(other, one)),
     ),
     "_-_": (
         *_numeric("subtract", lambda one, other: one - other, lambda one, other: one - other),
-        function("subtract_duration_duration", (DURATION, DURATION), DURATION, subtracted),
-        function("subtract_timestamp_duration", (TIMESTAMP, DURATION), TIMESTAMP, subtracted),
-        function("subtract_timestamp_timestamp", (TIMESTAMP, TIMESTAMP), DURATION, subtracted),
+        function("subtract_duration_duration", (DURATION, DURATION), DURATION, subtract),
+        function("subtract_timestamp_duration", (TIMESTAMP, DURATION), TIMESTAMP, subtract),
+        function("subtract_timestamp_timestamp", (TIMESTAMP, TIMESTAMP), DURATION, subtract),
     ),
     "_*_": _numeric("multiply", lambda one, other: one * other, lambda one, other: one * other),
     "_/_": _numeric("divide", _quotient, _ratio),
@@ -256,16 +256,16 @@ FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
     "_>_": _ordered("greater", lambda one, other: one > other),
     "_>=_": _ordered("greater_equals", lambda one, other: one >= other),
     "_[_]": (
-        function("index_list", (LIST, INT), A, at),
-        function("index_map", (MAP, A), B, looked_up),
-        function("optional_list_index_int", (optional_of(LIST), INT), optional_of(A), _maybe(at)),
-        function("optional_map_index_value", (optional_of(MAP), A), optional_of(B), _maybe(looked_up)),
+        function("index_list", (LIST, INT), A, list_element),
+        function("index_map", (MAP, A), B, map_value),
+        function("optional_list_index_int", (optional_of(LIST), INT), optional_of(A), _maybe(list_element)),
+        function("optional_map_index_value", (optional_of(MAP), A), optional_of(B), _maybe(map_value)),
     ),
     "_[?_]": (
-        function("list_optindex_optional_int", (LIST, INT), optional_of(A), _maybe(at)),
-        function("map_optindex_optional_value", (MAP, A), optional_of(B), _maybe(looked_up)),
-        function("optional_list_optindex_optional_int", (optional_of(LIST), INT), optional_of(A), _maybe(at)),
-        function("optional_map_optindex_optional_value", (optional_of(MAP), A), optional_of(B), _maybe(looked_up)),
+        function("list_optindex_optional_int", (LIST, INT), optional_of(A), _maybe(list_element)),
+        function("map_optindex_optional_value", (MAP, A), optional_of(B), _maybe(map_value)),
+        function("optional_list_optindex_optional_int", (optional_of(LIST), INT), optional_of(A), _maybe(list_element)),
+        function("optional_map_optindex_optional_value", (optional_of(MAP), A), optional_of(B), _maybe(map_value)),
     ),
     "@in": (
         function("in_list", (A, LIST), BOOL, lambda one, values: contains(values, one), lambda args: size_of(args[1])),
@@ -273,12 +273,12 @@ FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
     ),
     "size": (*_sized(STRING), *_sized(BYTES), *_sized(LIST), *_sized(MAP)),
     "contains": (method("contains_string", (STRING, STRING), BOOL, lambda one, part: part in one, _containing_cost),),
-    "startsWith": (method("starts_with_string", (STRING, STRING), BOOL, str.startswith, traversing(1)),),
-    "endsWith": (method("ends_with_string", (STRING, STRING), BOOL, str.endswith, traversing(1)),),
+    "startsWith": (method("starts_with_string", (STRING, STRING), BOOL, str.startswith, argument_traversal_cost(1)),),
+    "endsWith": (method("ends_with_string", (STRING, STRING), BOOL, str.endswith, argument_traversal_cost(1)),),
     "matches": (
         function("matches", (STRING, STRING), BOOL, matches, _matching_cost),
         method("matches_string", (STRING, STRING), BOOL, matches, _matching_cost),
     ),
-    "dyn": (function("to_dyn", (A,), ANY, lambda value: value),),
+    "dyn": (function("to_dyn", (A,), DYN, lambda value: value),),
     **CONVERSIONS,
 }

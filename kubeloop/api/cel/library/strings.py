@@ -6,11 +6,18 @@ from collections.abc import Sequence
 from math import ceil
 from typing import Any, Final
 
-from kubeloop.api.cel.check.types import ANY, INT, STRING, list_of
+from kubeloop.api.cel.check.types import DYN, INT, STRING, list_of
 from kubeloop.api.cel.environment import Overload
-from kubeloop.api.cel.library.declaring import REGEX_FACTOR, STRING_FACTOR, Cost, function, method, traversing
-from kubeloop.api.cel.library.formatting import formatted
-from kubeloop.api.cel.values import LARGEST, TOO_LARGE, Cancelled, CelError, size_of
+from kubeloop.api.cel.library.declaring import (
+    REGEX_FACTOR,
+    STRING_FACTOR,
+    Cost,
+    argument_traversal_cost,
+    function,
+    method,
+)
+from kubeloop.api.cel.library.formatting import format_string
+from kubeloop.api.cel.values import MAX_SIZE, TOO_LARGE, Cancelled, CelError, size_of
 from kubeloop.api.structural.go_regex import RegexError, compile_pattern
 
 STRINGS: Final = list_of(STRING)
@@ -53,7 +60,7 @@ def _last_index_of(text: str, part: str, start: int | None = None) -> int:
 
 def _replaced(text: str, old: str, new: str, count: int = -1) -> str:
     most = text.count(old) if count < 0 else min(count, text.count(old))
-    if len(text) + most * (len(new) - len(old)) > LARGEST:
+    if len(text) + most * (len(new) - len(old)) > MAX_SIZE:
         raise Cancelled(TOO_LARGE)
     return text.replace(old, new, count if count >= 0 else -1)
 
@@ -141,7 +148,7 @@ def _matching(args: tuple[Any, ...]) -> int:
     return ceil((1 + size_of(args[0])) * STRING_FACTOR) * ceil(size_of(args[1]) * REGEX_FACTOR)
 
 
-def searching(args: tuple[Any, ...]) -> int:
+def search_cost(args: tuple[Any, ...]) -> int:
     """Return the cost of searching a text."""
     return int(size_of(args[0]) * STRING_FACTOR)
 
@@ -149,18 +156,22 @@ def searching(args: tuple[Any, ...]) -> int:
 FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
     "charAt": (method("string_char_at_int", (STRING, INT), STRING, _char_at),),
     "indexOf": (
-        method("string_index_of_string", (STRING, STRING), INT, _index_of, searching),
-        method("string_index_of_string_int", (STRING, STRING, INT), INT, _index_of, searching),
+        method("string_index_of_string", (STRING, STRING), INT, _index_of, search_cost),
+        method("string_index_of_string_int", (STRING, STRING, INT), INT, _index_of, search_cost),
     ),
     "lastIndexOf": (
-        method("string_last_index_of_string", (STRING, STRING), INT, _last_index_of, searching),
-        method("string_last_index_of_string_int", (STRING, STRING, INT), INT, _last_index_of, searching),
+        method("string_last_index_of_string", (STRING, STRING), INT, _last_index_of, search_cost),
+        method("string_last_index_of_string_int", (STRING, STRING, INT), INT, _last_index_of, search_cost),
     ),
     "lowerAscii": (
-        method("string_lower_ascii", (STRING,), STRING, lambda text: text.translate(_LOWER), traversing(0)),
+        method(
+            "string_lower_ascii", (STRING,), STRING, lambda text: text.translate(_LOWER), argument_traversal_cost(0)
+        ),
     ),
     "upperAscii": (
-        method("string_upper_ascii", (STRING,), STRING, lambda text: text.translate(_UPPER), traversing(0)),
+        method(
+            "string_upper_ascii", (STRING,), STRING, lambda text: text.translate(_UPPER), argument_traversal_cost(0)
+        ),
     ),
     "replace": (
         method("string_replace_string_string", (STRING, STRING, STRING), STRING, _replaced, _twice(0)),
@@ -171,12 +182,12 @@ FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
         method("string_split_string_int", (STRING, STRING, INT), STRINGS, _split, _twice(0)),
     ),
     "substring": (
-        method("string_substring_int", (STRING, INT), STRING, _substring, traversing(0)),
-        method("string_substring_int_int", (STRING, INT, INT), STRING, _substring, traversing(0)),
+        method("string_substring_int", (STRING, INT), STRING, _substring, argument_traversal_cost(0)),
+        method("string_substring_int_int", (STRING, INT, INT), STRING, _substring, argument_traversal_cost(0)),
     ),
-    "trim": (method("string_trim", (STRING,), STRING, str.strip, traversing(0)),),
-    "format": (method("string_format", (STRING, list_of(ANY)), STRING, formatted, traversing(0)),),
-    "strings.quote": (function("strings_quote", (STRING,), STRING, _quoted, traversing(0)),),
+    "trim": (method("string_trim", (STRING,), STRING, str.strip, argument_traversal_cost(0)),),
+    "format": (method("string_format", (STRING, list_of(DYN)), STRING, format_string, argument_traversal_cost(0)),),
+    "strings.quote": (function("strings_quote", (STRING,), STRING, _quoted, argument_traversal_cost(0)),),
     "join": (
         method("list_join", (STRINGS,), STRING, _joined, _joining),
         method("list_join_string", (STRINGS, STRING), STRING, _joined, _joining),

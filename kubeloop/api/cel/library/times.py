@@ -47,13 +47,13 @@ def timestamp_of(text: str) -> Timestamp:
         raise CelError(str(error)) from None
     if offset := _WRITTEN_OFFSET.search(text):
         found = found.astimezone(zone_of(offset[0]))
-    return moment(found)
+    return to_timestamp(found)
 
 
 def timestamp_of_seconds(seconds: int) -> Timestamp:
     """Return the timestamp of seconds since the epoch; raises CelError on overflow."""
     try:
-        return moment(_EPOCH + timedelta(seconds=seconds))
+        return to_timestamp(_EPOCH + timedelta(seconds=seconds))
     except OverflowError:
         raise CelError(_OVERFLOW) from None
 
@@ -71,14 +71,14 @@ def seconds_of(one: datetime) -> int:
     return (one - _EPOCH) // _SECOND
 
 
-def moment(one: datetime) -> Timestamp:
+def to_timestamp(one: datetime) -> Timestamp:
     """Convert a datetime to a Timestamp."""
     return Timestamp(
         one.year, one.month, one.day, one.hour, one.minute, one.second, one.microsecond, tzinfo=one.tzinfo or UTC
     )
 
 
-def span(one: timedelta) -> Duration:
+def to_duration(one: timedelta) -> Duration:
     """Convert a timedelta to a Duration; raises CelError on overflow."""
     microseconds = one // _MICROSECOND
     if abs(microseconds) * 1000 > INT_MAX:
@@ -86,12 +86,12 @@ def span(one: timedelta) -> Duration:
     return Duration(microseconds=microseconds)
 
 
-def added(one: Any, other: timedelta) -> Any:
+def add(one: Any, other: timedelta) -> Any:
     """Add a duration to a timestamp or duration; raises CelError on overflow."""
     return _reckoned(lambda: _plain(one) + _plain_span(other))
 
 
-def subtracted(one: Any, other: Any) -> Any:
+def subtract(one: Any, other: Any) -> Any:
     """Subtract durations or timestamps; raises CelError on overflow."""
     return _reckoned(lambda: _plain(one) - _plain(other))
 
@@ -101,7 +101,7 @@ def _reckoned(reckon: Callable[[], Any]) -> Any:
         result = reckon()
     except OverflowError:
         raise CelError(_OVERFLOW) from None
-    return moment(result) if isinstance(result, datetime) else span(result)
+    return to_timestamp(result) if isinstance(result, datetime) else to_duration(result)
 
 
 def _plain(value: Any) -> Any:

@@ -10,7 +10,7 @@ from urllib.parse import quote as escaped
 
 from kubeloop.api.cel.check.types import BOOL, STRING, Type, list_of, map_of, opaque
 from kubeloop.api.cel.environment import Overload
-from kubeloop.api.cel.library.declaring import function, method, traversing
+from kubeloop.api.cel.library.declaring import argument_traversal_cost, function, method
 from kubeloop.api.cel.values import CelError
 from kubeloop.api.meta.field_path import quote
 
@@ -66,7 +66,7 @@ def check_request_uri(text: str) -> None:
     _read(text, is_request=True)
 
 
-def url_of(text: str) -> CelUrl:
+def parse_cel_url(text: str) -> CelUrl:
     """Parse a URL; raises CelError."""
     try:
         check_request_uri(text)
@@ -148,7 +148,7 @@ def _query(one: CelUrl) -> dict[str, list[str]]:
 
 
 FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
-    "url": (function("string_to_url", (STRING,), URL, url_of, traversing(0)),),
+    "url": (function("string_to_url", (STRING,), URL, parse_cel_url, argument_traversal_cost(0)),),
     "getScheme": (method("url_get_scheme", (URL,), STRING, lambda one: one.scheme),),
     "getHost": (method("url_get_host", (URL,), STRING, lambda one: one.host),),
     "getHostname": (method("url_get_hostname", (URL,), STRING, lambda one: one.hostname),),

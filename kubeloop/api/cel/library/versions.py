@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 
 from kubeloop.api.cel.check.types import BOOL, INT, STRING, Type, opaque
 from kubeloop.api.cel.environment import Overload
-from kubeloop.api.cel.library.declaring import function, method, traversing
+from kubeloop.api.cel.library.declaring import argument_traversal_cost, function, method
 from kubeloop.api.cel.values import UINT_MAX, CelError
 from kubeloop.api.meta.field_path import quote
 
@@ -20,7 +20,7 @@ _IDENTIFIER: Final = re.compile(r"[0-9A-Za-z-]+")
 _Identifier = tuple[int, int, str]
 
 
-class CelVersion:
+class CelSemver:
     """Semantic version; build metadata is ignored in comparisons."""
 
     __slots__ = ("numbers", "released")
@@ -31,13 +31,13 @@ class CelVersion:
         # A release sorts after its prereleases.
         self.released: tuple[bool, tuple[_Identifier, ...]] = (not prerelease, prerelease)
 
-    def compared(self, other: CelVersion) -> int:
+    def compared(self, other: CelSemver) -> int:
         """Return -1, 0 or 1."""
         mine, theirs = (self.numbers, self.released), (other.numbers, other.released)
         return (mine > theirs) - (mine < theirs)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, CelVersion) and self.compared(other) == 0
+        return isinstance(other, CelSemver) and self.compared(other) == 0
 
     def __hash__(self) -> int:
         return hash((self.numbers, self.released))
@@ -47,7 +47,7 @@ class _VersionError(ValueError):
     """Raised for a text that is no version; the message gives the reason."""
 
 
-def _read(text: str) -> CelVersion:
+def _read(text: str) -> CelSemver:
     if not text:
         raise _VersionError("Version string empty")
     parts = text.split(".", 2)
@@ -60,7 +60,7 @@ def _read(text: str) -> CelVersion:
     identifiers = tuple(map(_identifier, prerelease.split("."))) if dash else ()
     if has_build:
         _check_build(build)
-    return CelVersion(numbers, identifiers)
+    return CelSemver(numbers, identifiers)
 
 
 def _number(name: str, text: str) -> int:
@@ -111,14 +111,14 @@ def _without_zeros(part: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def _parsed(text: str, normalize: bool) -> CelVersion | str:
+def _parsed(text: str, normalize: bool) -> CelSemver | str:
     try:
         return _read(_normalized(text) if normalize else text)
     except _VersionError as error:
         return str(error)
 
 
-def version_of(text: str, normalize: bool = False) -> CelVersion:
+def parse_cel_semver(text: str, normalize: bool = False) -> CelSemver:
     """Parse a version, optionally normalizing it; raises CelError."""
     found = _parsed(text, normalize)
     if isinstance(found, str):
@@ -127,23 +127,23 @@ def version_of(text: str, normalize: bool = False) -> CelVersion:
 
 
 def _is_version(text: str, normalize: bool = False) -> bool:
-    return isinstance(_parsed(text, normalize), CelVersion)
+    return isinstance(_parsed(text, normalize), CelSemver)
 
 
 FUNCTIONS: Final[dict[str, tuple[Overload, ...]]] = {
     "semver": (
-        function("string_to_semver", (STRING,), SEMVER, version_of, traversing(0)),
-        function("string_bool_to_semver", (STRING, BOOL), SEMVER, version_of, traversing(0)),
+        function("string_to_semver", (STRING,), SEMVER, parse_cel_semver, argument_traversal_cost(0)),
+        function("string_bool_to_semver", (STRING, BOOL), SEMVER, parse_cel_semver, argument_traversal_cost(0)),
     ),
     "isSemver": (
-        function("is_semver_string", (STRING,), BOOL, _is_version, traversing(0)),
-        function("is_semver_string_bool", (STRING, BOOL), BOOL, _is_version, traversing(0)),
+        function("is_semver_string", (STRING,), BOOL, _is_version, argument_traversal_cost(0)),
+        function("is_semver_string_bool", (STRING, BOOL), BOOL, _is_version, argument_traversal_cost(0)),
     ),
     "isGreaterThan": (
         method("semver_is_greater_than", (SEMVER, SEMVER), BOOL, lambda one, other: one.compared(other) > 0),
     ),
     "isLessThan": (method("semver_is_less_than", (SEMVER, SEMVER), BOOL, lambda one, other: one.compared(other) < 0),),
-    "compareTo": (method("semver_compare_to", (SEMVER, SEMVER), INT, CelVersion.compared),),
+    "compareTo": (method("semver_compare_to", (SEMVER, SEMVER), INT, CelSemver.compared),),
     "major": (method("semver_major", (SEMVER,), INT, lambda one: one.numbers[0]),),
     "minor": (method("semver_minor", (SEMVER,), INT, lambda one: one.numbers[1]),),
     "patch": (method("semver_patch", (SEMVER,), INT, lambda one: one.numbers[2]),),

@@ -6,7 +6,7 @@ import re
 from math import isinf
 from typing import Any, Final, NamedTuple
 
-from kubeloop.api.cel.parse.syntax import CompileError, Problem
+from kubeloop.api.cel.parse.syntax import CompileError, CompileIssue
 from kubeloop.api.cel.values import INT_MAX, UINT_MAX, UInt
 
 _WORDS: Final = re.compile(
@@ -30,7 +30,7 @@ _HEX: Final = {"x": 2, "X": 2, "u": 4, "U": 8}
 END: Final = "<EOF>"
 
 
-class Word(NamedTuple):
+class LexerToken(NamedTuple):
     """Token: `kind` is literal, name, quoted (a name in backticks), mark or end."""
 
     kind: str
@@ -39,44 +39,44 @@ class Word(NamedTuple):
     value: Any = None
 
 
-def words_of(text: str) -> list[Word]:
+def tokenize(text: str) -> list[LexerToken]:
     """Return all tokens and an end token. Raises CompileError for an invalid token."""
-    found: list[Word] = []
+    found: list[LexerToken] = []
     at = 0
     while at < len(text):
         match = _WORDS.match(text, at)
         if match is None:
-            raise CompileError(text, [Problem(at, f"Syntax error: token recognition error at: '{text[at]}'")])
+            raise CompileError(text, [CompileIssue(at, f"Syntax error: token recognition error at: '{text[at]}'")])
         kind = match.lastgroup
         if kind == "text":
             end, value = _Text(text, match).read()
-            found.append(Word("literal", text[at:end], at, value))
+            found.append(LexerToken("literal", text[at:end], at, value))
             at = end
             continue
         if kind != "space":
             found.append(_word(str(kind), match[0], at, text))
         at = match.end()
-    found.append(Word("end", END, len(text)))
+    found.append(LexerToken("end", END, len(text)))
     return found
 
 
-def _word(kind: str, word: str, offset: int, text: str) -> Word:
+def _word(kind: str, word: str, offset: int, text: str) -> LexerToken:
     match kind:
         case "int":
-            return Word("literal", word, offset, _number(word))
+            return LexerToken("literal", word, offset, _number(word))
         case "uint":
             number = _number(word[:-1])
             if number > UINT_MAX:
-                raise CompileError(text, [Problem(offset, "invalid uint literal")])
-            return Word("literal", word, offset, UInt(number))
+                raise CompileError(text, [CompileIssue(offset, "invalid uint literal")])
+            return LexerToken("literal", word, offset, UInt(number))
         case "float":
             if isinf(float(word)):
-                raise CompileError(text, [Problem(offset, "invalid double literal")])
-            return Word("literal", word, offset, float(word))
+                raise CompileError(text, [CompileIssue(offset, "invalid double literal")])
+            return LexerToken("literal", word, offset, float(word))
         case "quoted":
-            return Word("quoted", word[1:-1], offset)
+            return LexerToken("quoted", word[1:-1], offset)
         case _:
-            return Word(kind, word, offset)
+            return LexerToken(kind, word, offset)
 
 
 def _number(word: str) -> int:
@@ -84,7 +84,7 @@ def _number(word: str) -> int:
     return int(word[:100], 16 if "x" in word else 10)
 
 
-def fits(number: int) -> bool:
+def fits_int64(number: int) -> bool:
     """Return True if an integer, whose sign is now known, fits 64 bits."""
     return -INT_MAX - 1 <= number <= INT_MAX
 
@@ -146,4 +146,4 @@ class _Text:
         return chr(code)
 
     def _error(self, offset: int, message: str) -> CompileError:
-        return CompileError(self._source, [Problem(offset, f"Syntax error: {message}")])
+        return CompileError(self._source, [CompileIssue(offset, f"Syntax error: {message}")])

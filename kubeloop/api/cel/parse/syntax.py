@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 
-class Problem(NamedTuple):
+class CompileIssue(NamedTuple):
     """Problem at an offset of the text."""
 
     offset: int
@@ -17,12 +17,12 @@ class Problem(NamedTuple):
 class CompileError(Exception):
     """Raised for an invalid expression; the message shows each problem with its position, as cel-go does."""
 
-    def __init__(self, text: str, problems: Iterable[Problem]) -> None:
+    def __init__(self, text: str, problems: Iterable[CompileIssue]) -> None:
         self.problems = tuple(problems)
         super().__init__("\n".join(_shown(text, problem) for problem in self.problems))
 
 
-def _shown(text: str, problem: Problem) -> str:
+def _shown(text: str, problem: CompileIssue) -> str:
     before = text[: problem.offset]
     line, column = before.count("\n"), problem.offset - (before.rfind("\n") + 1)
     lines = text.split("\n")
@@ -31,7 +31,7 @@ def _shown(text: str, problem: Problem) -> str:
 
 
 @dataclass(slots=True, eq=False)
-class Node:
+class Expr:
     """Node of a syntax tree; the checker sets its type."""
 
     offset: int
@@ -39,14 +39,14 @@ class Node:
 
 
 @dataclass(slots=True, eq=False)
-class Literal(Node):
+class LiteralExpr(Expr):
     """Literal value."""
 
     value: Any
 
 
 @dataclass(slots=True, eq=False)
-class Ident(Node):
+class IdentExpr(Expr):
     """Identifier of a variable or type."""
 
     name: str
@@ -54,106 +54,106 @@ class Ident(Node):
 
 
 @dataclass(slots=True, eq=False)
-class Select(Node):
+class SelectExpr(Expr):
     """Field selection `operand.field`, or as a test `has(operand.field)`."""
 
-    operand: Node
+    operand: Expr
     field: str
     is_test: bool = False
     key: str = ""  # key in the data, if the checker found that it differs from the field
 
 
 @dataclass(slots=True, eq=False)
-class Call(Node):
+class CallExpr(Expr):
     """Call of a function, operator, or with a target a method; the checker sets the possible overloads."""
 
     function: str
-    target: Node | None
-    args: list[Node]
+    target: Expr | None
+    args: list[Expr]
     overloads: tuple[Any, ...] = ()
 
     @property
-    def operands(self) -> list[Node]:
+    def operands(self) -> list[Expr]:
         """Target, if there is one, and arguments."""
         return self.args if self.target is None else [self.target, *self.args]
 
 
 @dataclass(slots=True, eq=False)
-class ListNode(Node):
+class ListExpr(Expr):
     """List expression."""
 
-    elements: list[Node]
+    elements: list[Expr]
     optional: frozenset[int] = frozenset()  # indexes of elements that are omitted if they are none
 
 
 @dataclass(slots=True, eq=False)
-class Entry:
+class EntryExpr:
     """Entry of a map (key is a node) or of an object (key is a field's name)."""
 
     offset: int
     key: Any
-    value: Node
+    value: Expr
     is_optional: bool
 
 
 @dataclass(slots=True, eq=False)
-class MapNode(Node):
+class MapExpr(Expr):
     """Map expression."""
 
-    entries: list[Entry]
+    entries: list[EntryExpr]
 
 
 @dataclass(slots=True, eq=False)
-class ObjectNode(Node):
+class StructExpr(Expr):
     """Object expression."""
 
     type_name: str
-    entries: list[Entry]
+    entries: list[EntryExpr]
 
 
 @dataclass(slots=True, eq=False)
-class Fold(Node):
+class ComprehensionExpr(Expr):
     """Comprehension: a loop over a range that accumulates a result."""
 
-    range: Node
+    range: Expr
     variables: tuple[str, ...]  # one or two
     accumulator: str
-    start: Node
-    condition: Node
-    step: Node
-    result: Node
+    start: Expr
+    condition: Expr
+    step: Expr
+    result: Expr
 
 
 @dataclass(slots=True, eq=False)
-class Bind(Node):
+class BindExpr(Expr):
     """Binding of a name to a value within an expression, for `cel.bind` and the macros of optional values."""
 
     name: str
-    value: Node
-    body: Node
+    value: Expr
+    body: Expr
 
 
-def children(node: Node) -> list[Node]:
+def children(node: Expr) -> list[Expr]:
     """Return the direct children of a node in source order."""
     match node:
-        case Select():
+        case SelectExpr():
             return [node.operand]
-        case Call():
+        case CallExpr():
             return node.operands
-        case ListNode():
+        case ListExpr():
             return node.elements
-        case MapNode():
+        case MapExpr():
             return [part for entry in node.entries for part in (entry.key, entry.value)]
-        case ObjectNode():
+        case StructExpr():
             return [entry.value for entry in node.entries]
-        case Fold():
+        case ComprehensionExpr():
             return [node.range, node.start, node.condition, node.step, node.result]
-        case Bind():
+        case BindExpr():
             return [node.value, node.body]
     return []
 
 
-def descendants(tree: Node) -> Iterator[Node]:
+def descendants(tree: Expr) -> Iterator[Expr]:
     """Yield all nodes of a tree, including the root, without recursion."""
     left = [tree]
     while left:

@@ -20,7 +20,7 @@ def default_pod_group(group: scheduling_v1beta1.PodGroup) -> None:
     _default_spec(group.spec, _SINGLE)
 
 
-def default_old_pod_group(group: scheduling_v1alpha3.PodGroup) -> None:
+def default_pod_group_v1alpha3(group: scheduling_v1alpha3.PodGroup) -> None:
     """Apply the defaults of a v1alpha3 PodGroup."""
     _default_spec(group.spec, _OLD_SINGLE)
 

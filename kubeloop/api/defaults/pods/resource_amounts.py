@@ -16,7 +16,7 @@ def round_amounts(owner: Any, *fields: str) -> None:
         amounts: Mapping[str, Quantity] = getattr(owner, field)
         for amount in amounts.values():
             if _is_finer_than_milli(amount):
-                force_setattr(owner, field, {name: rounded(each) for name, each in amounts.items()})
+                force_setattr(owner, field, {name: round_amount(each) for name, each in amounts.items()})
                 break
 
 
@@ -26,7 +26,7 @@ def round_requirements(requirements: Any) -> None:
         round_amounts(requirements, "limits", "requests")
 
 
-def rounded(amount: Quantity) -> Quantity:
+def round_amount(amount: Quantity) -> Quantity:
     """Return a canonical amount, rounded up to thousandths."""
     if not _is_finer_than_milli(amount):
         return amount

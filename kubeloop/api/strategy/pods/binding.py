@@ -8,7 +8,7 @@ from kubeloop.api.generated.core_v1 import Binding, Pod, PodCondition
 from kubeloop.api.scalars import wire
 
 
-def binding_refused(pod: Pod) -> str | None:
+def binding_error(pod: Pod) -> str | None:
     """Return the reason why the pod can't be bound now, as shown to clients, or None."""
     name = pod.metadata.name
     if pod.metadata.deletion_timestamp is not None:
@@ -20,7 +20,7 @@ def binding_refused(pod: Pod) -> str | None:
     return None
 
 
-def bound(pod: Pod, binding: Binding, now: str) -> Pod:
+def bind_pod(pod: Pod, binding: Binding, now: str) -> Pod:
     """Return the bound pod, with the labels and annotations of the binding; its generation is unchanged."""
     metadata = replace(
         pod.metadata,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kubeloop.api.codec import force_setattr
-from kubeloop.api.features.gates import is_on
+from kubeloop.api.features.gates import is_enabled
 from kubeloop.api.strategy.base import RESETS_METADATA, STATUS_METADATA, Strategy
 
 _CLAIMS = "DRAWorkloadResourceClaims"
@@ -24,7 +24,7 @@ _OF_COMPOSITES = {"composite_pod_group_templates": _COMPOSITES}
 def _drop(new: Any, old: Any, gates: Mapping[str, str]) -> None:
     """Clear the fields whose gate is disabled, unless the old object has a value there too."""
     for field, gate in gates.items():
-        if not is_on(gate) and not (old is not None and getattr(old, field)):
+        if not is_enabled(gate) and not (old is not None and getattr(old, field)):
             force_setattr(new, field, () if isinstance(getattr(new, field), tuple) else None)
 
 
@@ -33,7 +33,7 @@ def _refine_group(new: Any, old: Any) -> None:
 
 
 def _refine_group_status(new: Any, old: Any) -> None:
-    if not is_on(_CLAIMS) and not old.spec.resource_claims:
+    if not is_enabled(_CLAIMS) and not old.spec.resource_claims:
         force_setattr(new.status, "resource_claim_statuses", ())
 
 

@@ -21,11 +21,11 @@ def default_pod_level_resources(spec: PodSpec) -> None:
     if whole is None or not (whole.requests or whole.limits):
         return
     requests, limits = dict(whole.requests), dict(whole.limits)
-    container_limits = aggregate(spec, "limits")
+    container_limits = aggregate_container_resources(spec, "limits")
     for name, amount in container_limits.items():
         if _is_huge_page(name) and name not in requests:
             limits.setdefault(name, _text(amount))
-    for name, amount in aggregate(spec, "requests").items():
+    for name, amount in aggregate_container_resources(spec, "requests").items():
         if name in ("cpu", "memory"):
             requests.setdefault(name, _text(amount))
     for name, text in limits.items():
@@ -36,7 +36,7 @@ def default_pod_level_resources(spec: PodSpec) -> None:
     force_setattr(spec, "resources", ResourceRequirements(claims=whole.claims, limits=limits, requests=requests))
 
 
-def aggregate(spec: PodSpec, field: str) -> Amounts:
+def aggregate_container_resources(spec: PodSpec, field: str) -> Amounts:
     """Return the peak demand of all containers together.
 
     Init containers run one after another beside the sidecars started before them, and then the sidecars stay.

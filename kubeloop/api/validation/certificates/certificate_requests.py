@@ -12,7 +12,7 @@ from kubeloop.api.generated.certificates_v1 import (
 )
 from kubeloop.api.meta.field_path import (
     FieldErrors,
-    Path,
+    FieldPath,
     duplicate,
     forbidden,
     invalid,
@@ -20,15 +20,15 @@ from kubeloop.api.meta.field_path import (
     required,
 )
 from kubeloop.api.validation.certificates.pem import pem_blocks
-from kubeloop.api.validation.certificates.x509 import certificate_problem, request_problem
+from kubeloop.api.validation.certificates.x509 import certificate_error, signing_request_error
 from kubeloop.api.validation.pods.projected_volumes import validate_signer_name
-from kubeloop.api.validation.shared.declarative import generated, generated_last
+from kubeloop.api.validation.shared.declarative import mark_generated, sort_generated_last
 from kubeloop.api.validation.shared.meta_conditions import CONDITION_STATUSES
-from kubeloop.api.validation.shared.rules import Rules
+from kubeloop.api.validation.shared.rules import ValidationRules
 
-_SPEC: Final = Path("spec")
-_CONDITIONS: Final = Path("status").child("conditions")
-_CERTIFICATE: Final = Path("status").child("certificate")
+_SPEC: Final = FieldPath("spec")
+_CONDITIONS: Final = FieldPath("status").child("conditions")
+_CERTIFICATE: Final = FieldPath("status").child("certificate")
 _LEGACY_SIGNER: Final = "kubernetes.io/legacy-unknown"
 _MIN_SECONDS: Final = 600
 _APPROVAL: Final = ("Approved", "Denied")
@@ -84,7 +84,7 @@ def _validate_request(obj: CertificateSigningRequest, lenient: _Leniency) -> Fie
 
 def _validate_spec(spec: CertificateSigningRequestSpec, lenient: _Leniency) -> FieldErrors:
     errors: FieldErrors = []
-    if problem := request_problem(spec.request):
+    if problem := signing_request_error(spec.request):
         errors.append(invalid(_SPEC.child("request"), spec.request, problem))
     errors += _validate_usages(spec.usages, lenient)
     at = _SPEC.child("signerName")
@@ -119,7 +119,7 @@ def _chain_problem(data: bytes) -> str:
             return f'only CERTIFICATE PEM blocks are allowed, found "{block.type}"'
         if block.has_headers:
             return "no PEM block headers are permitted"
-        if problem := certificate_problem(block.content):
+        if problem := certificate_error(block.content):
             return problem
     return "" if blocks else "must contain at least one CERTIFICATE PEM block"
 
@@ -140,7 +140,7 @@ def _validate_conditions(conditions: tuple[CertificateSigningRequestCondition, .
             errors.append(duplicate(at.child("type"), condition.type))
     if set(_APPROVAL) <= set(types) and not lenient.both_decisions:
         choices = ", ".join(f"`{choice}`" for choice in _BOTH.split(", "))
-        errors += generated([invalid(_CONDITIONS, f"{{{_BOTH}}}", f"must specify at most one of: {choices}")])
+        errors += mark_generated([invalid(_CONDITIONS, f"{{{_BOTH}}}", f"must specify at most one of: {choices}")])
     return errors
 
 
@@ -160,7 +160,7 @@ def _validate_change(
             errors.append(forbidden(_CERTIFICATE, "updates may not set certificate content"))
         elif old.status.certificate:
             errors.append(forbidden(_CERTIFICATE, "updates may not modify existing certificate content"))
-    return generated_last(errors)
+    return sort_generated_last(errors)
 
 
 def _of_type(obj: CertificateSigningRequest, kind: str) -> list[CertificateSigningRequestCondition]:
@@ -179,6 +179,6 @@ def _validate_approval(new: CertificateSigningRequest, old: CertificateSigningRe
     return _validate_change(new, old, approving=True)
 
 
-CERTIFICATE_SIGNING_REQUEST = Rules(
+CERTIFICATE_SIGNING_REQUEST = ValidationRules(
     _validate_create, _validate_update, {"status": _validate_status, "approval": _validate_approval}
 )

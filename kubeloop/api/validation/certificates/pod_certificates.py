@@ -17,7 +17,7 @@ from kubeloop.api.generated.certificates_v1 import (
 from kubeloop.api.meta.field_path import (
     OMITTED,
     FieldErrors,
-    Path,
+    FieldPath,
     invalid,
     not_supported,
     required,
@@ -25,15 +25,15 @@ from kubeloop.api.meta.field_path import (
 )
 from kubeloop.api.meta.name_rules import validate_domain_prefixed_key
 from kubeloop.api.validation.certificates.pem import pem_blocks
-from kubeloop.api.validation.certificates.x509 import certificate_problem
+from kubeloop.api.validation.certificates.x509 import certificate_error
 from kubeloop.api.validation.pods.projected_volumes import validate_signer_name
 from kubeloop.api.validation.shared.meta_conditions import validate_conditions
 from kubeloop.api.validation.shared.objectmeta import ANNOTATIONS_MAX, byte_length, total_size
-from kubeloop.api.validation.shared.rules import Rules
-from kubeloop.api.validation.shared.scalars import IMMUTABLE, dns_subdomain
+from kubeloop.api.validation.shared.rules import ValidationRules
+from kubeloop.api.validation.shared.scalars import IMMUTABLE, validate_dns_subdomain
 
-_SPEC: Final = Path("spec")
-_STATUS: Final = Path("status")
+_SPEC: Final = FieldPath("spec")
+_STATUS: Final = FieldPath("status")
 _CHAIN: Final = _STATUS.child("certificateChain")
 _UID_MAX: Final = 128
 _SHORTEST: Final = 3600
@@ -53,7 +53,7 @@ def _validate_create(obj: PodCertificateRequest) -> FieldErrors:
         ("serviceAccount", spec.service_account_name, spec.service_account_uid),
         ("node", spec.node_name, spec.node_uid),
     ):
-        errors += dns_subdomain(name, _SPEC.child(f"{kind}Name"))
+        errors += validate_dns_subdomain(name, _SPEC.child(f"{kind}Name"))
         errors += _validate_uid(uid, _SPEC.child(f"{kind}UID"))
     if spec.max_expiration_seconds is None:
         return [*errors, required(_SPEC.child("maxExpirationSeconds"), "must be set")]
@@ -61,7 +61,7 @@ def _validate_create(obj: PodCertificateRequest) -> FieldErrors:
     return errors + _validate_request(spec.stub_pkcs10_request)
 
 
-def _validate_annotations(spec: PodCertificateRequestSpec, path: Path) -> FieldErrors:
+def _validate_annotations(spec: PodCertificateRequestSpec, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     for key in spec.unverified_user_annotations:
         errors += validate_domain_prefixed_key(path, key.lower())
@@ -70,7 +70,7 @@ def _validate_annotations(spec: PodCertificateRequestSpec, path: Path) -> FieldE
     return errors
 
 
-def _validate_uid(uid: str, path: Path) -> FieldErrors:
+def _validate_uid(uid: str, path: FieldPath) -> FieldErrors:
     if not uid:
         return [invalid(path, uid, "must not be empty")]
     return [too_long(path, _UID_MAX)] if byte_length(uid) > _UID_MAX else []
@@ -190,10 +190,10 @@ def _chain_problem(chain: str) -> str:
             # Upstream spells the word differently for those that follow.
             word = "CERTFICATE" if position else "CERTIFICATE"
             return f"issued certificate chain must consist entirely of {word} PEM blocks"
-        if certificate_problem(block.content):
+        if certificate_error(block.content):
             whose = "intermediate" if position else "leaf"
             return f"{whose} certificate does not parse as valid X.509"
     return ""
 
 
-POD_CERTIFICATE_REQUEST = Rules(_validate_create, _validate_update, {"status": _validate_status})
+POD_CERTIFICATE_REQUEST = ValidationRules(_validate_create, _validate_update, {"status": _validate_status})

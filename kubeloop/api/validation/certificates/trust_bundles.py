@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Final
 
 from kubeloop.api.generated.certificates_v1 import ClusterTrustBundle
-from kubeloop.api.meta.field_path import FieldErrors, Path, invalid, too_long
+from kubeloop.api.meta.field_path import FieldErrors, FieldPath, invalid, too_long
 from kubeloop.api.meta.name_rules import check_dns1123_subdomain
 from kubeloop.api.validation.certificates.pem import pem_blocks
-from kubeloop.api.validation.certificates.x509 import certificate_problem, is_authority
+from kubeloop.api.validation.certificates.x509 import certificate_error, is_ca
 from kubeloop.api.validation.pods.projected_volumes import validate_signer_name
 from kubeloop.api.validation.shared.objectmeta import METADATA, byte_length
-from kubeloop.api.validation.shared.rules import Rules
-from kubeloop.api.validation.shared.scalars import unchanged
+from kubeloop.api.validation.shared.rules import ValidationRules
+from kubeloop.api.validation.shared.scalars import validate_unchanged
 
-_SIGNER: Final = Path("spec").child("signerName")
-_BUNDLE: Final = Path("spec").child("trustBundle")
+_SIGNER: Final = FieldPath("spec").child("signerName")
+_BUNDLE: Final = FieldPath("spec").child("trustBundle")
 _MAX_SIZE: Final = 1024 * 1024
 _OMITTED: Final = "<value omitted>"
 
@@ -28,7 +28,7 @@ def _validate_update(new: ClusterTrustBundle, old: ClusterTrustBundle) -> FieldE
     errors = _validate_owner(new)
     if new.spec.trust_bundle != old.spec.trust_bundle:
         errors += _validate_anchors(new.spec.trust_bundle)
-    return errors + unchanged(new.spec.signer_name, old.spec.signer_name, _SIGNER)
+    return errors + validate_unchanged(new.spec.signer_name, old.spec.signer_name, _SIGNER)
 
 
 def _validate_owner(obj: ClusterTrustBundle) -> FieldErrors:
@@ -60,9 +60,9 @@ def _validate_anchors(bundle: str) -> FieldErrors:
             problems.append(f"entry {index} has bad block type: {block.type}")
         elif block.has_headers:
             problems.append(f"entry {index} has PEM block headers")
-        elif certificate_problem(block.content):
+        elif certificate_error(block.content):
             problems.append(f"entry {index} does not parse as X.509")
-        elif not is_authority(block.content):
+        elif not is_ca(block.content):
             problems.append(f"entry {index} does not have the CA bit set")
         positions.setdefault(block.content, []).append(index)
     if not problems:
@@ -75,4 +75,4 @@ def _repeated(positions: dict[bytes, list[int]]) -> list[str]:
     return [f"duplicate trust anchor (indices [{indexes}])" for indexes in shown]
 
 
-CLUSTER_TRUST_BUNDLE = Rules(_validate_create, _validate_update)
+CLUSTER_TRUST_BUNDLE = ValidationRules(_validate_create, _validate_update)

@@ -12,7 +12,7 @@ _BAD_SIGNATURE = {
 }
 
 
-def request_problem(data: bytes) -> str:
+def signing_request_error(data: bytes) -> str:
     """Return the reason why PEM text is no signing request with a valid self-signature."""
     block = next(pem_blocks(data), None)
     if block is None or block.type != "CERTIFICATE REQUEST":
@@ -29,7 +29,7 @@ def request_problem(data: bytes) -> str:
     return next((text for name, text in _BAD_SIGNATURE.items() if name in _names(key)), "x509: invalid signature")
 
 
-def certificate_problem(content: bytes) -> str:
+def certificate_error(content: bytes) -> str:
     """Return the reason why bytes are no certificate."""
     from cryptography import x509
 
@@ -40,7 +40,7 @@ def certificate_problem(content: bytes) -> str:
     return ""
 
 
-def is_authority(content: bytes) -> bool:
+def is_ca(content: bytes) -> bool:
     """Return True if a certificate is a CA."""
     from cryptography import x509
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from kubeloop.api.generated.core_v1 import ConfigMap, Secret
-from kubeloop.api.meta.field_path import FieldErrors, Path, forbidden, invalid, required, too_long
+from kubeloop.api.meta.field_path import FieldErrors, FieldPath, forbidden, invalid, required, too_long
 from kubeloop.api.meta.name_rules import check_config_map_key
-from kubeloop.api.validation.shared.go_json import object_error
+from kubeloop.api.validation.shared.go_json import object_decode_error
 from kubeloop.api.validation.shared.objectmeta import IMMUTABLE, METADATA, byte_length
-from kubeloop.api.validation.shared.rules import Rules
+from kubeloop.api.validation.shared.rules import ValidationRules
 
-_DATA: Final = Path("data")
-_BINARY_DATA: Final = Path("binaryData")
+_DATA: Final = FieldPath("data")
+_BINARY_DATA: Final = FieldPath("binaryData")
 _MAX_SIZE: Final = 1024 * 1024
 _SEALED: Final = "field is immutable when `immutable` is set"
 _ACCOUNT_NAME: Final = "kubernetes.io/service-account.name"
@@ -37,7 +37,7 @@ def _validate_config_map(obj: ConfigMap) -> FieldErrors:
         errors += [invalid(_BINARY_DATA.key(key), key, message) for message in check_config_map_key(key)]
         size += len(content)
     if size > _MAX_SIZE:
-        errors.append(too_long(Path(""), _MAX_SIZE))
+        errors.append(too_long(FieldPath(""), _MAX_SIZE))
     return errors
 
 
@@ -45,7 +45,7 @@ def _validate_config_map_update(new: ConfigMap, old: ConfigMap) -> FieldErrors:
     errors: FieldErrors = []
     if old.immutable:
         if not new.immutable:
-            errors.append(forbidden(Path("immutable"), _SEALED))
+            errors.append(forbidden(FieldPath("immutable"), _SEALED))
         if new.data != old.data:
             errors.append(forbidden(_DATA, _SEALED))
         if new.binary_data != old.binary_data:
@@ -79,21 +79,21 @@ def _validate_secret_type(obj: Secret) -> FieldErrors:
 def _validate_json_entry(obj: Secret, key: str) -> FieldErrors:
     if key not in obj.data:
         return [required(_DATA.key(key))]
-    problem = object_error(obj.data[key])
+    problem = object_decode_error(obj.data[key])
     return [invalid(_DATA.key(key), _REDACTED, problem)] if problem else []
 
 
 def _validate_secret_update(new: Secret, old: Secret) -> FieldErrors:
     errors: FieldErrors = []
     if new.type != old.type:
-        errors.append(invalid(Path("type"), new.type, IMMUTABLE))
+        errors.append(invalid(FieldPath("type"), new.type, IMMUTABLE))
     if old.immutable:
         if not new.immutable:
-            errors.append(forbidden(Path("immutable"), _SEALED))
+            errors.append(forbidden(FieldPath("immutable"), _SEALED))
         if new.data != old.data:
             errors.append(forbidden(_DATA, _SEALED))
     return errors + _validate_secret(new)
 
 
-CONFIG_MAP = Rules(_validate_config_map, _validate_config_map_update)
-SECRET = Rules(_validate_secret, _validate_secret_update)
+CONFIG_MAP = ValidationRules(_validate_config_map, _validate_config_map_update)
+SECRET = ValidationRules(_validate_secret, _validate_secret_update)

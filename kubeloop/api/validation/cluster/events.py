@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kubeloop.api.generated import core_v1, events_v1
-from kubeloop.api.meta.field_path import FieldErrors, Path, invalid, required
-from kubeloop.api.validation.shared.go_values import internal
-from kubeloop.api.validation.shared.rules import Rules
-from kubeloop.api.validation.shared.scalars import qualified_name, unchanged
+from kubeloop.api.meta.field_path import FieldErrors, FieldPath, invalid, required
+from kubeloop.api.validation.shared.go_values import to_internal
+from kubeloop.api.validation.shared.rules import ValidationRules
+from kubeloop.api.validation.shared.scalars import validate_qualified_name, validate_unchanged
 
-_NAMESPACE: Final = Path("involvedObject").child("namespace")
+_NAMESPACE: Final = FieldPath("involvedObject").child("namespace")
 _SHORT: Final = 128
 _MESSAGE_MAX: Final = 1024
 _UNSET: Final = "needs to be unset"
@@ -29,13 +29,13 @@ def _validate_lenient(
         own = namespace in ("", "default") if not involved.namespace else namespace == involved.namespace
         return [] if own else mismatch
     errors = [] if involved.namespace or namespace in ("default", "kube-system") else mismatch
-    path = Path(controller)
+    path = FieldPath(controller)
     if not texts[controller]:
         errors.append(required(path))
-    errors += qualified_name(texts[controller], path)
+    errors += validate_qualified_name(texts[controller], path)
     for name in ("reportingInstance", "action", "reason"):
         if not texts[name]:
-            errors.append(required(Path(name)))
+            errors.append(required(FieldPath(name)))
         errors += _validate_length(texts[name], name, _SHORT)
     return errors + _validate_length(texts["message"], "message", _MESSAGE_MAX)
 
@@ -43,7 +43,7 @@ def _validate_lenient(
 def _validate_length(text: str, name: str, most: int) -> FieldErrors:
     if len(text.encode(errors="surrogatepass")) <= most:
         return []
-    return [invalid(Path(name), "", f"can have at most {most} characters")]
+    return [invalid(FieldPath(name), "", f"can have at most {most} characters")]
 
 
 def _validate_event(event: core_v1.Event) -> FieldErrors:
@@ -77,9 +77,9 @@ def _validate_lenient_of_strict(event: events_v1.Event) -> FieldErrors:
 def _validate_strict(event: events_v1.Event) -> FieldErrors:
     errors = _validate_lenient_of_strict(event) + _validate_series(event)
     if event.event_time is None:
-        errors.append(required(Path("eventTime")))
+        errors.append(required(FieldPath("eventTime")))
     if event.type not in ("Normal", "Warning"):
-        errors.append(invalid(Path("type"), "", f"has invalid value: {event.type}"))
+        errors.append(invalid(FieldPath("type"), "", f"has invalid value: {event.type}"))
     source = event.deprecated_source
     for name, present in (
         ("firstTimestamp", event.deprecated_first_timestamp is not None),
@@ -88,7 +88,7 @@ def _validate_strict(event: events_v1.Event) -> FieldErrors:
         ("source", bool(source.component or source.host)),
     ):
         if present:
-            errors.append(invalid(Path(name), "", _UNSET))
+            errors.append(invalid(FieldPath(name), "", _UNSET))
     return errors
 
 
@@ -97,9 +97,9 @@ def _validate_series(event: events_v1.Event) -> FieldErrors:
         return []
     errors: FieldErrors = []
     if event.series.count < 2:
-        errors.append(invalid(Path("series.count"), "", "should be at least 2"))
+        errors.append(invalid(FieldPath("series.count"), "", "should be at least 2"))
     if event.series.last_observed_time is None:
-        errors.append(required(Path("series.lastObservedTime")))
+        errors.append(required(FieldPath("series.lastObservedTime")))
     return errors
 
 
@@ -119,13 +119,13 @@ def _validate_strict_update(new: events_v1.Event, old: events_v1.Event) -> Field
         errors += _validate_series(new)
     for attribute, name in _FIXED:
         value: Any = getattr(new, attribute)
-        errors += unchanged(value, getattr(old, attribute), Path(name), _shown(value))
+        errors += validate_unchanged(value, getattr(old, attribute), FieldPath(name), _shown(value))
     return errors
 
 
 def _shown(value: Any) -> Any:
-    return internal(value) if isinstance(value, core_v1.ObjectReference | core_v1.EventSource) else value
+    return to_internal(value) if isinstance(value, core_v1.ObjectReference | core_v1.EventSource) else value
 
 
-EVENT = Rules(_validate_event, _validate_event_update)
-STRICT_EVENT = Rules(_validate_strict, _validate_strict_update)
+EVENT = ValidationRules(_validate_event, _validate_event_update)
+STRICT_EVENT = ValidationRules(_validate_strict, _validate_strict_update)

@@ -8,7 +8,7 @@ from kubeloop.api.generated import flowcontrol_v1
 from kubeloop.api.meta.field_path import (
     FieldError,
     FieldErrors,
-    Path,
+    FieldPath,
     duplicate,
     forbidden,
     invalid,
@@ -16,11 +16,11 @@ from kubeloop.api.meta.field_path import (
     required,
 )
 from kubeloop.api.meta.name_rules import check_dns1123_label
-from kubeloop.api.validation.shared.internal_form import shown_inside
-from kubeloop.api.validation.shared.rules import Rules
-from kubeloop.api.validation.shared.scalars import dns_label, dns_subdomain
+from kubeloop.api.validation.shared.internal_form import to_internal_form
+from kubeloop.api.validation.shared.rules import ValidationRules
+from kubeloop.api.validation.shared.scalars import validate_dns_label, validate_dns_subdomain
 
-_SPEC: Final = Path("spec")
+_SPEC: Final = FieldPath("spec")
 _MAX_PRECEDENCE: Final = 10000
 _METHODS: Final = frozenset(("ByNamespace", "ByUser"))
 _SUBJECT_FIELDS: Final = {"Group": "group", "ServiceAccount": "serviceAccount", "User": "user"}
@@ -64,18 +64,18 @@ def _validate_schema(obj: flowcontrol_v1.FlowSchema) -> FieldErrors:
     errors = _validate_precedence(spec.matching_precedence, name, _SPEC.child("matchingPrecedence"))
     if spec.distinguisher_method is not None and spec.distinguisher_method.type not in _METHODS:
         at = _SPEC.child("distinguisherMethod", "type")
-        errors.append(not_supported(at, shown_inside(spec.distinguisher_method), _METHODS))
+        errors.append(not_supported(at, to_internal_form(spec.distinguisher_method), _METHODS))
     level, at = spec.priority_level_configuration.name, _SPEC.child("priorityLevelConfiguration", "name")
-    errors += dns_subdomain(level, at) if level else [required(at, "must reference a priority level")]
+    errors += validate_dns_subdomain(level, at) if level else [required(at, "must reference a priority level")]
     for index, rule in enumerate(spec.rules):
         errors += _validate_rule(rule, _SPEC.child("rules").index(index))
     fixed = _FIXED.get(name)
     if fixed is not None and spec != fixed:
-        errors.append(invalid(_SPEC, shown_inside(spec), f"spec of '{name}' must equal the fixed value"))
+        errors.append(invalid(_SPEC, to_internal_form(spec), f"spec of '{name}' must equal the fixed value"))
     return errors + validate_flow_conditions(obj.status.conditions)
 
 
-def _validate_precedence(precedence: int, name: str, path: Path) -> FieldErrors:
+def _validate_precedence(precedence: int, name: str, path: FieldPath) -> FieldErrors:
     if precedence <= 0:
         return [invalid(path, precedence, "must be a positive value")]
     if precedence > _MAX_PRECEDENCE:
@@ -85,7 +85,7 @@ def _validate_precedence(precedence: int, name: str, path: Path) -> FieldErrors:
     return []
 
 
-def _validate_rule(rule: flowcontrol_v1.PolicyRulesWithSubjects, path: Path) -> FieldErrors:
+def _validate_rule(rule: flowcontrol_v1.PolicyRulesWithSubjects, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     if not rule.subjects:
         errors.append(required(path.child("subjects"), "subjects must contain at least one value"))
@@ -101,7 +101,7 @@ def _validate_rule(rule: flowcontrol_v1.PolicyRulesWithSubjects, path: Path) -> 
     return errors
 
 
-def _validate_subject(subject: flowcontrol_v1.Subject, path: Path) -> FieldErrors:
+def _validate_subject(subject: flowcontrol_v1.Subject, path: FieldPath) -> FieldErrors:
     if subject.kind not in _SUBJECT_FIELDS:
         return [not_supported(path.child("kind"), subject.kind, frozenset(_SUBJECT_FIELDS))]
     details: dict[str, Any] = {
@@ -117,27 +117,27 @@ def _validate_subject(subject: flowcontrol_v1.Subject, path: Path) -> FieldError
     return errors
 
 
-def _validate_subject_detail(detail: Any, kind: str, path: Path) -> FieldErrors:
+def _validate_subject_detail(detail: Any, kind: str, path: FieldPath) -> FieldErrors:
     if detail is None:
         return [required(path, f"{_SUBJECT_FIELDS[kind]} is required when subject kind is '{kind}'")]
     errors: FieldErrors = [] if detail.name else [required(path.child("name"))]
     if kind != "ServiceAccount":
         return errors
     if detail.name not in ("", "*"):
-        errors += dns_subdomain(detail.name, path.child("name"))
+        errors += validate_dns_subdomain(detail.name, path.child("name"))
     if not detail.namespace:
         return [*errors, required(path.child("namespace"), "must specify namespace for service account")]
-    return errors + dns_label(detail.namespace, path.child("namespace"))
+    return errors + validate_dns_label(detail.namespace, path.child("namespace"))
 
 
-def _validate_verbs(verbs: tuple[str, ...], path: Path) -> FieldErrors:
+def _validate_verbs(verbs: tuple[str, ...], path: FieldPath) -> FieldErrors:
     errors = _validate_list(verbs, "verbs", "verbs must contain at least one value", path)
     if verbs and "*" not in verbs and not _VERBS.issuperset(verbs):
         errors.append(not_supported(path, verbs, _VERBS))
     return errors
 
 
-def _validate_list(values: tuple[str, ...], what: str, missing: str, path: Path) -> FieldErrors:
+def _validate_list(values: tuple[str, ...], what: str, missing: str, path: FieldPath) -> FieldErrors:
     """Validate a non-empty list, in which a star must be the only value."""
     if not values:
         return [required(path, missing)]
@@ -146,7 +146,7 @@ def _validate_list(values: tuple[str, ...], what: str, missing: str, path: Path)
     return []
 
 
-def _validate_resources(rule: flowcontrol_v1.ResourcePolicyRule, path: Path) -> FieldErrors:
+def _validate_resources(rule: flowcontrol_v1.ResourcePolicyRule, path: FieldPath) -> FieldErrors:
     errors = _validate_verbs(rule.verbs or (), path.child("verbs"))
     missing = "resource rules must supply at least one api group"
     errors += _validate_list(rule.api_groups or (), "api groups", missing, path.child("apiGroups"))
@@ -163,7 +163,7 @@ def _validate_resources(rule: flowcontrol_v1.ResourcePolicyRule, path: Path) -> 
     return errors
 
 
-def _validate_urls(rule: flowcontrol_v1.NonResourcePolicyRule, path: Path) -> FieldErrors:
+def _validate_urls(rule: flowcontrol_v1.NonResourcePolicyRule, path: FieldPath) -> FieldErrors:
     urls, at = rule.non_resource_urls or (), path.child("nonResourceURLs")
     errors = _validate_verbs(rule.verbs or (), path.child("verbs"))
     errors += _validate_list(urls, "non-resource URLs", "nonResourceURLs must contain at least one value", at)
@@ -173,7 +173,7 @@ def _validate_urls(rule: flowcontrol_v1.NonResourcePolicyRule, path: Path) -> Fi
     return errors
 
 
-def _url_problem(url: str, path: Path) -> FieldError | None:
+def _url_problem(url: str, path: FieldPath) -> FieldError | None:
     if not url:
         return invalid(path, url, "must not be empty")
     if not url.startswith("/"):
@@ -192,7 +192,7 @@ def validate_flow_conditions(conditions: tuple[Any, ...]) -> FieldErrors:
     errors: FieldErrors = []
     seen: set[str] = set()
     for index, condition in enumerate(conditions):
-        at = Path("status").child("conditions").index(index).child("type")
+        at = FieldPath("status").child("conditions").index(index).child("type")
         if condition.type in seen:
             errors.append(duplicate(at, condition.type))
         seen.add(condition.type)
@@ -209,4 +209,4 @@ def _validate_status(new: flowcontrol_v1.FlowSchema, old: flowcontrol_v1.FlowSch
     return validate_flow_conditions(new.status.conditions)
 
 
-FLOW_SCHEMA = Rules(_validate_schema, _validate_update, {"status": _validate_status})
+FLOW_SCHEMA = ValidationRules(_validate_schema, _validate_update, {"status": _validate_status})

@@ -6,12 +6,12 @@ import re
 from typing import Final
 
 from kubeloop.api.generated.coordination_v1beta1 import LeaseCandidate
-from kubeloop.api.meta.field_path import FieldErrors, Path, invalid, required
+from kubeloop.api.meta.field_path import FieldErrors, FieldPath, invalid, required
 from kubeloop.api.validation.cluster.leases import validate_strategy
-from kubeloop.api.validation.shared.rules import Rules
-from kubeloop.api.validation.shared.scalars import unchanged
+from kubeloop.api.validation.shared.rules import ValidationRules
+from kubeloop.api.validation.shared.scalars import validate_unchanged
 
-_SPEC: Final = Path("spec")
+_SPEC: Final = FieldPath("spec")
 _OLDEST: Final = "OldestEmulationVersion"
 _NUMBER: Final = r"(0|[1-9]\d*)"
 _IDENTIFIERS: Final = r"[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*"
@@ -51,7 +51,7 @@ def _validate_choice(strategy: str, is_unversioned: bool) -> FieldErrors:
 
 
 def _validate_update(new: LeaseCandidate, old: LeaseCandidate) -> FieldErrors:
-    return _validate(new) + unchanged(new.spec.lease_name, old.spec.lease_name, _SPEC.child("leaseName"))
+    return _validate(new) + validate_unchanged(new.spec.lease_name, old.spec.lease_name, _SPEC.child("leaseName"))
 
 
 def _rank(version: str) -> _Rank | None:
@@ -66,4 +66,4 @@ def _rank(version: str) -> _Rank | None:
     return tuple(int(found[index]) for index in (1, 2, 3)), not parts, preview
 
 
-LEASE_CANDIDATE = Rules(_validate, _validate_update)
+LEASE_CANDIDATE = ValidationRules(_validate, _validate_update)

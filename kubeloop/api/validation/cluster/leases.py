@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from kubeloop.api.generated.coordination_v1 import Lease
-from kubeloop.api.meta.field_path import FieldErrors, Path, forbidden, invalid, not_supported
-from kubeloop.api.validation.shared.rules import Rules
-from kubeloop.api.validation.shared.scalars import not_negative, qualified_name
+from kubeloop.api.meta.field_path import FieldErrors, FieldPath, forbidden, invalid, not_supported
+from kubeloop.api.validation.shared.rules import ValidationRules
+from kubeloop.api.validation.shared.scalars import validate_nonnegative, validate_qualified_name
 
-_SPEC: Final = Path("spec")
+_SPEC: Final = FieldPath("spec")
 _STRATEGIES: Final = ("OldestEmulationVersion",)
 
 
@@ -19,7 +19,7 @@ def _validate_lease(obj: Lease) -> FieldErrors:
     if spec.lease_duration_seconds is not None and spec.lease_duration_seconds <= 0:
         at = _SPEC.child("leaseDurationSeconds")
         errors.append(invalid(at, spec.lease_duration_seconds, "must be greater than 0"))
-    errors += not_negative(spec.lease_transitions, _SPEC.child("leaseTransitions"))
+    errors += validate_nonnegative(spec.lease_transitions, _SPEC.child("leaseTransitions"))
     if spec.strategy is not None:
         errors += validate_strategy(spec.strategy, _SPEC.child("strategy", "strategy"))
     if spec.preferred_holder and not spec.strategy:
@@ -28,10 +28,10 @@ def _validate_lease(obj: Lease) -> FieldErrors:
     return errors
 
 
-def validate_strategy(strategy: str, path: Path) -> FieldErrors:
+def validate_strategy(strategy: str, path: FieldPath) -> FieldErrors:
     """Validate an election strategy: one of Kubernetes' own, or a custom one with a domain prefix."""
     if "/" in strategy:
-        return qualified_name(strategy, path)
+        return validate_qualified_name(strategy, path)
     return [] if strategy in _STRATEGIES else [not_supported(path, strategy, _STRATEGIES)]
 
 
@@ -39,4 +39,4 @@ def _validate_update(new: Lease, old: Lease) -> FieldErrors:
     return _validate_lease(new)
 
 
-LEASE = Rules(_validate_lease, _validate_update)
+LEASE = ValidationRules(_validate_lease, _validate_update)

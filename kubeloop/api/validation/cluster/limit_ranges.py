@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Final
 
 from kubeloop.api.generated.core_v1 import LimitRange, LimitRangeItem
-from kubeloop.api.meta.field_path import FieldErrors, Path, duplicate, forbidden, invalid, required
+from kubeloop.api.meta.field_path import FieldErrors, FieldPath, duplicate, forbidden, invalid, required
 from kubeloop.api.meta.name_rules import check_qualified_name
 from kubeloop.api.scalars.quantity import Quantity, parse_quantity
 from kubeloop.api.validation.pods.compute_resources import (
-    is_overcommittable,
+    is_overcommit_allowed,
     validate_container_resource_name,
     validate_resource_name,
 )
-from kubeloop.api.validation.shared.rules import Rules
+from kubeloop.api.validation.shared.rules import ValidationRules
 
-_LIMITS: Final = Path("spec").child("limits")
+_LIMITS: Final = FieldPath("spec").child("limits")
 _TYPES: Final = ("Pod", "Container", "PersistentVolumeClaim")
 _NOT_FOR_PODS: Final = "may not be specified when `type` is 'Pod'"
 # Above it, thousandths don't fit into upstream's integers and it compares whole numbers.
@@ -35,7 +35,7 @@ def _validate_limit_range(obj: LimitRange) -> FieldErrors:
     return errors
 
 
-def _validate_type(kind: str, path: Path) -> FieldErrors:
+def _validate_type(kind: str, path: FieldPath) -> FieldErrors:
     if errors := [invalid(path, kind, message) for message in check_qualified_name(kind)]:
         return errors
     if "/" in kind or kind in _TYPES:
@@ -43,7 +43,7 @@ def _validate_type(kind: str, path: Path) -> FieldErrors:
     return [invalid(path, kind, "must be a standard limit type or fully qualified")]
 
 
-def _validate_item(item: LimitRangeItem, path: Path) -> FieldErrors:
+def _validate_item(item: LimitRangeItem, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     rule = validate_container_resource_name if item.type in ("Pod", "Container") else validate_resource_name
     sides = {
@@ -81,7 +81,7 @@ _ORDER: Final = (
 )
 
 
-def _validate_resource(name: str, amounts: dict[str, Quantity], path: Path) -> FieldErrors:
+def _validate_resource(name: str, amounts: dict[str, Quantity], path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     for low, high, field, shown, low_name, high_name in _ORDER:
         if low in amounts and high in amounts and amounts[low] > amounts[high]:
@@ -89,13 +89,13 @@ def _validate_resource(name: str, amounts: dict[str, Quantity], path: Path) -> F
             errors.append(invalid(path.child(field).key(name), str(amounts[shown]), detail))
     errors += _validate_ratio(name, amounts, path.child("maxLimitRequestRatio"))
     default, request = amounts.get("default"), amounts.get("defaultRequest")
-    if not is_overcommittable(name) and default is not None and request is not None and default != request:
+    if not is_overcommit_allowed(name) and default is not None and request is not None and default != request:
         detail = f"default value {default} must equal to defaultRequest value {request} in {name}"
         errors.append(invalid(path.child("defaultRequest").key(name), str(request), detail))
     return errors
 
 
-def _validate_ratio(name: str, amounts: dict[str, Quantity], path: Path) -> FieldErrors:
+def _validate_ratio(name: str, amounts: dict[str, Quantity], path: FieldPath) -> FieldErrors:
     """Validate the ratio by which limits may exceed requests."""
     ratio = amounts.get("maxLimitRequestRatio")
     if ratio is None:
@@ -122,4 +122,4 @@ def _validate_update(new: LimitRange, old: LimitRange) -> FieldErrors:
     return _validate_limit_range(new)
 
 
-LIMIT_RANGE = Rules(_validate_limit_range, _validate_update)
+LIMIT_RANGE = ValidationRules(_validate_limit_range, _validate_update)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from kubeloop.api.generated.core_v1 import Namespace
-from kubeloop.api.meta.field_path import FieldErrors, Path, invalid
+from kubeloop.api.meta.field_path import FieldErrors, FieldPath, invalid
 from kubeloop.api.validation.shared.objectmeta import validate_finalizer_name
-from kubeloop.api.validation.shared.rules import Rules, nothing_on_update
+from kubeloop.api.validation.shared.rules import ValidationRules, accept_update
 
-_FINALIZERS: Final = Path("spec").child("finalizers")
-_PHASE: Final = Path("status").child("Phase")
+_FINALIZERS: Final = FieldPath("spec").child("finalizers")
+_PHASE: Final = FieldPath("status").child("Phase")
 
 
 def _validate_namespace(obj: Namespace) -> FieldErrors:
@@ -37,8 +37,8 @@ def _validate_finalize(new: Namespace, old: Namespace) -> FieldErrors:
     return errors
 
 
-NAMESPACE = Rules(
+NAMESPACE = ValidationRules(
     _validate_namespace,
-    nothing_on_update,
+    accept_update,
     {"status": _validate_status_update, "finalize": _validate_finalize},
 )

@@ -14,7 +14,7 @@ from kubeloop.api.meta.field_path import (
     ErrorType,
     FieldError,
     FieldErrors,
-    Path,
+    FieldPath,
     duplicate,
     forbidden,
     invalid,
@@ -22,23 +22,23 @@ from kubeloop.api.meta.field_path import (
     required,
 )
 from kubeloop.api.meta.name_rules import check_config_map_key, check_label_value
-from kubeloop.api.validation.pods.compute_resources import is_sound, validate_amount
+from kubeloop.api.validation.pods.compute_resources import is_valid_amount, validate_amount
 from kubeloop.api.validation.pods.scheduling import TAINT_EFFECTS
-from kubeloop.api.validation.shared.go_json import read_error
-from kubeloop.api.validation.shared.go_values import ordered
+from kubeloop.api.validation.shared.go_json import decode_error
+from kubeloop.api.validation.shared.go_values import ordered_object
 from kubeloop.api.validation.shared.objectmeta import METADATA
-from kubeloop.api.validation.shared.rules import Rules
+from kubeloop.api.validation.shared.rules import ValidationRules
 from kubeloop.api.validation.shared.scalars import (
-    dns_label,
-    dns_subdomain,
-    one_of,
-    positive,
-    qualified_name,
-    violations,
+    check_errors,
+    validate_dns_label,
+    validate_dns_subdomain,
+    validate_enum,
+    validate_positive,
+    validate_qualified_name,
 )
 
-_SPEC: Final = Path("spec")
-_STATUS: Final = Path("status")
+_SPEC: Final = FieldPath("spec")
+_STATUS: Final = FieldPath("status")
 _CIDRS: Final = _SPEC.child("podCIDRs")
 _ANNOTATIONS: Final = METADATA.child("annotations")
 _TAINTS: Final = "scheduler.alpha.kubernetes.io/taints"
@@ -51,19 +51,19 @@ _BAD_FEATURE: Final = (
 )
 
 
-def _validate_taints(taints: tuple[Taint, ...], path: Path) -> FieldErrors:
+def _validate_taints(taints: tuple[Taint, ...], path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(taints):
         at = path.index(index)
-        errors += qualified_name(taint.key, at.child("key"))
+        errors += validate_qualified_name(taint.key, at.child("key"))
         if messages := check_label_value(taint.value):
             errors.append(invalid(at.child("value"), taint.value, ";".join(messages)))
-        errors += one_of(taint.effect, TAINT_EFFECTS, at.child("effect"))
+        errors += validate_enum(taint.effect, TAINT_EFFECTS, at.child("effect"))
         if (taint.key, taint.effect) in seen:
             shown = {"Key": taint.key, "Value": taint.value, "Effect": taint.effect, "TimeAdded": taint.time_added}
             detail = "taints must be unique by key and effect pair"
-            errors.append(FieldError(ErrorType.DUPLICATE, at, ordered(shown), detail))
+            errors.append(FieldError(ErrorType.DUPLICATE, at, ordered_object(shown), detail))
         seen.add((taint.key, taint.effect))
     return errors
 
@@ -72,12 +72,12 @@ def _validate_annotations(annotations: Mapping[str, str]) -> FieldErrors:
     """Validate the legacy annotations for taints and avoided pods."""
     errors: FieldErrors = []
     if text := annotations.get(_TAINTS):
-        if problem := read_error(text.encode(errors="replace"), "[]core.Taint", list):
+        if problem := decode_error(text.encode(errors="replace"), "[]core.Taint", list):
             errors.append(invalid(_ANNOTATIONS, _TAINTS, problem))
         else:
             errors += _validate_taints(_taints_of(text), _ANNOTATIONS.child(_TAINTS))
     if text := annotations.get(_AVOID):
-        problem = read_error(text.encode(errors="replace"), "v1.AvoidPods", dict)
+        problem = decode_error(text.encode(errors="replace"), "v1.AvoidPods", dict)
         if problem:
             errors.append(invalid(_ANNOTATIONS.child("AvoidPods"), _AVOID, problem))
     return errors
@@ -110,7 +110,7 @@ def _validate_resources(node: Node) -> FieldErrors:
     errors: FieldErrors = []
     for side, amounts in (("capacity", node.status.capacity), ("allocatable", node.status.allocatable)):
         for name, amount in amounts.items():
-            if is_sound(name, amount):
+            if is_valid_amount(name, amount):
                 continue
             errors += validate_amount(name, amount, _STATUS.child(side, name))
     return errors
@@ -122,7 +122,7 @@ def _validate_node(node: Node) -> FieldErrors:
     errors += _validate_resources(node)
     swap = node.status.node_info.swap
     if swap is not None and swap.capacity is not None:
-        errors += positive(swap.capacity, METADATA.child("nodeSwapStatus", "capacity"))
+        errors += validate_positive(swap.capacity, METADATA.child("nodeSwapStatus", "capacity"))
     errors += _validate_features(node.status.declared_features)
     return errors + _validate_cidrs(node.spec.pod_cidrs)
 
@@ -143,7 +143,7 @@ def _validate_changes(new: Node, old: Node) -> FieldErrors:
     errors += _validate_features(new.status.declared_features)
     for index, address in enumerate(new.status.addresses):
         if address in new.status.addresses[:index]:
-            shown = ordered({"Type": address.type, "Address": address.address})
+            shown = ordered_object({"Type": address.type, "Address": address.address})
             errors.append(duplicate(_STATUS.child("addresses").index(index), shown))
     if old.spec.pod_cidrs and old.spec.pod_cidrs != new.spec.pod_cidrs:
         errors.append(forbidden(_CIDRS, 'node updates may not change podCIDR except from "" to valid'))
@@ -173,9 +173,9 @@ def _validate_configuration(node: Node) -> FieldErrors:
     return errors
 
 
-def _validate_source(source: NodeConfigSource, path: Path, in_status: bool) -> FieldErrors:
+def _validate_source(source: NodeConfigSource, path: FieldPath, in_status: bool) -> FieldErrors:
     if source.config_map is None:
-        shown = ordered({"ConfigMap": None})
+        shown = ordered_object({"ConfigMap": None})
         return [invalid(path, shown, "exactly one reference subfield must be non-nil")]
     at, ref = path.child("configMap"), source.config_map
     errors: FieldErrors = []
@@ -187,17 +187,17 @@ def _validate_source(source: NodeConfigSource, path: Path, in_status: bool) -> F
     return errors + _validate_config_map(ref, at)
 
 
-def _validate_config_map(ref: ConfigMapNodeConfigSource, path: Path) -> FieldErrors:
+def _validate_config_map(ref: ConfigMapNodeConfigSource, path: FieldPath) -> FieldErrors:
     namespace, name, key = path.child("namespace"), path.child("name"), path.child("kubeletConfigKey")
-    errors = dns_label(ref.namespace, namespace) if ref.namespace else [required(namespace)]
-    errors += dns_subdomain(ref.name, name) if ref.name else [required(name)]
+    errors = validate_dns_label(ref.namespace, namespace) if ref.namespace else [required(namespace)]
+    errors += validate_dns_subdomain(ref.name, name) if ref.name else [required(name)]
     if not ref.kubelet_config_key:
         return [*errors, required(key)]
-    return errors + violations(check_config_map_key, ref.kubelet_config_key, key)
+    return errors + check_errors(check_config_map_key, ref.kubelet_config_key, key)
 
 
 def _validate_update(new: Node, old: Node) -> FieldErrors:
     return _validate_node(new) + _validate_changes(new, old)
 
 
-NODE = Rules(_validate_node, _validate_update, {"status": _validate_changes})
+NODE = ValidationRules(_validate_node, _validate_update, {"status": _validate_changes})

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from kubeloop.api.generated.scheduling_v1 import PriorityClass
-from kubeloop.api.meta.field_path import FieldErrors, Path, forbidden
+from kubeloop.api.meta.field_path import FieldErrors, FieldPath, forbidden
 from kubeloop.api.validation.shared.objectmeta import METADATA
-from kubeloop.api.validation.shared.rules import Rules
-from kubeloop.api.validation.shared.scalars import one_of, unchanged
+from kubeloop.api.validation.shared.rules import ValidationRules
+from kubeloop.api.validation.shared.scalars import validate_enum, validate_unchanged
 
 _SYSTEM_PREFIX: Final = "system-"
 _SYSTEM_VALUES: Final = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
@@ -24,9 +24,9 @@ def _validate_class(obj: PriorityClass) -> FieldErrors:
             errors.append(forbidden(METADATA.child("name"), f"{reserved} error: {problem}"))
     elif obj.value > _HIGHEST_OF_USERS:
         detail = f"maximum allowed value of a user defined priority is {_HIGHEST_OF_USERS}"
-        errors.append(forbidden(Path("value"), detail))
+        errors.append(forbidden(FieldPath("value"), detail))
     if obj.preemption_policy is not None:
-        errors += one_of(obj.preemption_policy, _PREEMPTION_POLICIES, Path("preemptionPolicy"))
+        errors += validate_enum(obj.preemption_policy, _PREEMPTION_POLICIES, FieldPath("preemptionPolicy"))
     return errors
 
 
@@ -44,8 +44,8 @@ def _system_class_problem(obj: PriorityClass) -> str:
 def _validate_update(new: PriorityClass, old: PriorityClass) -> FieldErrors:
     errors: FieldErrors = []
     if new.value != old.value:
-        errors.append(forbidden(Path("value"), "may not be changed in an update."))
-    return errors + unchanged(new.preemption_policy, old.preemption_policy, Path("preemptionPolicy"))
+        errors.append(forbidden(FieldPath("value"), "may not be changed in an update."))
+    return errors + validate_unchanged(new.preemption_policy, old.preemption_policy, FieldPath("preemptionPolicy"))
 
 
-PRIORITY_CLASS = Rules(_validate_class, _validate_update)
+PRIORITY_CLASS = ValidationRules(_validate_class, _validate_update)

@@ -10,7 +10,7 @@ import msgspec
 from kubeloop.api.generated import flowcontrol_v1
 from kubeloop.api.meta.field_path import (
     FieldErrors,
-    Path,
+    FieldPath,
     forbidden,
     invalid,
     not_supported,
@@ -18,12 +18,12 @@ from kubeloop.api.meta.field_path import (
 )
 from kubeloop.api.meta.name_rules import range_message
 from kubeloop.api.validation.cluster.flow_schemas import validate_flow_conditions
-from kubeloop.api.validation.shared.declarative import generated, generated_last
-from kubeloop.api.validation.shared.internal_form import shown_inside
+from kubeloop.api.validation.shared.declarative import mark_generated, sort_generated_last
+from kubeloop.api.validation.shared.internal_form import to_internal_form
 from kubeloop.api.validation.shared.objectmeta import METADATA
-from kubeloop.api.validation.shared.rules import Rules
+from kubeloop.api.validation.shared.rules import ValidationRules
 
-_SPEC: Final = Path("spec")
+_SPEC: Final = FieldPath("spec")
 _TYPES: Final = frozenset(("Exempt", "Limited"))
 _RESPONSES: Final = frozenset(("Queue", "Reject"))
 _MAX_QUEUES: Final = 10_000_000
@@ -45,7 +45,7 @@ def _validate_level(obj: flowcontrol_v1.PriorityLevelConfiguration) -> FieldErro
         errors.append(forbidden(METADATA.child("annotations"), f"annotation '{_KEEP_ZERO}' is forbidden"))
     errors += _validate_spec(obj.spec, obj.metadata.name)
     errors += _validate_fixed(obj.spec, obj.metadata.name)
-    return generated_last(errors + validate_flow_conditions(obj.status.conditions))
+    return sort_generated_last(errors + validate_flow_conditions(obj.status.conditions))
 
 
 def _validate_spec(spec: flowcontrol_v1.PriorityLevelConfigurationSpec, name: str) -> FieldErrors:
@@ -54,16 +54,18 @@ def _validate_spec(spec: flowcontrol_v1.PriorityLevelConfigurationSpec, name: st
         detail = "must be 'Exempt' if and only if `name` is 'exempt'"
         errors.append(invalid(_SPEC.child("type"), spec.type, detail))
     if not spec.type:
-        errors += generated([required(_SPEC.child("type"))])
+        errors += mark_generated([required(_SPEC.child("type"))])
     elif spec.type not in _TYPES:
         errors.append(not_supported(_SPEC.child("type"), spec.type, _TYPES))
     if spec.exempt is not None:
         at = _SPEC.child("exempt")
-        errors += _validate_exempt(spec.exempt, at) if spec.type == "Exempt" else generated([forbidden(at, "")])
+        errors += _validate_exempt(spec.exempt, at) if spec.type == "Exempt" else mark_generated([forbidden(at, "")])
     at = _SPEC.child("limited")
     if spec.type != "Limited":
-        return errors + generated([forbidden(at, "")]) if spec.limited is not None else errors
-    return errors + (_validate_limited(spec.limited, at) if spec.limited is not None else generated([required(at)]))
+        return errors + mark_generated([forbidden(at, "")]) if spec.limited is not None else errors
+    return errors + (
+        _validate_limited(spec.limited, at) if spec.limited is not None else mark_generated([required(at)])
+    )
 
 
 def _validate_fixed(spec: flowcontrol_v1.PriorityLevelConfigurationSpec, name: str) -> FieldErrors:
@@ -74,18 +76,18 @@ def _validate_fixed(spec: flowcontrol_v1.PriorityLevelConfigurationSpec, name: s
         detail = f"spec of '{name}' must equal the fixed value"
     else:
         return []
-    return [invalid(_SPEC, shown_inside(spec), detail)]
+    return [invalid(_SPEC, to_internal_form(spec), detail)]
 
 
 _EXEMPT: Final = flowcontrol_v1.PriorityLevelConfigurationSpec(type="Exempt")
 
 
-def _validate_exempt(exempt: flowcontrol_v1.ExemptPriorityLevelConfiguration, path: Path) -> FieldErrors:
+def _validate_exempt(exempt: flowcontrol_v1.ExemptPriorityLevelConfiguration, path: FieldPath) -> FieldErrors:
     errors = _validate_shares(exempt.nominal_concurrency_shares, path)
     return errors + _validate_lendable(exempt.lendable_percent, path)
 
 
-def _validate_limited(limited: flowcontrol_v1.LimitedPriorityLevelConfiguration, path: Path) -> FieldErrors:
+def _validate_limited(limited: flowcontrol_v1.LimitedPriorityLevelConfiguration, path: FieldPath) -> FieldErrors:
     errors = _validate_shares(limited.nominal_concurrency_shares, path)
     errors += _validate_response(limited.limit_response, path.child("limitResponse"))
     errors += _validate_lendable(limited.lendable_percent, path)
@@ -96,31 +98,33 @@ def _validate_limited(limited: flowcontrol_v1.LimitedPriorityLevelConfiguration,
     return errors
 
 
-def _validate_shares(shares: int | None, path: Path) -> FieldErrors:
+def _validate_shares(shares: int | None, path: FieldPath) -> FieldErrors:
     if shares is None or shares >= 0:
         return []
     return [invalid(path.child("nominalConcurrencyShares"), shares, "must be a non-negative integer")]
 
 
-def _validate_lendable(percent: int | None, path: Path) -> FieldErrors:
+def _validate_lendable(percent: int | None, path: FieldPath) -> FieldErrors:
     if percent is None or 0 <= percent <= 100:
         return []
     return [invalid(path.child("lendablePercent"), percent, range_message(0, 100))]
 
 
-def _validate_response(response: flowcontrol_v1.LimitResponse, path: Path) -> FieldErrors:
+def _validate_response(response: flowcontrol_v1.LimitResponse, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     if not response.type:
-        errors += generated([required(path.child("type"))])
+        errors += mark_generated([required(path.child("type"))])
     elif response.type not in _RESPONSES:
         errors.append(not_supported(path.child("type"), response.type, _RESPONSES))
     at = path.child("queuing")
     if response.type != "Queue":
-        return errors + generated([forbidden(at, "")]) if response.queuing is not None else errors
-    return errors + (generated([required(at)]) if response.queuing is None else _validate_queuing(response.queuing, at))
+        return errors + mark_generated([forbidden(at, "")]) if response.queuing is not None else errors
+    return errors + (
+        mark_generated([required(at)]) if response.queuing is None else _validate_queuing(response.queuing, at)
+    )
 
 
-def _validate_queuing(queuing: flowcontrol_v1.QueuingConfiguration, path: Path) -> FieldErrors:
+def _validate_queuing(queuing: flowcontrol_v1.QueuingConfiguration, path: FieldPath) -> FieldErrors:
     queues, hand = queuing.queues, queuing.hand_size
     errors: FieldErrors = []
     if queuing.queue_length_limit <= 0:
@@ -154,4 +158,4 @@ def _validate_status(
     return validate_flow_conditions(new.status.conditions)
 
 
-PRIORITY_LEVEL = Rules(_validate_level, _validate_update, {"status": _validate_status})
+PRIORITY_LEVEL = ValidationRules(_validate_level, _validate_update, {"status": _validate_status})

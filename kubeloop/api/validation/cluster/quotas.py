@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kubeloop.api.generated.core_v1 import ResourceQuota, ResourceQuotaSpec, ScopedResourceSelectorRequirement
-from kubeloop.api.meta.field_path import FieldErrors, Path, invalid, required
+from kubeloop.api.meta.field_path import FieldErrors, FieldPath, invalid, required
 from kubeloop.api.validation.pods.compute_resources import (
     is_standard_quota_resource,
     validate_amount,
     validate_resource_name,
 )
-from kubeloop.api.validation.shared.go_values import ordered
-from kubeloop.api.validation.shared.rules import Rules
+from kubeloop.api.validation.shared.go_values import ordered_object
+from kubeloop.api.validation.shared.rules import ValidationRules
 from kubeloop.api.validation.shared.scalars import IMMUTABLE
 
-_SPEC: Final = Path("spec")
-_STATUS: Final = Path("status")
+_SPEC: Final = FieldPath("spec")
+_STATUS: Final = FieldPath("status")
 _PODS: Final = frozenset(("pods", "cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"))
 # Resources that can be counted within each scope.
 _SCOPES: Final = {
@@ -37,7 +37,7 @@ _NEEDS_EXISTS: Final = (
 )
 
 
-def _validate_amounts(amounts: Mapping[str, str], path: Path) -> FieldErrors:
+def _validate_amounts(amounts: Mapping[str, str], path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     for name, amount in amounts.items():
         at = path.key(name)
@@ -72,12 +72,12 @@ def _validate_spec(spec: ResourceQuotaSpec) -> FieldErrors:
     return errors + _validate_pairs(named, spec, path)
 
 
-def _validate_pairs(scopes: set[str], spec: ResourceQuotaSpec, path: Path) -> FieldErrors:
+def _validate_pairs(scopes: set[str], spec: ResourceQuotaSpec, path: FieldPath) -> FieldErrors:
     return [invalid(path, spec.scopes or None, "conflicting scopes") for pair in _PAIRS if pair <= scopes]
 
 
 def _validate_expression(
-    expression: ScopedResourceSelectorRequirement, spec: ResourceQuotaSpec, path: Path
+    expression: ScopedResourceSelectorRequirement, spec: ResourceQuotaSpec, path: FieldPath
 ) -> FieldErrors:
     errors: FieldErrors = []
     if expression.scope_name not in _SCOPES:
@@ -104,7 +104,7 @@ def _shown_selector(spec: ResourceQuotaSpec) -> Any:
     shown = [
         {"ScopeName": one.scope_name, "Operator": one.operator, "Values": one.values or None} for one in expressions
     ]
-    return ordered({"MatchExpressions": shown})
+    return ordered_object({"MatchExpressions": shown})
 
 
 def _validate_quota(obj: ResourceQuota) -> FieldErrors:
@@ -123,4 +123,4 @@ def _validate_status(new: ResourceQuota, old: ResourceQuota) -> FieldErrors:
     return errors + _validate_amounts(new.status.used, _STATUS.child("used"))
 
 
-RESOURCE_QUOTA = Rules(_validate_quota, _validate_update, {"status": _validate_status})
+RESOURCE_QUOTA = ValidationRules(_validate_quota, _validate_update, {"status": _validate_status})

@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import Final
 
 from kubeloop.api.generated import rbac_v1
-from kubeloop.api.meta.field_path import FieldErrors, Path, invalid, not_supported, required
+from kubeloop.api.meta.field_path import FieldErrors, FieldPath, invalid, not_supported, required
 from kubeloop.api.meta.name_rules import check_path_segment_name
 from kubeloop.api.selectors import validate_label_selector
-from kubeloop.api.validation.shared.declarative import generated, generated_last
-from kubeloop.api.validation.shared.go_values import ordered
-from kubeloop.api.validation.shared.rules import Rules
-from kubeloop.api.validation.shared.scalars import dns_subdomain, unchanged, violations
+from kubeloop.api.validation.shared.declarative import mark_generated, sort_generated_last
+from kubeloop.api.validation.shared.go_values import ordered_object
+from kubeloop.api.validation.shared.rules import ValidationRules
+from kubeloop.api.validation.shared.scalars import check_errors, validate_dns_subdomain, validate_unchanged
 
 Binding = rbac_v1.RoleBinding | rbac_v1.ClusterRoleBinding
 
-_RULES: Final = Path("rules")
-_ROLE_REF: Final = Path("roleRef")
-_SELECTORS: Final = Path("aggregationRule").child("clusterRoleSelectors")
+_RULES: Final = FieldPath("rules")
+_ROLE_REF: Final = FieldPath("roleRef")
+_SELECTORS: Final = FieldPath("aggregationRule").child("clusterRoleSelectors")
 _GROUP: Final = "rbac.authorization.k8s.io"
 _SUBJECT_KINDS: Final = ("ServiceAccount", "User", "Group")
 
@@ -30,12 +30,12 @@ def _validate_rules(rules: tuple[rbac_v1.PolicyRule, ...], namespaced: bool) -> 
     errors: FieldErrors = []
     for index, rule in enumerate(rules):
         if not rule.verbs:
-            errors += generated([required(_RULES.index(index).child("verbs"))])
+            errors += mark_generated([required(_RULES.index(index).child("verbs"))])
         errors += _validate_scope(rule, namespaced, _RULES.index(index))
-    return generated_last(errors)
+    return sort_generated_last(errors)
 
 
-def _validate_scope(rule: rbac_v1.PolicyRule, namespaced: bool, path: Path) -> FieldErrors:
+def _validate_scope(rule: rbac_v1.PolicyRule, namespaced: bool, path: FieldPath) -> FieldErrors:
     """Validate that a rule concerns either resources or non-resource URLs."""
     errors: FieldErrors = []
     urls = rule.non_resource_urls
@@ -100,18 +100,18 @@ def _binding_errors(obj: Binding, kinds: tuple[str, ...], namespaced: bool) -> F
     if role.kind not in kinds:
         errors.append(not_supported(_ROLE_REF.child("kind"), role.kind, kinds))
     if not role.name:
-        errors += generated([required(_ROLE_REF.child("name"))])
+        errors += mark_generated([required(_ROLE_REF.child("name"))])
     else:
-        errors += violations(check_path_segment_name, role.name, _ROLE_REF.child("name"))
+        errors += check_errors(check_path_segment_name, role.name, _ROLE_REF.child("name"))
     for index, subject in enumerate(obj.subjects):
-        errors += _validate_subject(subject, namespaced, Path("subjects").index(index))
-    return generated_last(errors)
+        errors += _validate_subject(subject, namespaced, FieldPath("subjects").index(index))
+    return sort_generated_last(errors)
 
 
-def _validate_subject(subject: rbac_v1.Subject, namespaced: bool, path: Path) -> FieldErrors:
+def _validate_subject(subject: rbac_v1.Subject, namespaced: bool, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     if not subject.name:
-        errors += generated([required(path.child("name"))])
+        errors += mark_generated([required(path.child("name"))])
     if subject.kind not in _SUBJECT_KINDS:
         return [*errors, not_supported(path.child("kind"), subject.kind, _SUBJECT_KINDS)]
     if subject.kind != "ServiceAccount":
@@ -119,7 +119,7 @@ def _validate_subject(subject: rbac_v1.Subject, namespaced: bool, path: Path) ->
             errors.append(not_supported(path.child("apiGroup"), subject.api_group, (_GROUP,)))
         return errors
     if subject.name:
-        errors += dns_subdomain(subject.name, path.child("name"))
+        errors += validate_dns_subdomain(subject.name, path.child("name"))
     if subject.api_group:
         errors.append(not_supported(path.child("apiGroup"), subject.api_group, ("",)))
     if not namespaced and not subject.namespace:
@@ -129,8 +129,8 @@ def _validate_subject(subject: rbac_v1.Subject, namespaced: bool, path: Path) ->
 
 def _role_stays(new: Binding, old: Binding) -> FieldErrors:
     role = new.role_ref
-    shown = ordered({"APIGroup": role.api_group, "Kind": role.kind, "Name": role.name})
-    return unchanged(role, old.role_ref, _ROLE_REF, shown)
+    shown = ordered_object({"APIGroup": role.api_group, "Kind": role.kind, "Name": role.name})
+    return validate_unchanged(role, old.role_ref, _ROLE_REF, shown)
 
 
 def _validate_binding_update(new: rbac_v1.RoleBinding, old: rbac_v1.RoleBinding) -> FieldErrors:
@@ -141,7 +141,7 @@ def _validate_cluster_binding_update(new: rbac_v1.ClusterRoleBinding, old: rbac_
     return _validate_cluster_binding(new) + _role_stays(new, old)
 
 
-ROLE = Rules(_validate_role, _validate_role_update)
-CLUSTER_ROLE = Rules(_validate_cluster_role, _validate_cluster_role_update)
-ROLE_BINDING = Rules(_validate_binding, _validate_binding_update)
-CLUSTER_ROLE_BINDING = Rules(_validate_cluster_binding, _validate_cluster_binding_update)
+ROLE = ValidationRules(_validate_role, _validate_role_update)
+CLUSTER_ROLE = ValidationRules(_validate_cluster_role, _validate_cluster_role_update)
+ROLE_BINDING = ValidationRules(_validate_binding, _validate_binding_update)
+CLUSTER_ROLE_BINDING = ValidationRules(_validate_cluster_binding, _validate_cluster_binding_update)

@@ -3,41 +3,43 @@
 from __future__ import annotations
 
 from kubeloop.api.generated import core_v1, node_v1
-from kubeloop.api.meta.field_path import FieldErrors, Path, duplicate, required
+from kubeloop.api.meta.field_path import FieldErrors, FieldPath, duplicate, required
 from kubeloop.api.validation.pods.compute_resources import validate_requirements
 from kubeloop.api.validation.pods.scheduling import validate_tolerations
-from kubeloop.api.validation.shared.declarative import generated, generated_last, immutable
-from kubeloop.api.validation.shared.go_values import internal
+from kubeloop.api.validation.shared.declarative import mark_generated, sort_generated_last, validate_immutable
+from kubeloop.api.validation.shared.go_values import to_internal
 from kubeloop.api.validation.shared.objectmeta import validate_labels
-from kubeloop.api.validation.shared.rules import Rules
-from kubeloop.api.validation.shared.scalars import dns_label
+from kubeloop.api.validation.shared.rules import ValidationRules
+from kubeloop.api.validation.shared.scalars import validate_dns_label
 
 
 def _validate_class(obj: node_v1.RuntimeClass) -> FieldErrors:
-    errors = generated(dns_label(obj.handler, Path("handler")) if obj.handler else [required(Path("handler"))])
+    errors = mark_generated(
+        validate_dns_label(obj.handler, FieldPath("handler")) if obj.handler else [required(FieldPath("handler"))]
+    )
     if obj.overhead is not None:
         # Overhead follows the rules of a container's limits, as upstream's errors show.
         limits = core_v1.ResourceRequirements(limits=obj.overhead.pod_fixed)
-        errors += validate_requirements(limits, frozenset(), Path("overhead"))
+        errors += validate_requirements(limits, frozenset(), FieldPath("overhead"))
     if obj.scheduling is not None:
-        errors += validate_labels(obj.scheduling.node_selector, Path("scheduling").child("nodeSelector"))
-        errors += _validate_tolerations(obj.scheduling.tolerations, Path("scheduling").child("tolerations"))
-    return generated_last(errors)
+        errors += validate_labels(obj.scheduling.node_selector, FieldPath("scheduling").child("nodeSelector"))
+        errors += _validate_tolerations(obj.scheduling.tolerations, FieldPath("scheduling").child("tolerations"))
+    return sort_generated_last(errors)
 
 
-def _validate_tolerations(tolerations: tuple[core_v1.Toleration, ...], path: Path) -> FieldErrors:
+def _validate_tolerations(tolerations: tuple[core_v1.Toleration, ...], path: FieldPath) -> FieldErrors:
     errors = validate_tolerations(tolerations, path)
     seen: set[tuple[str, ...]] = set()
     for index, toleration in enumerate(tolerations):
         key = (toleration.key, toleration.operator, toleration.value, toleration.effect)
         if key in seen:
-            errors.append(duplicate(path.index(index), internal(toleration)))
+            errors.append(duplicate(path.index(index), to_internal(toleration)))
         seen.add(key)
     return errors
 
 
 def _validate_update(new: node_v1.RuntimeClass, old: node_v1.RuntimeClass) -> FieldErrors:
-    return immutable(new.handler, old.handler, Path("handler"))
+    return validate_immutable(new.handler, old.handler, FieldPath("handler"))
 
 
-RUNTIME_CLASS = Rules(_validate_class, _validate_update)
+RUNTIME_CLASS = ValidationRules(_validate_class, _validate_update)

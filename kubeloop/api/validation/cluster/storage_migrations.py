@@ -6,16 +6,16 @@ import re
 from typing import Final
 
 from kubeloop.api.generated.storagemigration_v1 import StorageVersionMigration
-from kubeloop.api.meta.field_path import FieldErrors, Path, invalid, required
+from kubeloop.api.meta.field_path import FieldErrors, FieldPath, invalid, required
 from kubeloop.api.meta.name_rules import check_dns1035_label, check_dns1123_subdomain
-from kubeloop.api.validation.shared.go_values import ordered
+from kubeloop.api.validation.shared.go_values import ordered_object
 from kubeloop.api.validation.shared.meta_conditions import shown_conditions, validate_conditions
-from kubeloop.api.validation.shared.rules import Rules
-from kubeloop.api.validation.shared.scalars import IMMUTABLE, unchanged
+from kubeloop.api.validation.shared.rules import ValidationRules
+from kubeloop.api.validation.shared.scalars import IMMUTABLE, validate_unchanged
 
-_RESOURCE: Final = Path("spec").child("resource")
-_CONDITIONS: Final = Path("status").child("conditions")
-_VERSION: Final = Path("status").child("resourceVersion")
+_RESOURCE: Final = FieldPath("spec").child("resource")
+_CONDITIONS: Final = FieldPath("status").child("conditions")
+_VERSION: Final = FieldPath("status").child("resourceVersion")
 
 
 def _validate_migration(obj: StorageVersionMigration) -> FieldErrors:
@@ -32,8 +32,8 @@ def _validate_migration(obj: StorageVersionMigration) -> FieldErrors:
 
 def _validate_update(new: StorageVersionMigration, old: StorageVersionMigration) -> FieldErrors:
     target = new.spec.resource
-    shown = ordered({"Resource": {"group": target.group, "resource": target.resource}})
-    return _validate_migration(new) + unchanged(new.spec, old.spec, Path("spec"), shown)
+    shown = ordered_object({"Resource": {"group": target.group, "resource": target.resource}})
+    return _validate_migration(new) + validate_unchanged(new.spec, old.spec, FieldPath("spec"), shown)
 
 
 def _validate_status(new: StorageVersionMigration, old: StorageVersionMigration) -> FieldErrors:
@@ -59,4 +59,4 @@ def _is_true(obj: StorageVersionMigration, name: str) -> bool:
     return next((one.status == "True" for one in obj.status.conditions if one.type == name), False)
 
 
-STORAGE_VERSION_MIGRATION = Rules(_validate_migration, _validate_update, {"status": _validate_status})
+STORAGE_VERSION_MIGRATION = ValidationRules(_validate_migration, _validate_update, {"status": _validate_status})

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from kubeloop.api.generated.apiserverinternal_v1alpha1 import ServerStorageVersion, StorageVersion, StorageVersionStatus
-from kubeloop.api.meta.field_path import FieldErrors, Path, duplicate, invalid, required
+from kubeloop.api.meta.field_path import FieldErrors, FieldPath, duplicate, invalid, required
 from kubeloop.api.meta.name_rules import check_dns1035_label, check_dns1123_subdomain
-from kubeloop.api.validation.shared.rules import Rules
-from kubeloop.api.validation.shared.scalars import dns_subdomain, qualified_name
+from kubeloop.api.validation.shared.rules import ValidationRules
+from kubeloop.api.validation.shared.scalars import validate_dns_subdomain, validate_qualified_name
 
-_STATUS: Final = Path("status")
+_STATUS: Final = FieldPath("status")
 _EMPTY: Final = "must be non-empty"
 _FORM: Final = (
     "an apiVersion is a DNS-1035 label, which must consist of lower case alphanumeric characters or '-', start with an "
@@ -40,8 +40,8 @@ def _validate_status(status: StorageVersionStatus) -> FieldErrors:
     return errors + _validate_common(status) + _validate_conditions(status)
 
 
-def _validate_server(server: ServerStorageVersion, path: Path) -> FieldErrors:
-    errors = dns_subdomain(server.api_server_id, path.child("apiServerID"))
+def _validate_server(server: ServerStorageVersion, path: FieldPath) -> FieldErrors:
+    errors = validate_dns_subdomain(server.api_server_id, path.child("apiServerID"))
     errors += _version(server.encoding_version, path.child("encodingVersion"))
     known = path.child("decodableVersions")
     for index, version in enumerate(server.decodable_versions):
@@ -85,7 +85,7 @@ def _validate_conditions(status: StorageVersionStatus) -> FieldErrors:
             detail = f"the type of the condition is not unique, it also appears in {where}"
             errors.append(invalid(at.child("type"), condition.type, detail))
         seen[condition.type] = index
-        errors += qualified_name(condition.type, at.child("type")) + qualified_name(
+        errors += validate_qualified_name(condition.type, at.child("type")) + validate_qualified_name(
             condition.status, at.child("status")
         )
         for name in ("reason", "message"):
@@ -94,7 +94,7 @@ def _validate_conditions(status: StorageVersionStatus) -> FieldErrors:
     return errors
 
 
-def _version(value: str, path: Path) -> FieldErrors:
+def _version(value: str, path: FieldPath) -> FieldErrors:
     """Validate a version, with or without its group."""
     messages = _version_messages(value)
     return [invalid(path, value, ",".join(messages))] if messages else []
@@ -114,4 +114,4 @@ def _version_messages(value: str) -> list[str]:
     ]
 
 
-STORAGE_VERSION = Rules(_validate_create, subresources={"status": _validate_status_update})
+STORAGE_VERSION = ValidationRules(_validate_create, subresources={"status": _validate_status_update})

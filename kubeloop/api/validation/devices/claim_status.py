@@ -9,7 +9,7 @@ from kubeloop.api.addresses import check_interface_address
 from kubeloop.api.generated import resource_v1
 from kubeloop.api.meta.field_path import (
     FieldErrors,
-    Path,
+    FieldPath,
     forbidden,
     invalid,
     required,
@@ -17,7 +17,7 @@ from kubeloop.api.meta.field_path import (
     too_many,
 )
 from kubeloop.api.validation.devices.parts import (
-    repeated,
+    duplicate_errors,
     validate_binding_conditions,
     validate_driver,
     validate_items,
@@ -27,13 +27,13 @@ from kubeloop.api.validation.devices.parts import (
 )
 from kubeloop.api.validation.devices.requests import RequestNames
 from kubeloop.api.validation.pods.scheduling import validate_node_selector
-from kubeloop.api.validation.pods.volume_sources import csi_driver_name
-from kubeloop.api.validation.shared.go_values import ordered
+from kubeloop.api.validation.pods.volume_sources import validate_csi_driver_name
+from kubeloop.api.validation.shared.go_values import ordered_object
 from kubeloop.api.validation.shared.meta_conditions import validate_conditions
 from kubeloop.api.validation.shared.objectmeta import byte_length
-from kubeloop.api.validation.shared.scalars import dns_label, one_of, violations
+from kubeloop.api.validation.shared.scalars import check_errors, validate_dns_label, validate_enum
 
-_STATUS: Final = Path("status")
+_STATUS: Final = FieldPath("status")
 _MAX_CONSUMERS: Final = 256
 _MAX_RESULTS: Final = 32
 _MAX_CONFIGS: Final = 64
@@ -66,7 +66,7 @@ def _validate_consumers(new: resource_v1.ResourceClaim, old: resource_v1.Resourc
     consumers, path = new.status.reserved_for, _STATUS.child("reservedFor")
     errors = validate_items(consumers, _validate_consumer, path, _MAX_CONSUMERS)
     if len(consumers) <= _MAX_CONSUMERS:
-        errors += repeated(consumers, lambda one: one.uid, path, _shown_consumer)
+        errors += duplicate_errors(consumers, lambda one: one.uid, path, _shown_consumer)
     if consumers and new.status.allocation is None:
         errors.append(forbidden(path, "may not be specified when `allocated` is not set"))
     elif new.metadata.deletion_timestamp and _identities(new) - _identities(old):
@@ -79,14 +79,14 @@ def _identities(claim: resource_v1.ResourceClaim) -> set[tuple[str, ...]]:
     return {(one.api_group, one.resource, one.name, one.uid) for one in claim.status.reserved_for}
 
 
-def _validate_consumer(consumer: resource_v1.ResourceClaimConsumerReference, path: Path) -> FieldErrors:
+def _validate_consumer(consumer: resource_v1.ResourceClaimConsumerReference, path: FieldPath) -> FieldErrors:
     fields = (("resource", consumer.resource), ("name", consumer.name), ("uid", consumer.uid))
     return [required(path.child(name)) for name, value in fields if not value]
 
 
 def _shown_consumer(consumer: resource_v1.ResourceClaimConsumerReference) -> object:
     fields = {"apiGroup": consumer.api_group} if consumer.api_group else {}
-    return ordered({**fields, "resource": consumer.resource, "name": consumer.name, "uid": consumer.uid})
+    return ordered_object({**fields, "resource": consumer.resource, "name": consumer.name, "uid": consumer.uid})
 
 
 def _validate_devices(obj: resource_v1.ResourceClaim) -> FieldErrors:
@@ -100,7 +100,7 @@ def _validate_devices(obj: resource_v1.ResourceClaim) -> FieldErrors:
         errors += _validate_device(device, at)
         if _key(device) not in allocated:
             errors.append(invalid(at, _shown_key(device), "must be an allocated device in the claim"))
-    return errors + repeated(obj.status.devices, _key, path, _shown_key)
+    return errors + duplicate_errors(obj.status.devices, _key, path, _shown_key)
 
 
 def _key(device: resource_v1.AllocatedDeviceStatus | resource_v1.DeviceRequestAllocationResult) -> _DeviceKey:
@@ -108,13 +108,13 @@ def _key(device: resource_v1.AllocatedDeviceStatus | resource_v1.DeviceRequestAl
 
 
 def _shown_key(device: resource_v1.AllocatedDeviceStatus) -> object:
-    return ordered(dict(zip(("Driver", "Pool", "Device", "ShareID"), _key(device), strict=True)))
+    return ordered_object(dict(zip(("Driver", "Pool", "Device", "ShareID"), _key(device), strict=True)))
 
 
-def _validate_device(device: resource_v1.AllocatedDeviceStatus, path: Path) -> FieldErrors:
-    errors = csi_driver_name(device.driver, path.child("driver"))
+def _validate_device(device: resource_v1.AllocatedDeviceStatus, path: FieldPath) -> FieldErrors:
+    errors = validate_csi_driver_name(device.driver, path.child("driver"))
     errors += validate_pool_name(device.pool, path.child("pool"))
-    errors += dns_label(device.device, path.child("device"))
+    errors += validate_dns_label(device.device, path.child("device"))
     errors += _validate_share(device.share_id, path.child("shareID"))
     conditions, at = device.conditions or (), path.child("conditions")
     if len(conditions) > _MAX_CONDITIONS:
@@ -127,32 +127,32 @@ def _validate_device(device: resource_v1.AllocatedDeviceStatus, path: Path) -> F
     return errors
 
 
-def _validate_share(share: str | None, path: Path) -> FieldErrors:
+def _validate_share(share: str | None, path: FieldPath) -> FieldErrors:
     return [] if share is None or _UUID.fullmatch(share) else [invalid(path, share, _BAD_UUID)]
 
 
-def _validate_network(network: resource_v1.NetworkDeviceData, path: Path) -> FieldErrors:
+def _validate_network(network: resource_v1.NetworkDeviceData, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     if byte_length(network.interface_name) > _MAX_INTERFACE:
         errors.append(too_long(path.child("interfaceName"), _MAX_INTERFACE))
     if byte_length(network.hardware_address) > _MAX_HARDWARE:
         errors.append(too_long(path.child("hardwareAddress"), _MAX_HARDWARE))
 
-    def check_address(address: str, path: Path) -> FieldErrors:
-        return violations(check_interface_address, address, path)
+    def check_address(address: str, path: FieldPath) -> FieldErrors:
+        return check_errors(check_interface_address, address, path)
 
     errors += validate_items(network.ips, check_address, path.child("ips"), _MAX_ADDRESSES)
-    return errors + repeated(network.ips, str, path.child("ips"), str)
+    return errors + duplicate_errors(network.ips, str, path.child("ips"), str)
 
 
-def _validate_allocation(allocation: resource_v1.AllocationResult, names: RequestNames, path: Path) -> FieldErrors:
+def _validate_allocation(allocation: resource_v1.AllocationResult, names: RequestNames, path: FieldPath) -> FieldErrors:
     at = path.child("devices")
 
-    def check_result(result: resource_v1.DeviceRequestAllocationResult, path: Path) -> FieldErrors:
+    def check_result(result: resource_v1.DeviceRequestAllocationResult, path: FieldPath) -> FieldErrors:
         return _validate_result(result, names, path)
 
-    def check_config(config: resource_v1.DeviceAllocationConfiguration, path: Path) -> FieldErrors:
-        errors = one_of(config.source, ("FromClaim", "FromClass"), path.child("source"))
+    def check_config(config: resource_v1.DeviceAllocationConfiguration, path: FieldPath) -> FieldErrors:
+        errors = validate_enum(config.source, ("FromClaim", "FromClass"), path.child("source"))
         errors += names.validate(config.requests, path.child("requests"))
         if config.opaque is None:
             return [*errors, required(path.child("opaque"))]
@@ -167,11 +167,13 @@ def _validate_allocation(allocation: resource_v1.AllocationResult, names: Reques
     return errors
 
 
-def _validate_result(result: resource_v1.DeviceRequestAllocationResult, names: RequestNames, path: Path) -> FieldErrors:
+def _validate_result(
+    result: resource_v1.DeviceRequestAllocationResult, names: RequestNames, path: FieldPath
+) -> FieldErrors:
     errors = names.validate_one(result.request, path.child("request"))
     errors += validate_driver(result.driver, path.child("driver"))
     errors += validate_pool_name(result.pool, path.child("pool"))
-    errors += dns_label(result.device, path.child("device"))
+    errors += validate_dns_label(result.device, path.child("device"))
     errors += validate_binding_conditions(result, path)
     for index, toleration in enumerate(result.tolerations):
         errors += validate_toleration(toleration, path.child("tolerations").index(index))

@@ -7,7 +7,7 @@ from typing import Any, Final
 from kubeloop.api.generated import resource_v1
 from kubeloop.api.meta.field_path import (
     FieldErrors,
-    Path,
+    FieldPath,
     invalid,
     not_supported,
     required,
@@ -15,7 +15,7 @@ from kubeloop.api.meta.field_path import (
 )
 from kubeloop.api.validation.devices.claim_status import validate_claim_status
 from kubeloop.api.validation.devices.parts import (
-    repeated,
+    duplicate_errors,
     validate_driver,
     validate_full_attribute_name,
     validate_items,
@@ -23,16 +23,16 @@ from kubeloop.api.validation.devices.parts import (
     validate_toleration,
 )
 from kubeloop.api.validation.devices.requests import RequestNames
-from kubeloop.api.validation.pods.compute_resources import is_extended
-from kubeloop.api.validation.shared.declarative import immutable
-from kubeloop.api.validation.shared.go_values import ordered
-from kubeloop.api.validation.shared.internal_form import shown_inside
+from kubeloop.api.validation.pods.compute_resources import is_extended_resource
+from kubeloop.api.validation.shared.declarative import validate_immutable
+from kubeloop.api.validation.shared.go_values import ordered_object
+from kubeloop.api.validation.shared.internal_form import to_internal_form
 from kubeloop.api.validation.shared.objectmeta import byte_length
-from kubeloop.api.validation.shared.rules import Rules
-from kubeloop.api.validation.shared.scalars import dns_label, dns_subdomain, unchanged
+from kubeloop.api.validation.shared.rules import ValidationRules
+from kubeloop.api.validation.shared.scalars import validate_dns_label, validate_dns_subdomain, validate_unchanged
 from kubeloop.api.validation.storage.claim_spec import validate_template_meta
 
-_SPEC: Final = Path("spec")
+_SPEC: Final = FieldPath("spec")
 _MAX_ITEMS: Final = 32
 _MAX_ALTERNATIVES: Final = 8
 _MAX_EXPRESSION: Final = 10 * 1024
@@ -41,18 +41,18 @@ _MODES: Final = ("All", "ExactCount")
 _ONE_KIND: Final = "exactly one of `exactly` or `firstAvailable` is required"
 
 
-def _validate_claim_spec(spec: resource_v1.ResourceClaimSpec, path: Path) -> FieldErrors:
+def _validate_claim_spec(spec: resource_v1.ResourceClaimSpec, path: FieldPath) -> FieldErrors:
     claim, at = spec.devices, path.child("devices")
     names = RequestNames(claim)
     requests = claim.requests or ()
     errors = validate_items(requests, _validate_request, at.child("requests"), _MAX_ITEMS)
     if len(requests) <= _MAX_ITEMS:
-        errors += repeated(requests, lambda one: one.name, at.child("requests"), _shown_request)
+        errors += duplicate_errors(requests, lambda one: one.name, at.child("requests"), _shown_request)
 
-    def check_constraint(constraint: resource_v1.DeviceConstraint, path: Path) -> FieldErrors:
+    def check_constraint(constraint: resource_v1.DeviceConstraint, path: FieldPath) -> FieldErrors:
         return _validate_constraint(constraint, names, path)
 
-    def check_config(config: resource_v1.DeviceClaimConfiguration, path: Path) -> FieldErrors:
+    def check_config(config: resource_v1.DeviceClaimConfiguration, path: FieldPath) -> FieldErrors:
         return names.validate(config.requests, path.child("requests")) + _validate_config(config, path)
 
     errors += validate_items(claim.constraints, check_constraint, at.child("constraints"), _MAX_ITEMS)
@@ -61,34 +61,36 @@ def _validate_claim_spec(spec: resource_v1.ResourceClaimSpec, path: Path) -> Fie
 
 def _shown_request(request: Any) -> object:
     fields = {"name": request.name, "exactly": getattr(request, "exactly", None)}
-    return ordered({name: value for name, value in fields.items() if value is not None})
+    return ordered_object({name: value for name, value in fields.items() if value is not None})
 
 
-def _validate_request(request: resource_v1.DeviceRequest, path: Path) -> FieldErrors:
-    errors = dns_label(request.name, path.child("name"))
+def _validate_request(request: resource_v1.DeviceRequest, path: FieldPath) -> FieldErrors:
+    errors = validate_dns_label(request.name, path.child("name"))
     if request.exactly is not None and request.first_available:
         return [*errors, invalid(path, None, f"{_ONE_KIND}, but multiple fields are set")]
     if request.exactly is not None:
         at = path.child("exactly")
         name = request.exactly.device_class_name
         class_path = at.child("deviceClassName")
-        errors += dns_subdomain(name, class_path) if name else [required(class_path)]
+        errors += validate_dns_subdomain(name, class_path) if name else [required(class_path)]
         return errors + _validate_wish(request.exactly, at)
     if not request.first_available:
         return [*errors, required(path, _ONE_KIND)]
     at = path.child("firstAvailable")
     errors += validate_items(request.first_available, _validate_alternative, at, _MAX_ALTERNATIVES)
-    return errors + repeated(request.first_available, lambda one: one.name, at, _shown_request)
+    return errors + duplicate_errors(request.first_available, lambda one: one.name, at, _shown_request)
 
 
-def _validate_alternative(request: resource_v1.DeviceSubRequest, path: Path) -> FieldErrors:
+def _validate_alternative(request: resource_v1.DeviceSubRequest, path: FieldPath) -> FieldErrors:
     at = path.child("deviceClassName")
-    errors = dns_label(request.name, path.child("name"))
-    errors += dns_subdomain(request.device_class_name, at) if request.device_class_name else [required(at)]
+    errors = validate_dns_label(request.name, path.child("name"))
+    errors += validate_dns_subdomain(request.device_class_name, at) if request.device_class_name else [required(at)]
     return errors + _validate_wish(request, path)
 
 
-def _validate_wish(request: resource_v1.ExactDeviceRequest | resource_v1.DeviceSubRequest, path: Path) -> FieldErrors:
+def _validate_wish(
+    request: resource_v1.ExactDeviceRequest | resource_v1.DeviceSubRequest, path: FieldPath
+) -> FieldErrors:
     errors = validate_items(request.selectors, _validate_selector, path.child("selectors"), _MAX_ITEMS)
     count, at = request.count, path.child("count")
     if request.allocation_mode not in _MODES:
@@ -102,7 +104,7 @@ def _validate_wish(request: resource_v1.ExactDeviceRequest | resource_v1.DeviceS
     return errors
 
 
-def _validate_selector(selector: resource_v1.DeviceSelector, path: Path) -> FieldErrors:
+def _validate_selector(selector: resource_v1.DeviceSelector, path: FieldPath) -> FieldErrors:
     if selector.cel is None:
         return [required(path.child("cel"))]
     text, at = selector.cel.expression, path.child("cel", "expression")
@@ -114,7 +116,7 @@ def _validate_selector(selector: resource_v1.DeviceSelector, path: Path) -> Fiel
     return [invalid(at, text, found)] if isinstance(found, str) else []
 
 
-def _validate_constraint(constraint: resource_v1.DeviceConstraint, names: RequestNames, path: Path) -> FieldErrors:
+def _validate_constraint(constraint: resource_v1.DeviceConstraint, names: RequestNames, path: FieldPath) -> FieldErrors:
     errors = names.validate(constraint.requests, path.child("requests"))
     if constraint.match_attribute is not None:
         return errors + validate_full_attribute_name(constraint.match_attribute, path.child("matchAttribute"))
@@ -124,7 +126,7 @@ def _validate_constraint(constraint: resource_v1.DeviceConstraint, names: Reques
     return [*errors, required(path, detail)]
 
 
-def _validate_config(config: Any, path: Path) -> FieldErrors:
+def _validate_config(config: Any, path: FieldPath) -> FieldErrors:
     if config.opaque is None:
         return [required(path.child("opaque"))]
     at = path.child("opaque")
@@ -137,7 +139,7 @@ def _validate_claim(obj: resource_v1.ResourceClaim) -> FieldErrors:
 
 
 def _validate_claim_update(new: resource_v1.ResourceClaim, old: resource_v1.ResourceClaim) -> FieldErrors:
-    return immutable(new.spec, old.spec, _SPEC)
+    return validate_immutable(new.spec, old.spec, _SPEC)
 
 
 def _validate_template(obj: resource_v1.ResourceClaimTemplate) -> FieldErrors:
@@ -151,8 +153,8 @@ def _validate_template_update(
     meta = new.spec.metadata
     labels: dict[str, object] = {"labels": dict(sorted(meta.labels.items()))} if meta.labels else {}
     notes: dict[str, object] = {"annotations": dict(sorted(meta.annotations.items()))} if meta.annotations else {}
-    shown = ordered({**labels, **notes, "Spec": shown_inside(new.spec.spec)})
-    return _validate_template(new) + unchanged(new.spec, old.spec, _SPEC, shown)
+    shown = ordered_object({**labels, **notes, "Spec": to_internal_form(new.spec.spec)})
+    return _validate_template(new) + validate_unchanged(new.spec, old.spec, _SPEC, shown)
 
 
 def _validate_class(obj: resource_v1.DeviceClass) -> FieldErrors:
@@ -160,7 +162,7 @@ def _validate_class(obj: resource_v1.DeviceClass) -> FieldErrors:
     errors = validate_items(spec.selectors, _validate_selector, _SPEC.child("selectors"), _MAX_ITEMS)
     errors += validate_items(spec.config, _validate_config, _SPEC.child("config"), _MAX_ITEMS)
     name = spec.extended_resource_name
-    if name is not None and not is_extended(name):
+    if name is not None and not is_extended_resource(name):
         at = _SPEC.child("extendedResourceName")
         errors.append(invalid(at, name, "must be a valid extended resource name"))
     return errors
@@ -170,6 +172,6 @@ def _validate_class_update(new: resource_v1.DeviceClass, old: resource_v1.Device
     return _validate_class(new)
 
 
-RESOURCE_CLAIM = Rules(_validate_claim, _validate_claim_update, {"status": validate_claim_status})
-RESOURCE_CLAIM_TEMPLATE = Rules(_validate_template, _validate_template_update)
-DEVICE_CLASS = Rules(_validate_class, _validate_class_update)
+RESOURCE_CLAIM = ValidationRules(_validate_claim, _validate_claim_update, {"status": validate_claim_status})
+RESOURCE_CLAIM_TEMPLATE = ValidationRules(_validate_template, _validate_template_update)
+DEVICE_CLASS = ValidationRules(_validate_class, _validate_class_update)

@@ -11,7 +11,7 @@ import msgspec
 from kubeloop.api.generated import resource_v1
 from kubeloop.api.meta.field_path import (
     FieldErrors,
-    Path,
+    FieldPath,
     duplicate,
     invalid,
     not_supported,
@@ -25,10 +25,15 @@ from kubeloop.api.meta.name_rules import (
     check_dns1123_subdomain,
     check_label_value,
 )
-from kubeloop.api.validation.pods.volume_sources import csi_driver_name
-from kubeloop.api.validation.shared.declarative import generated
+from kubeloop.api.validation.pods.volume_sources import validate_csi_driver_name
+from kubeloop.api.validation.shared.declarative import mark_generated
 from kubeloop.api.validation.shared.objectmeta import byte_length
-from kubeloop.api.validation.shared.scalars import dns_subdomain, one_of, qualified_name, violations
+from kubeloop.api.validation.shared.scalars import (
+    check_errors,
+    validate_dns_subdomain,
+    validate_enum,
+    validate_qualified_name,
+)
 
 T = TypeVar("T")
 
@@ -39,7 +44,9 @@ _IDENTIFIER_MAX: Final = 32
 _CONDITIONS_MAX: Final = 4
 
 
-def validate_items(items: Sequence[T], check: Callable[[T, Path], FieldErrors], path: Path, limit: int) -> FieldErrors:
+def validate_items(
+    items: Sequence[T], check: Callable[[T, FieldPath], FieldErrors], path: FieldPath, limit: int
+) -> FieldErrors:
     """Validate a list of limited length; the items of a longer list are not checked."""
     if len(items) > limit:
         return [too_many(path, len(items), limit)]
@@ -49,7 +56,9 @@ def validate_items(items: Sequence[T], check: Callable[[T, Path], FieldErrors], 
     return errors
 
 
-def repeated(items: Sequence[T], key: Callable[[T], Hashable], path: Path, shown: Callable[[T], Any]) -> FieldErrors:
+def duplicate_errors(
+    items: Sequence[T], key: Callable[[T], Hashable], path: FieldPath, shown: Callable[[T], Any]
+) -> FieldErrors:
     """Return the errors for items whose key occurred before."""
     errors: FieldErrors = []
     seen: set[Hashable] = set()
@@ -60,7 +69,7 @@ def repeated(items: Sequence[T], key: Callable[[T], Hashable], path: Path, shown
     return errors
 
 
-def validate_driver(name: str, path: Path) -> FieldErrors:
+def validate_driver(name: str, path: FieldPath) -> FieldErrors:
     """Validate a driver's name with the messages of upstream's generated rules."""
     if not name:
         return [required(path)]
@@ -68,30 +77,30 @@ def validate_driver(name: str, path: Path) -> FieldErrors:
     return errors + [invalid(path, name, message) for message in check_dns1123_subdomain(name.lower())]
 
 
-def validate_pool_name(name: str, path: Path) -> FieldErrors:
+def validate_pool_name(name: str, path: FieldPath) -> FieldErrors:
     """Validate the name of a device pool: DNS subdomains separated by slashes."""
     if not name:
         return [required(path)]
     errors: FieldErrors = [too_long(path, _POOL_NAME_MAX)] if byte_length(name) > _POOL_NAME_MAX else []
     for part in name.split("/"):
-        errors += dns_subdomain(part, path)
+        errors += validate_dns_subdomain(part, path)
     return errors
 
 
-def validate_attribute_name(name: str, path: Path) -> FieldErrors:
+def validate_attribute_name(name: str, path: FieldPath) -> FieldErrors:
     """Validate a device attribute's name: an identifier with an optional domain prefix."""
     domain, slash, identifier = name.partition("/")
     if not slash:
         return _validate_identifier(name, path)
     if "/" in identifier:
         return []
-    errors = csi_driver_name(domain, path) if domain else [invalid(path, "", "the domain must not be empty")]
+    errors = validate_csi_driver_name(domain, path) if domain else [invalid(path, "", "the domain must not be empty")]
     if not identifier:
         return [*errors, invalid(path, "", "the name must not be empty")]
     return errors + _validate_identifier(identifier, path)
 
 
-def validate_full_attribute_name(name: str, path: Path) -> FieldErrors:
+def validate_full_attribute_name(name: str, path: FieldPath) -> FieldErrors:
     """Validate a device attribute's name with its domain prefix."""
     errors = validate_attribute_name(name, path)
     if "/" not in name:
@@ -100,42 +109,42 @@ def validate_full_attribute_name(name: str, path: Path) -> FieldErrors:
     return errors
 
 
-def _validate_identifier(name: str, path: Path) -> FieldErrors:
+def _validate_identifier(name: str, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = [too_long(path, _IDENTIFIER_MAX)] if byte_length(name) > _IDENTIFIER_MAX else []
-    return errors + violations(check_c_identifier, name, path)
+    return errors + check_errors(check_c_identifier, name, path)
 
 
-def validate_taint(taint: resource_v1.DeviceTaint, path: Path, old_effect: str | None = None) -> FieldErrors:
+def validate_taint(taint: resource_v1.DeviceTaint, path: FieldPath, old_effect: str | None = None) -> FieldErrors:
     """Validate a device taint; `old_effect` is kept without a check."""
-    errors = qualified_name(taint.key, path.child("key"))
-    errors += violations(check_label_value, taint.value, path.child("value"))
+    errors = validate_qualified_name(taint.key, path.child("key"))
+    errors += check_errors(check_label_value, taint.value, path.child("value"))
     if taint.effect == old_effect:
         return errors
-    return errors + generated(one_of(taint.effect, _EFFECTS, path.child("effect")))
+    return errors + mark_generated(validate_enum(taint.effect, _EFFECTS, path.child("effect")))
 
 
-def validate_toleration(toleration: resource_v1.DeviceToleration, path: Path) -> FieldErrors:
+def validate_toleration(toleration: resource_v1.DeviceToleration, path: FieldPath) -> FieldErrors:
     """Validate a toleration of device taints."""
     errors: FieldErrors = []
     if toleration.key:
-        errors += qualified_name(toleration.key, path.child("key"))
-    errors += one_of(toleration.operator, ("Equal", "Exists"), path.child("operator"))
+        errors += validate_qualified_name(toleration.key, path.child("key"))
+    errors += validate_enum(toleration.operator, ("Equal", "Exists"), path.child("operator"))
     if toleration.operator == "Exists" and toleration.value:
         errors.append(invalid(path.child("value"), toleration.value, "must be empty for operator `Exists`"))
     elif toleration.operator == "Equal":
-        errors += violations(check_label_value, toleration.value, path.child("value"))
+        errors += check_errors(check_label_value, toleration.value, path.child("value"))
     if toleration.effect and toleration.effect not in _EFFECTS:
         errors.append(not_supported(path.child("effect"), toleration.effect, _EFFECTS))
     return errors
 
 
-def validate_binding_conditions(device: Any, path: Path) -> FieldErrors:
+def validate_binding_conditions(device: Any, path: FieldPath) -> FieldErrors:
     """Validate binding conditions and binding failure conditions; one requires the other."""
     wanted, failures = device.binding_conditions, device.binding_failure_conditions
     errors: FieldErrors = []
     for name, conditions in (("bindingConditions", wanted), ("bindingFailureConditions", failures)):
-        errors += validate_items(conditions, qualified_name, path.child(name), _CONDITIONS_MAX)
-        errors += repeated(conditions, str, path.child(name), str)
+        errors += validate_items(conditions, validate_qualified_name, path.child(name), _CONDITIONS_MAX)
+        errors += duplicate_errors(conditions, str, path.child(name), str)
     for index, condition in enumerate(failures):
         if condition in wanted:
             detail = "bindingFailureConditions must not overlap with bindingConditions"
@@ -149,7 +158,7 @@ def validate_binding_conditions(device: Any, path: Path) -> FieldErrors:
     return errors
 
 
-def validate_json_object(raw: msgspec.Raw, limit: int, path: Path) -> FieldErrors:
+def validate_json_object(raw: msgspec.Raw, limit: int, path: FieldPath) -> FieldErrors:
     """Validate a driver's opaque parameters: a JSON object of limited size."""
     data = bytes(raw)
     if not data or data == b"null":

@@ -9,7 +9,7 @@ from typing import Final
 from kubeloop.api.generated import resource_v1
 from kubeloop.api.meta.field_path import (
     FieldErrors,
-    Path,
+    FieldPath,
     forbidden,
     invalid,
     required,
@@ -17,7 +17,7 @@ from kubeloop.api.meta.field_path import (
     too_many,
 )
 from kubeloop.api.validation.devices.parts import (
-    repeated,
+    duplicate_errors,
     validate_attribute_name,
     validate_binding_conditions,
     validate_items,
@@ -25,12 +25,17 @@ from kubeloop.api.validation.devices.parts import (
     validate_taint,
 )
 from kubeloop.api.validation.pods.scheduling import validate_node_selector
-from kubeloop.api.validation.pods.volume_sources import csi_driver_name
+from kubeloop.api.validation.pods.volume_sources import validate_csi_driver_name
 from kubeloop.api.validation.shared.objectmeta import byte_length
-from kubeloop.api.validation.shared.rules import Rules
-from kubeloop.api.validation.shared.scalars import dns_label, dns_subdomain, positive, unchanged
+from kubeloop.api.validation.shared.rules import ValidationRules
+from kubeloop.api.validation.shared.scalars import (
+    validate_dns_label,
+    validate_dns_subdomain,
+    validate_positive,
+    validate_unchanged,
+)
 
-_SPEC: Final = Path("spec")
+_SPEC: Final = FieldPath("spec")
 _MAX_DEVICES: Final = 128
 _MAX_ADVANCED_DEVICES: Final = 64
 _MAX_COUNTER_SETS: Final = 8
@@ -67,27 +72,27 @@ def _validate_slice(obj: resource_v1.ResourceSlice) -> FieldErrors:
 
 def _validate_update(new: resource_v1.ResourceSlice, old: resource_v1.ResourceSlice) -> FieldErrors:
     errors = _validate_spec(new.spec, old.spec)
-    errors += unchanged(new.spec.pool.name, old.spec.pool.name, _SPEC.child("pool", "name"))
-    errors += unchanged(new.spec.driver, old.spec.driver, _SPEC.child("driver"))
-    return errors + unchanged(new.spec.node_name, old.spec.node_name, _SPEC.child("nodeName"))
+    errors += validate_unchanged(new.spec.pool.name, old.spec.pool.name, _SPEC.child("pool", "name"))
+    errors += validate_unchanged(new.spec.driver, old.spec.driver, _SPEC.child("driver"))
+    return errors + validate_unchanged(new.spec.node_name, old.spec.node_name, _SPEC.child("nodeName"))
 
 
 def _validate_spec(spec: resource_v1.ResourceSliceSpec, old: resource_v1.ResourceSliceSpec | None) -> FieldErrors:
-    errors = csi_driver_name(spec.driver, _SPEC.child("driver"))
+    errors = validate_csi_driver_name(spec.driver, _SPEC.child("driver"))
     errors += _validate_pool(spec.pool, _SPEC.child("pool"))
     errors += _validate_place(spec)
     if spec.shared_counters and spec.devices:
         errors.append(invalid(_SPEC, "", "only one of `sharedCounters` or `devices` is allowed"))
     before = {device.name: device for device in old.devices} if old is not None else {}
 
-    def check_device(device: resource_v1.Device, path: Path) -> FieldErrors:
+    def check_device(device: resource_v1.Device, path: FieldPath) -> FieldErrors:
         return _validate_device(device, before.get(device.name), bool(spec.per_device_node_selection), path)
 
     limit = _MAX_ADVANCED_DEVICES if any(map(_is_advanced, spec.devices)) else _MAX_DEVICES
     at = _SPEC.child("devices")
     errors += validate_items(spec.devices, check_device, at, limit)
     if len(spec.devices) <= limit:
-        errors += repeated(spec.devices, lambda one: one.name, at, lambda one: one.name)
+        errors += duplicate_errors(spec.devices, lambda one: one.name, at, lambda one: one.name)
     at = _SPEC.child("sharedCounters")
     return errors + validate_items(spec.shared_counters, _validate_counter_set, at, _MAX_COUNTER_SETS)
 
@@ -97,9 +102,9 @@ def _is_advanced(device: resource_v1.Device) -> bool:
     return bool(device.taints or device.consumes_counters or lists)
 
 
-def _validate_pool(pool: resource_v1.ResourcePool, path: Path) -> FieldErrors:
+def _validate_pool(pool: resource_v1.ResourcePool, path: FieldPath) -> FieldErrors:
     errors = validate_pool_name(pool.name, path.child("name"))
-    errors += positive(pool.resource_slice_count, path.child("resourceSliceCount"))
+    errors += validate_positive(pool.resource_slice_count, path.child("resourceSliceCount"))
     if pool.generation < 0:
         errors.append(invalid(path.child("generation"), pool.generation, "must be greater than or equal to zero"))
     return errors
@@ -110,7 +115,7 @@ def _validate_place(spec: resource_v1.ResourceSliceSpec) -> FieldErrors:
     places: list[str] = []
     if spec.node_name:
         places.append("`nodeName`")
-        errors += dns_subdomain(spec.node_name, _SPEC.child("nodeName"))
+        errors += validate_dns_subdomain(spec.node_name, _SPEC.child("nodeName"))
     elif spec.node_name is not None:
         detail = "must be either unset or set to a non-empty string"
         errors.append(invalid(_SPEC.child("nodeName"), "", detail))
@@ -135,30 +140,30 @@ def _validate_place(spec: resource_v1.ResourceSliceSpec) -> FieldErrors:
     return errors
 
 
-def _validate_counter_set(counters: resource_v1.CounterSet, path: Path) -> FieldErrors:
+def _validate_counter_set(counters: resource_v1.CounterSet, path: FieldPath) -> FieldErrors:
     return _validate_counters(counters.name, "name", counters.counters, path)
 
 
-def _validate_consumption(consumed: resource_v1.DeviceCounterConsumption, path: Path) -> FieldErrors:
+def _validate_consumption(consumed: resource_v1.DeviceCounterConsumption, path: FieldPath) -> FieldErrors:
     return _validate_counters(consumed.counter_set, "counterSet", consumed.counters, path)
 
 
-def _validate_counters(name: str, field: str, counters: Mapping[str, object], path: Path) -> FieldErrors:
-    errors = dns_label(name, path.child(field)) if name else [required(path.child(field))]
+def _validate_counters(name: str, field: str, counters: Mapping[str, object], path: FieldPath) -> FieldErrors:
+    errors = validate_dns_label(name, path.child(field)) if name else [required(path.child(field))]
     at = path.child("counters")
     if not counters:
         return [*errors, required(at)]
     if len(counters) > _MAX_COUNTERS:
         return [*errors, too_many(at, len(counters), _MAX_COUNTERS)]
     for key in counters:
-        errors += dns_label(key, at)
+        errors += validate_dns_label(key, at)
     return errors
 
 
 def _validate_device(
-    device: resource_v1.Device, old: resource_v1.Device | None, chooses_node: bool, path: Path
+    device: resource_v1.Device, old: resource_v1.Device | None, chooses_node: bool, path: FieldPath
 ) -> FieldErrors:
-    errors = dns_label(device.name, path.child("name"))
+    errors = validate_dns_label(device.name, path.child("name"))
     errors += _validate_attributes(device, path)
     if old is None or old.capacity != device.capacity:
         errors += _validate_capacity(device, path.child("capacity"))
@@ -173,12 +178,12 @@ def _validate_device(
     return errors + validate_binding_conditions(device, path)
 
 
-def _validate_own_place(device: resource_v1.Device, path: Path) -> FieldErrors:
+def _validate_own_place(device: resource_v1.Device, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     places: list[str] = []
     if device.node_name:
         places.append("`nodeName`")
-        errors += dns_subdomain(device.node_name, path.child("nodeName"))
+        errors += validate_dns_subdomain(device.node_name, path.child("nodeName"))
     elif device.node_name is not None:
         errors.append(invalid(path.child("nodeName"), "", "must not be empty"))
     if device.node_selector is not None:
@@ -195,7 +200,7 @@ def _validate_own_place(device: resource_v1.Device, path: Path) -> FieldErrors:
     return errors
 
 
-def _validate_attributes(device: resource_v1.Device, path: Path) -> FieldErrors:
+def _validate_attributes(device: resource_v1.Device, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     count = len(device.attributes) + len(device.capacity)
     if count > _MAX_ATTRIBUTES:
@@ -214,7 +219,7 @@ def _validate_attributes(device: resource_v1.Device, path: Path) -> FieldErrors:
     return errors
 
 
-def _validate_attribute(attribute: resource_v1.DeviceAttribute, path: Path) -> FieldErrors:
+def _validate_attribute(attribute: resource_v1.DeviceAttribute, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     if attribute.string is not None and byte_length(attribute.string) > _MAX_VALUE:
         errors.append(too_long(path.child("string"), _MAX_VALUE))
@@ -228,7 +233,7 @@ def _validate_attribute(attribute: resource_v1.DeviceAttribute, path: Path) -> F
     return errors + _validate_one_value(attribute, path)
 
 
-def _validate_one_value(attribute: resource_v1.DeviceAttribute, path: Path) -> FieldErrors:
+def _validate_one_value(attribute: resource_v1.DeviceAttribute, path: FieldPath) -> FieldErrors:
     values = (
         attribute.int_, attribute.bool_, attribute.string, attribute.version,
         attribute.ints or None, attribute.bools or None, attribute.strings or None, attribute.versions or None,
@@ -241,7 +246,7 @@ def _validate_one_value(attribute: resource_v1.DeviceAttribute, path: Path) -> F
     return [invalid(path, shown, f"must specify {'exactly one' if given else 'one'} of: {names}")]
 
 
-def _validate_version(version: str, path: Path) -> FieldErrors:
+def _validate_version(version: str, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     if not _SEMVER.fullmatch(version):
         errors.append(invalid(path, version, "must be a string compatible with semver.org spec 2.0.0"))
@@ -250,7 +255,7 @@ def _validate_version(version: str, path: Path) -> FieldErrors:
     return errors
 
 
-def _validate_capacity(device: resource_v1.Device, path: Path) -> FieldErrors:
+def _validate_capacity(device: resource_v1.Device, path: FieldPath) -> FieldErrors:
     """Validate capacities; a request policy requires that a device allows multiple allocations."""
     errors: FieldErrors = []
     for name, capacity in device.capacity.items():
@@ -268,4 +273,4 @@ def _validate_capacity(device: resource_v1.Device, path: Path) -> FieldErrors:
     return errors
 
 
-RESOURCE_SLICE = Rules(_validate_slice, _validate_update)
+RESOURCE_SLICE = ValidationRules(_validate_slice, _validate_update)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Final
 
 from kubeloop.api.generated import resource_v1
-from kubeloop.api.meta.field_path import FieldErrors, Path, too_many
+from kubeloop.api.meta.field_path import FieldErrors, FieldPath, too_many
 from kubeloop.api.validation.devices.parts import validate_pool_name, validate_taint
-from kubeloop.api.validation.pods.volume_sources import csi_driver_name
-from kubeloop.api.validation.shared.declarative import generated_last
+from kubeloop.api.validation.pods.volume_sources import validate_csi_driver_name
+from kubeloop.api.validation.shared.declarative import sort_generated_last
 from kubeloop.api.validation.shared.meta_conditions import validate_conditions
-from kubeloop.api.validation.shared.rules import Rules
-from kubeloop.api.validation.shared.scalars import dns_label
+from kubeloop.api.validation.shared.rules import ValidationRules
+from kubeloop.api.validation.shared.scalars import validate_dns_label
 
-_SPEC: Final = Path("spec")
-_CONDITIONS: Final = Path("status").child("conditions")
+_SPEC: Final = FieldPath("spec")
+_CONDITIONS: Final = FieldPath("status").child("conditions")
 _MAX_CONDITIONS: Final = 8
 
 
@@ -23,12 +23,12 @@ def _validate_rule(obj: resource_v1.DeviceTaintRule, old_effect: str | None = No
     errors: FieldErrors = []
     if selector is not None:
         if selector.driver is not None:
-            errors += csi_driver_name(selector.driver, path.child("driver"))
+            errors += validate_csi_driver_name(selector.driver, path.child("driver"))
         if selector.pool is not None:
             errors += validate_pool_name(selector.pool, path.child("pool"))
         if selector.device is not None:
-            errors += dns_label(selector.device, path.child("device"))
-    return generated_last(errors + validate_taint(obj.spec.taint, _SPEC.child("taint"), old_effect))
+            errors += validate_dns_label(selector.device, path.child("device"))
+    return sort_generated_last(errors + validate_taint(obj.spec.taint, _SPEC.child("taint"), old_effect))
 
 
 def _validate_update(new: resource_v1.DeviceTaintRule, old: resource_v1.DeviceTaintRule) -> FieldErrors:
@@ -42,4 +42,4 @@ def _validate_status(new: resource_v1.DeviceTaintRule, old: resource_v1.DeviceTa
     return errors
 
 
-DEVICE_TAINT_RULE = Rules(_validate_rule, _validate_update, {"status": _validate_status})
+DEVICE_TAINT_RULE = ValidationRules(_validate_rule, _validate_update, {"status": _validate_status})

@@ -7,7 +7,7 @@ from typing import Final
 from kubeloop.api.generated import admissionregistration_v1 as admission_v1
 from kubeloop.api.meta.field_path import (
     FieldErrors,
-    Path,
+    FieldPath,
     duplicate,
     forbidden,
     invalid,
@@ -21,7 +21,7 @@ from kubeloop.api.meta.name_rules import (
     check_path_segment_name,
 )
 from kubeloop.api.selectors import validate_label_selector
-from kubeloop.api.validation.shared.scalars import one_of, qualified_name, violations
+from kubeloop.api.validation.shared.scalars import check_errors, validate_enum, validate_qualified_name
 
 FAILURE_POLICIES: Final = frozenset(("Fail", "Ignore"))
 MATCH_POLICIES: Final = frozenset(("Equivalent", "Exact"))
@@ -33,7 +33,7 @@ _EXCLUSIVE: Final = "name and selector are mutually exclusive"
 Rule = admission_v1.RuleWithOperations | admission_v1.NamedRuleWithOperations
 
 
-def validate_rule(rule: Rule, path: Path) -> FieldErrors:
+def validate_rule(rule: Rule, path: FieldPath) -> FieldErrors:
     """Validate the operations and resources of a rule; a star must be alone."""
     operations, at = rule.operations, path.child("operations")
     errors = _validate_list(operations, "operations", at)
@@ -51,7 +51,7 @@ def validate_rule(rule: Rule, path: Path) -> FieldErrors:
     return errors
 
 
-def _validate_list(values: tuple[str, ...], what: str, path: Path) -> FieldErrors:
+def _validate_list(values: tuple[str, ...], what: str, path: FieldPath) -> FieldErrors:
     if not values:
         return [required(path)]
     if len(values) > 1 and "*" in values:
@@ -59,7 +59,7 @@ def _validate_list(values: tuple[str, ...], what: str, path: Path) -> FieldError
     return []
 
 
-def _validate_resources(resources: tuple[str, ...], path: Path) -> FieldErrors:
+def _validate_resources(resources: tuple[str, ...], path: FieldPath) -> FieldErrors:
     """Validate resources and subresources such as `pods`, `pods/log`, `pods/*`, `*/scale`, `*` and `*/*`."""
     errors: FieldErrors = [] if resources else [required(path)]
     whole: set[str] = set()  # resources named with all their subresources
@@ -90,7 +90,7 @@ def _validate_resources(resources: tuple[str, ...], path: Path) -> FieldErrors:
 
 
 def validate_match_conditions(
-    conditions: tuple[admission_v1.MatchCondition, ...], path: Path, has_params: bool = False
+    conditions: tuple[admission_v1.MatchCondition, ...], path: FieldPath, has_params: bool = False
 ) -> FieldErrors:
     """Validate match conditions and their expressions."""
     errors: FieldErrors = []
@@ -107,22 +107,22 @@ def validate_match_conditions(
         if not condition.name:
             errors.append(required(at.child("name")))
             continue
-        errors += qualified_name(condition.name, at.child("name"))
+        errors += validate_qualified_name(condition.name, at.child("name"))
         if condition.name in names:
             errors.append(duplicate(at.child("name"), condition.name))
         names.add(condition.name)
     return errors
 
 
-def _expression_problems(text: str, path: Path, has_params: bool) -> FieldErrors:
+def _expression_problems(text: str, path: FieldPath, has_params: bool) -> FieldErrors:
     """Validate an expression that has no access to a policy's variables."""
-    from kubeloop.api.expressions.admission import TRUTH, Scope, expression_of  # rarely used
+    from kubeloop.api.expressions.admission import BOOL_RESULT, Scope, compile_in_scope  # rarely used
 
-    problem = expression_of(text, Scope(params=has_params), TRUTH).problem
+    problem = compile_in_scope(text, Scope(params=has_params), BOOL_RESULT).problem
     return [invalid(path, text, problem)] if problem else []
 
 
-def validate_match_resources(match: admission_v1.MatchResources | None, path: Path) -> FieldErrors:
+def validate_match_resources(match: admission_v1.MatchResources | None, path: FieldPath) -> FieldErrors:
     """Validate matchConstraints or matchResources."""
     if match is None:
         return []
@@ -144,17 +144,17 @@ def validate_match_resources(match: admission_v1.MatchResources | None, path: Pa
     return errors
 
 
-def _validate_named_rule(rule: admission_v1.NamedRuleWithOperations, path: Path) -> FieldErrors:
+def _validate_named_rule(rule: admission_v1.NamedRuleWithOperations, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     for index, name in enumerate(rule.resource_names):
         at = path.child("resourceNames").index(index)
-        errors += violations(check_path_segment_name, name, at)
+        errors += check_errors(check_path_segment_name, name, at)
         if name in rule.resource_names[:index]:
             errors.append(duplicate(at, name))
     return errors + validate_rule(rule, path)
 
 
-def validate_param_kind(kind: admission_v1.ParamKind, path: Path) -> FieldErrors:
+def validate_param_kind(kind: admission_v1.ParamKind, path: FieldPath) -> FieldErrors:
     """Validate a policy's paramKind."""
     errors = _validate_api_version(kind.api_version, path.child("apiVersion"))
     if not kind.kind:
@@ -165,7 +165,7 @@ def validate_param_kind(kind: admission_v1.ParamKind, path: Path) -> FieldErrors
     return errors
 
 
-def _validate_api_version(text: str, path: Path) -> FieldErrors:
+def _validate_api_version(text: str, path: FieldPath) -> FieldErrors:
     if not text:
         return [required(path)]
     if text.count("/") > 1:
@@ -181,16 +181,18 @@ def _validate_api_version(text: str, path: Path) -> FieldErrors:
     return errors
 
 
-def validate_param_ref(ref: admission_v1.ParamRef | None, path: Path) -> FieldErrors:
+def validate_param_ref(ref: admission_v1.ParamRef | None, path: FieldPath) -> FieldErrors:
     """Validate a binding's paramRef."""
     if ref is None:
         return []
     errors: FieldErrors = []
     if ref.name:
-        errors += violations(check_path_segment_name, ref.name, path.child("name"))
+        errors += check_errors(check_path_segment_name, ref.name, path.child("name"))
     errors += validate_label_selector(ref.selector, path.child("selector"))
     if ref.name and ref.selector is not None:
         errors += [forbidden(path.child(name), _EXCLUSIVE) for name in ("name", "selector")]
     if not ref.name and ref.selector is None:
         errors.append(required(path, "one of name or selector must be specified"))
-    return errors + one_of(ref.parameter_not_found_action, ("Deny", "Allow"), path.child("parameterNotFoundAction"))
+    return errors + validate_enum(
+        ref.parameter_not_found_action, ("Deny", "Allow"), path.child("parameterNotFoundAction")
+    )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kubeloop.api.generated import admissionregistration_v1 as admission_v1
 from kubeloop.api.meta.field_path import (
     FieldErrors,
-    Path,
+    FieldPath,
     duplicate,
     invalid,
     not_supported,
@@ -21,18 +21,18 @@ from kubeloop.api.validation.extensions.admission_matching import (
     validate_param_kind,
     validate_param_ref,
 )
-from kubeloop.api.validation.shared.declarative import generated, generated_last
-from kubeloop.api.validation.shared.go_values import ordered
+from kubeloop.api.validation.shared.declarative import mark_generated, sort_generated_last
+from kubeloop.api.validation.shared.go_values import ordered_object
 from kubeloop.api.validation.shared.meta_conditions import validate_conditions
 from kubeloop.api.validation.shared.objectmeta import byte_length
-from kubeloop.api.validation.shared.rules import Rules
-from kubeloop.api.validation.shared.scalars import dns_subdomain, qualified_name
+from kubeloop.api.validation.shared.rules import ValidationRules
+from kubeloop.api.validation.shared.scalars import validate_dns_subdomain, validate_qualified_name
 
 if TYPE_CHECKING:
     from kubeloop.api.expressions.admission import PolicyExpressions
 
-_SPEC: Final = Path("spec")
-_STATUS: Final = Path("status")
+_SPEC: Final = FieldPath("spec")
+_STATUS: Final = FieldPath("status")
 _REASONS: Final = frozenset(("Forbidden", "Invalid", "RequestEntityTooLarge"))
 _ACTIONS: Final = frozenset(("Audit", "Deny", "Warn"))
 _REINVOCATION: Final = frozenset(("IfNeeded", "Never"))
@@ -78,7 +78,7 @@ def _validate_frame(obj: Policy, old: Policy | None, expressions: PolicyExpressi
     return errors
 
 
-def _validate_variable(variable: admission_v1.Variable, path: Path, expressions: PolicyExpressions) -> FieldErrors:
+def _validate_variable(variable: admission_v1.Variable, path: FieldPath, expressions: PolicyExpressions) -> FieldErrors:
     errors: FieldErrors = []
     if not variable.name.strip():
         errors.append(required(path.child("name"), "name is not specified"))
@@ -90,7 +90,7 @@ def _validate_variable(variable: admission_v1.Variable, path: Path, expressions:
     return errors + _problem(problem, variable.expression, path.child("expression"))
 
 
-def _problem(problem: str, text: str, path: Path) -> FieldErrors:
+def _problem(problem: str, text: str, path: FieldPath) -> FieldErrors:
     return [invalid(path, text, problem)] if problem else []
 
 
@@ -105,7 +105,9 @@ def _validate_validating(
     for index, validation in enumerate(spec.validations):
         errors += _validate_validation(validation, _SPEC.child("validations").index(index), expressions)
     if len(spec.audit_annotations) > _MAX_ANNOTATIONS:
-        shown = [ordered({"Key": one.key, "ValueExpression": one.value_expression}) for one in spec.audit_annotations]
+        shown = [
+            ordered_object({"Key": one.key, "ValueExpression": one.value_expression}) for one in spec.audit_annotations
+        ]
         errors.append(invalid(at, shown, f"must not have more than {_MAX_ANNOTATIONS} auditAnnotations"))
     keys: set[str] = set()
     for index, annotation in enumerate(spec.audit_annotations):
@@ -123,7 +125,7 @@ def _expressions_of(params: admission_v1.ParamKind | None, *, has_variables: boo
 
 
 def _validate_validation(
-    validation: admission_v1.Validation, path: Path, expressions: PolicyExpressions
+    validation: admission_v1.Validation, path: FieldPath, expressions: PolicyExpressions
 ) -> FieldErrors:
     text, told = validation.expression, validation.message_expression
     if text.strip():
@@ -145,10 +147,10 @@ def _validate_validation(
 
 
 def _validate_annotation(
-    annotation: admission_v1.AuditAnnotation, name: str, path: Path, expressions: PolicyExpressions
+    annotation: admission_v1.AuditAnnotation, name: str, path: FieldPath, expressions: PolicyExpressions
 ) -> FieldErrors:
     if name:
-        errors = qualified_name(f"{name}/{annotation.key}", path.child("key"))
+        errors = validate_qualified_name(f"{name}/{annotation.key}", path.child("key"))
     else:
         errors = [invalid(path.child("key"), annotation.key, "requires metadata.name be non-empty")]
     expression, at = annotation.value_expression.strip(), path.child("valueExpression")
@@ -194,7 +196,7 @@ def _validate_mutating(
     return errors
 
 
-def _validate_mutable(match: admission_v1.MatchResources | None, path: Path) -> FieldErrors:
+def _validate_mutable(match: admission_v1.MatchResources | None, path: FieldPath) -> FieldErrors:
     """Validate that no rule matches deletions, which can't be mutated."""
     rules = match.resource_rules if match is not None else ()
     at = path.child("resourceRules", "operations")
@@ -206,7 +208,7 @@ def _validate_mutable(match: admission_v1.MatchResources | None, path: Path) -> 
     ]
 
 
-def _validate_mutation(mutation: admission_v1.Mutation, path: Path, expressions: PolicyExpressions) -> FieldErrors:
+def _validate_mutation(mutation: admission_v1.Mutation, path: FieldPath, expressions: PolicyExpressions) -> FieldErrors:
     kind = mutation.patch_type
     if not kind:
         return [required(path.child("patchType"))]
@@ -232,17 +234,19 @@ def _validate_mutation(mutation: admission_v1.Mutation, path: Path, expressions:
 def _validate_binding(obj: Binding) -> FieldErrors:
     spec, at = obj.spec, _SPEC.child("policyName")
     validating = isinstance(spec, admission_v1.ValidatingAdmissionPolicyBindingSpec)
-    missing = generated([required(at)]) if validating else [required(at)]
-    errors = dns_subdomain(spec.policy_name, at) if spec.policy_name else missing
+    missing = mark_generated([required(at)]) if validating else [required(at)]
+    errors = validate_dns_subdomain(spec.policy_name, at) if spec.policy_name else missing
     errors += validate_param_ref(spec.param_ref, _SPEC.child("paramRef"))
     errors += validate_match_resources(spec.match_resources, _SPEC.child("matchResources"))
     if isinstance(spec, admission_v1.ValidatingAdmissionPolicyBindingSpec):
-        return generated_last(errors + _validate_actions(spec.validation_actions, _SPEC.child("validationActions")))
+        return sort_generated_last(
+            errors + _validate_actions(spec.validation_actions, _SPEC.child("validationActions"))
+        )
     return errors + _validate_mutable(spec.match_resources, _SPEC.child("matchResources"))
 
 
-def _validate_actions(actions: tuple[str, ...], path: Path) -> FieldErrors:
-    errors: FieldErrors = [] if actions else generated([required(path)])
+def _validate_actions(actions: tuple[str, ...], path: FieldPath) -> FieldErrors:
+    errors: FieldErrors = [] if actions else mark_generated([required(path)])
     for index, action in enumerate(actions):
         if action not in _ACTIONS:
             errors.append(not_supported(path.index(index), action, _ACTIONS))
@@ -261,6 +265,6 @@ def _validate_binding_update(new: Binding, old: Binding) -> FieldErrors:
     return _validate_binding(new)
 
 
-VALIDATING_POLICY = Rules(_validate_validating, _validate_validating, {"status": _validate_status})
-MUTATING_POLICY = Rules(_validate_mutating, _validate_mutating)
-POLICY_BINDING = Rules(_validate_binding, _validate_binding_update)
+VALIDATING_POLICY = ValidationRules(_validate_validating, _validate_validating, {"status": _validate_status})
+MUTATING_POLICY = ValidationRules(_validate_mutating, _validate_mutating)
+POLICY_BINDING = ValidationRules(_validate_binding, _validate_binding_update)

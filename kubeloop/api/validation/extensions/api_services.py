@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Final
 
 from kubeloop.api.generated.apiregistration_v1 import APIService
-from kubeloop.api.meta.field_path import FieldErrors, Path, invalid, not_supported, quote, required
+from kubeloop.api.meta.field_path import FieldErrors, FieldPath, invalid, not_supported, quote, required
 from kubeloop.api.meta.name_rules import (
     check_dns1035_label,
     check_path_segment_name,
     check_port_number,
 )
 from kubeloop.api.validation.shared.objectmeta import METADATA
-from kubeloop.api.validation.shared.rules import Rules
-from kubeloop.api.validation.shared.scalars import dns_subdomain, violations
+from kubeloop.api.validation.shared.rules import ValidationRules
+from kubeloop.api.validation.shared.scalars import check_errors, validate_dns_subdomain
 
-_SPEC: Final = Path("spec")
+_SPEC: Final = FieldPath("spec")
 _SERVICE: Final = _SPEC.child("service")
 _MAX_GROUP_PRIORITY: Final = 20000
 _MAX_VERSION_PRIORITY: Final = 1000
@@ -30,11 +30,11 @@ def _validate_api_service(obj: APIService) -> FieldErrors:
         detail = f'must be `spec.version+"."+spec.group`: {quote(expected)}'
         errors.append(invalid(METADATA.child("name"), name, detail))
     if spec.group:
-        errors += dns_subdomain(spec.group, _SPEC.child("group"))
+        errors += validate_dns_subdomain(spec.group, _SPEC.child("group"))
     elif spec.version != "v1":
         detail = "only v1 may have an empty group and it better be legacy kube"
         errors.append(required(_SPEC.child("group"), detail))
-    errors += violations(check_dns1035_label, spec.version, _SPEC.child("version"))
+    errors += check_errors(check_dns1035_label, spec.version, _SPEC.child("version"))
     for field, value, maximum in (
         ("groupPriorityMinimum", spec.group_priority_minimum, _MAX_GROUP_PRIORITY),
         ("versionPriority", spec.version_priority, _MAX_VERSION_PRIORITY),
@@ -77,7 +77,7 @@ def _validate_update(new: APIService, old: APIService) -> FieldErrors:
 
 
 def _validate_status(new: APIService, old: APIService) -> FieldErrors:
-    path = Path("status").child("conditions")
+    path = FieldPath("status").child("conditions")
     return [
         not_supported(path.index(index).child("status"), condition.status, _STATUSES)
         for index, condition in enumerate(new.status.conditions)
@@ -85,4 +85,4 @@ def _validate_status(new: APIService, old: APIService) -> FieldErrors:
     ]
 
 
-API_SERVICE = Rules(_validate_api_service, _validate_update, {"status": _validate_status})
+API_SERVICE = ValidationRules(_validate_api_service, _validate_update, {"status": _validate_status})

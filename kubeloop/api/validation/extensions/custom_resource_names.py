@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from kubeloop.api.generated.apiextensions_v1 import CustomResourceDefinitionNames
-from kubeloop.api.meta.field_path import FieldErrors, Path, invalid
+from kubeloop.api.meta.field_path import FieldErrors, FieldPath, invalid
 from kubeloop.api.meta.name_rules import check_dns1035_label
 
 
-def validate_names(names: CustomResourceDefinitionNames, path: Path) -> FieldErrors:
+def validate_names(names: CustomResourceDefinitionNames, path: FieldPath) -> FieldErrors:
     """Validate the names of a custom resource."""
     errors: FieldErrors = []
     for field, value in (("plural", names.plural), ("singular", names.singular)):
@@ -26,6 +26,6 @@ def validate_names(names: CustomResourceDefinitionNames, path: Path) -> FieldErr
     return errors
 
 
-def _validate_label(value: str, path: Path) -> FieldErrors:
+def _validate_label(value: str, path: FieldPath) -> FieldErrors:
     messages = check_dns1035_label(value)
     return [invalid(path, value, ",".join(messages))] if messages else []

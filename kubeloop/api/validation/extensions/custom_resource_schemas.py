@@ -6,12 +6,12 @@ from typing import Any, Final
 
 from kubeloop.api import codec
 from kubeloop.api.generated.apiextensions_v1 import CustomResourceDefinitionVersion, SelectableField
-from kubeloop.api.meta.field_path import FieldErrors, Path, duplicate, invalid, required, too_many
+from kubeloop.api.meta.field_path import FieldErrors, FieldPath, duplicate, invalid, required, too_many
 from kubeloop.api.scalars.wire import NO_JSON
-from kubeloop.api.structural.checks import schema_problems
-from kubeloop.api.structural.field_paths import FieldPathError, followed
+from kubeloop.api.structural.checks import validate_schema
+from kubeloop.api.structural.field_paths import FieldPathError, resolve_field_path
 
-_SPEC: Final = Path("spec")
+_SPEC: Final = FieldPath("spec")
 _MAX_SELECTABLE: Final = 8
 _SELECTABLE_TYPES: Final = ("string", "boolean", "integer")
 _WRONG_TYPE: Final = (
@@ -29,7 +29,7 @@ def validate_schemas(versions: tuple[CustomResourceDefinitionVersion, ...]) -> F
         own = _SPEC.child("versions").index(index)
         if schema is not None and not (shared and index):
             at = _SPEC.child("validation") if shared else own.child("schema")
-            errors += schema_problems(schema, at.child("openAPIV3Schema"), _has_status(version))
+            errors += validate_schema(schema, at.child("openAPIV3Schema"), _has_status(version))
         at = _SPEC if all(one.selectable_fields == version.selectable_fields for one in versions) else own
         if version.selectable_fields and (at is own or not index):
             errors += _validate_selectable(version.selectable_fields, schema or {}, at.child("selectableFields"))
@@ -47,7 +47,7 @@ def _has_status(version: CustomResourceDefinitionVersion) -> bool:
     return version.subresources is not None and version.subresources.status not in (NO_JSON, b"null")
 
 
-def _validate_selectable(fields: tuple[SelectableField, ...], schema: dict[str, Any], path: Path) -> FieldErrors:
+def _validate_selectable(fields: tuple[SelectableField, ...], schema: dict[str, Any], path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     seen: set[tuple[str, ...]] = set()
     completed = {**schema, "properties": {**_IMPLIED, **(schema.get("properties") or {})}}
@@ -57,7 +57,7 @@ def _validate_selectable(fields: tuple[SelectableField, ...], schema: dict[str, 
             errors.append(required(at))
             continue
         try:
-            steps, found = followed(field.json_path, completed, lists=False)
+            steps, found = resolve_field_path(field.json_path, completed, lists=False)
         except FieldPathError as error:
             errors.append(invalid(at, field.json_path, f"is an invalid path: {error}"))
             continue

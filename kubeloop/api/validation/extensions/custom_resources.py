@@ -10,23 +10,23 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from kubeloop.api.generated import apiextensions_v1
-from kubeloop.api.meta.field_path import FieldErrors, Path, forbidden, invalid, required
+from kubeloop.api.meta.field_path import FieldErrors, FieldPath, forbidden, invalid, required
 from kubeloop.api.meta.name_rules import check_dns1035_label, check_dns1123_subdomain
 from kubeloop.api.validation.extensions.custom_resource_names import validate_names
 from kubeloop.api.validation.extensions.custom_resource_schemas import validate_schemas
 from kubeloop.api.validation.extensions.webhook_client import validate_client_config
-from kubeloop.api.validation.shared.go_values import ordered
+from kubeloop.api.validation.shared.go_values import ordered_object
 from kubeloop.api.validation.shared.objectmeta import METADATA, byte_length
-from kubeloop.api.validation.shared.rules import Rules
-from kubeloop.api.validation.shared.scalars import one_of, unchanged
+from kubeloop.api.validation.shared.rules import ValidationRules
+from kubeloop.api.validation.shared.scalars import validate_enum, validate_unchanged
 
 Definition = apiextensions_v1.CustomResourceDefinition
 Spec = apiextensions_v1.CustomResourceDefinitionSpec
 Version = apiextensions_v1.CustomResourceDefinitionVersion
 
-_SPEC: Final = Path("spec")
+_SPEC: Final = FieldPath("spec")
 _VERSIONS: Final = _SPEC.child("versions")
-_STORED: Final = Path("status").child("storedVersions")
+_STORED: Final = FieldPath("status").child("storedVersions")
 _APPROVAL: Final = "api-approved.kubernetes.io"
 _PULL: Final = "see https://github.com/kubernetes/enhancements/pull/1111"
 _REVIEW_VERSIONS: Final = ("v1", "v1beta1")
@@ -52,10 +52,10 @@ def _validate_update(new: Definition, old: Definition) -> FieldErrors:
     known = _review_versions(old.spec)
     errors = _validate_spec(new.spec, any_review_version=bool(known) and not set(known) & set(_REVIEW_VERSIONS))
     if any(one.type == "Established" and one.status == "True" for one in old.status.conditions or ()):
-        errors += unchanged(new.spec.scope, old.spec.scope, _SPEC.child("scope"))
-        errors += unchanged(new.spec.names.kind, old.spec.names.kind, _SPEC.child("names", "kind"))
-    errors += unchanged(new.spec.group, old.spec.group, _SPEC.child("group"))
-    errors += unchanged(new.spec.names.plural, old.spec.names.plural, _SPEC.child("names", "plural"))
+        errors += validate_unchanged(new.spec.scope, old.spec.scope, _SPEC.child("scope"))
+        errors += validate_unchanged(new.spec.names.kind, old.spec.names.kind, _SPEC.child("names", "kind"))
+    errors += validate_unchanged(new.spec.group, old.spec.group, _SPEC.child("group"))
+    errors += validate_unchanged(new.spec.names.plural, old.spec.names.plural, _SPEC.child("names", "plural"))
     errors += _validate_status(new, old) + _validate_stored(new)
     if _approval_problem(new)[0] != _approval_problem(old)[0]:
         errors += _validate_approval(new)
@@ -65,7 +65,7 @@ def _validate_update(new: Definition, old: Definition) -> FieldErrors:
 
 
 def _validate_status(new: Definition, old: Definition) -> FieldErrors:
-    return validate_names(new.status.accepted_names, Path("status").child("acceptedNames"))
+    return validate_names(new.status.accepted_names, FieldPath("status").child("acceptedNames"))
 
 
 def _no_preserving() -> Any:
@@ -75,7 +75,7 @@ def _no_preserving() -> Any:
 
 def _validate_spec(spec: Spec, any_review_version: bool) -> FieldErrors:
     errors = _validate_group(spec.group, _SPEC.child("group"))
-    errors += one_of(spec.scope, ("Cluster", "Namespaced"), _SPEC.child("scope"))
+    errors += validate_enum(spec.scope, ("Cluster", "Namespaced"), _SPEC.child("scope"))
     errors += _validate_versions(spec.versions or ())
     for name, value in (
         ("plural", spec.names.plural), ("singular", spec.names.singular),
@@ -88,7 +88,7 @@ def _validate_spec(spec: Spec, any_review_version: bool) -> FieldErrors:
     return errors + _validate_conversion(spec, any_review_version, _SPEC.child("conversion"))
 
 
-def _validate_group(group: str, path: Path) -> FieldErrors:
+def _validate_group(group: str, path: FieldPath) -> FieldErrors:
     if not group:
         return [required(path)]
     if messages := check_dns1123_subdomain(group):
@@ -148,7 +148,7 @@ def _validate_shared_parts(versions: tuple[Version, ...]) -> FieldErrors:
     return errors
 
 
-def _validate_column(column: apiextensions_v1.CustomResourceColumnDefinition, path: Path) -> FieldErrors:
+def _validate_column(column: apiextensions_v1.CustomResourceColumnDefinition, path: FieldPath) -> FieldErrors:
     types, formats = ",".join(_COLUMN_TYPES), ",".join(_COLUMN_FORMATS)
     errors: FieldErrors = [] if column.name else [required(path.child("name"))]
     if not column.type:
@@ -162,11 +162,11 @@ def _validate_column(column: apiextensions_v1.CustomResourceColumnDefinition, pa
     return errors + _validate_json_path(column.json_path, path.child("JSONPath"))
 
 
-def _validate_json_path(text: str, path: Path) -> FieldErrors:
+def _validate_json_path(text: str, path: FieldPath) -> FieldErrors:
     return [] if text.startswith(".") else [invalid(path, text, "must be a simple json path starting with .")]
 
 
-def _validate_scale(scale: apiextensions_v1.CustomResourceSubresourceScale, path: Path) -> FieldErrors:
+def _validate_scale(scale: apiextensions_v1.CustomResourceSubresourceScale, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     for name, text, root in (
         ("scale.specReplicasPath", scale.spec_replicas_path, ".spec"),
@@ -190,7 +190,7 @@ def _shown(versions: tuple[Version, ...]) -> object:
     """Return versions as upstream shows them, without the shared fields."""
     nothing = {"Schema": None, "Subresources": None, "AdditionalPrinterColumns": None, "SelectableFields": None}
     shown = [
-        ordered({
+        ordered_object({
             "Name": one.name, "Served": one.served, "Storage": one.storage, "Deprecated": one.deprecated,
             "DeprecationWarning": one.deprecation_warning, **nothing,
         })
@@ -204,11 +204,11 @@ def _review_versions(spec: Spec) -> tuple[str, ...]:
     return (webhook.conversion_review_versions or ()) if webhook is not None else ()
 
 
-def _validate_conversion(spec: Spec, any_review_version: bool, path: Path) -> FieldErrors:
+def _validate_conversion(spec: Spec, any_review_version: bool, path: FieldPath) -> FieldErrors:
     conversion = spec.conversion
     if conversion is None:
         return []
-    errors = one_of(conversion.strategy, ("None", "Webhook"), path.child("strategy"))
+    errors = validate_enum(conversion.strategy, ("None", "Webhook"), path.child("strategy"))
     client, at = conversion.webhook.client_config if conversion.webhook else None, path.child("webhookClientConfig")
     versions = _review_versions(spec)
     if conversion.strategy != "Webhook":
@@ -227,7 +227,7 @@ def _validate_conversion(spec: Spec, any_review_version: bool, path: Path) -> Fi
     return errors + _validate_review_versions(versions, any_review_version, path.child("conversionReviewVersions"))
 
 
-def _validate_review_versions(versions: tuple[str, ...], any_version: bool, path: Path) -> FieldErrors:
+def _validate_review_versions(versions: tuple[str, ...], any_version: bool, path: FieldPath) -> FieldErrors:
     if not versions:
         return [required(path)]
     errors: FieldErrors = []
@@ -290,4 +290,4 @@ def _approval_problem(obj: Definition) -> tuple[str, str]:
     return "invalid", f'{wanted} with either a URL or a reason starting with "unapproved", {_PULL}'
 
 
-CUSTOM_RESOURCE_DEFINITION = Rules(_validate_create, _validate_update, {"status": _validate_status})
+CUSTOM_RESOURCE_DEFINITION = ValidationRules(_validate_create, _validate_update, {"status": _validate_status})

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
-from kubeloop.api.meta.field_path import FieldErrors, Path, invalid, quote, required
+from kubeloop.api.meta.field_path import FieldErrors, FieldPath, invalid, quote, required
 from kubeloop.api.meta.name_rules import check_dns1123_subdomain, check_port_number
 
 _FORM: Final = "; desired format: https://host[/path]"
 
 
-def validate_client_config(config: Any, path: Path) -> FieldErrors:
+def validate_client_config(config: Any, path: FieldPath) -> FieldErrors:
     """Validate that exactly one of `url` and `service` is set, and that it is valid."""
     if (config.url is None) == (config.service is None):
         return [required(path, "exactly one of url or service is required")]
@@ -20,7 +20,7 @@ def validate_client_config(config: Any, path: Path) -> FieldErrors:
     return _validate_service(config.service, path.child("service"))
 
 
-def _validate_url(url: str, path: Path) -> FieldErrors:
+def _validate_url(url: str, path: FieldPath) -> FieldErrors:
     parsed, problem = _parse(url)
     if parsed is None:
         return [required(path, f"url must be a valid URL: parse {quote(url)}: {problem}{_FORM}")]
@@ -57,7 +57,7 @@ def _parse(url: str) -> tuple[SplitResult | None, str]:
     return parsed, ""
 
 
-def _validate_service(service: Any, path: Path) -> FieldErrors:
+def _validate_service(service: Any, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     # Upstream confuses the two, so a missing field is reported at the other one.
     if not service.namespace:
@@ -70,7 +70,7 @@ def _validate_service(service: Any, path: Path) -> FieldErrors:
     return errors + _validate_path(service.path or "", path.child("path"))
 
 
-def _validate_path(text: str, path: Path) -> FieldErrors:
+def _validate_path(text: str, path: FieldPath) -> FieldErrors:
     if text in ("", "/"):
         return []
     if text == "//":

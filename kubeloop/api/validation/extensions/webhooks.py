@@ -8,7 +8,7 @@ from typing import Any, Final
 from kubeloop.api.generated import admissionregistration_v1 as admission_v1
 from kubeloop.api.meta.field_path import (
     FieldErrors,
-    Path,
+    FieldPath,
     duplicate,
     invalid,
     not_supported,
@@ -23,12 +23,12 @@ from kubeloop.api.validation.extensions.admission_matching import (
     validate_rule,
 )
 from kubeloop.api.validation.extensions.webhook_client import validate_client_config
-from kubeloop.api.validation.shared.rules import Rules
+from kubeloop.api.validation.shared.rules import ValidationRules
 
 Configuration = admission_v1.ValidatingWebhookConfiguration | admission_v1.MutatingWebhookConfiguration
 Webhook = admission_v1.ValidatingWebhook | admission_v1.MutatingWebhook
 
-_WEBHOOKS: Final = Path("webhooks")
+_WEBHOOKS: Final = FieldPath("webhooks")
 _REVIEW_VERSIONS: Final = ("v1", "v1beta1")
 _NO_SIDE_EFFECTS: Final = frozenset(("None", "NoneOnDryRun"))
 _SIDE_EFFECTS: Final = _NO_SIDE_EFFECTS | {"Some", "Unknown"}
@@ -85,7 +85,7 @@ def _validate_webhooks(obj: Configuration, lenient: _Leniency) -> FieldErrors:
     return errors
 
 
-def _validate_webhook(hook: Webhook, lenient: _Leniency, path: Path) -> FieldErrors:
+def _validate_webhook(hook: Webhook, lenient: _Leniency, path: FieldPath) -> FieldErrors:
     errors = validate_fully_qualified_name(path.child("name"), hook.name)
     for index, rule in enumerate(hook.rules):
         errors += validate_rule(rule, path.child("rules").index(index))
@@ -114,12 +114,12 @@ def _validate_webhook(hook: Webhook, lenient: _Leniency, path: Path) -> FieldErr
     return errors
 
 
-def _selector_errors(hook: Webhook, path: Path, any_values: bool) -> FieldErrors:
+def _selector_errors(hook: Webhook, path: FieldPath, any_values: bool) -> FieldErrors:
     errors = validate_label_selector(hook.namespace_selector, path.child("namespaceSelector"), any_values)
     return errors + validate_label_selector(hook.object_selector, path.child("objectSelector"), any_values)
 
 
-def _validate_review_versions(hook: Webhook, lenient: _Leniency, path: Path) -> FieldErrors:
+def _validate_review_versions(hook: Webhook, lenient: _Leniency, path: FieldPath) -> FieldErrors:
     versions = hook.admission_review_versions or ()
     known = ", ".join(_REVIEW_VERSIONS)
     if not versions:
@@ -135,4 +135,4 @@ def _validate_review_versions(hook: Webhook, lenient: _Leniency, path: Path) -> 
     return errors
 
 
-WEBHOOKS = Rules(_validate_create, _validate_update)
+WEBHOOKS = ValidationRules(_validate_create, _validate_update)

@@ -10,7 +10,7 @@ from kubeloop.api.addresses import check_ip, check_legacy_ip, parse_ip
 from kubeloop.api.generated import discovery_v1
 from kubeloop.api.meta.field_path import (
     FieldErrors,
-    Path,
+    FieldPath,
     duplicate,
     internal,
     invalid,
@@ -24,15 +24,15 @@ from kubeloop.api.meta.name_rules import (
     check_label_value,
     validate_fully_qualified_domain_name,
 )
-from kubeloop.api.validation.shared.declarative import generated, generated_last, immutable
+from kubeloop.api.validation.shared.declarative import mark_generated, sort_generated_last, validate_immutable
 from kubeloop.api.validation.shared.objectmeta import validate_labels
-from kubeloop.api.validation.shared.rules import Rules
+from kubeloop.api.validation.shared.rules import ValidationRules
 from kubeloop.api.validation.shared.scalars import (
-    dns_label,
-    dns_subdomain,
-    one_of,
-    qualified_name,
-    violations,
+    check_errors,
+    validate_dns_label,
+    validate_dns_subdomain,
+    validate_enum,
+    validate_qualified_name,
 )
 
 _ADDRESS_TYPES: Final = ("FQDN", "IPv4", "IPv6")
@@ -47,7 +47,7 @@ _LINK_LOCAL_MULTICAST: Final = (ip_network("224.0.0.0/24"), ip_network("ff02::/1
 
 
 def _validate_create(obj: discovery_v1.EndpointSlice) -> FieldErrors:
-    return generated_last(_validate_frame(obj) + _validate_endpoints(obj))
+    return sort_generated_last(_validate_frame(obj) + _validate_endpoints(obj))
 
 
 def _validate_update(new: discovery_v1.EndpointSlice, old: discovery_v1.EndpointSlice) -> FieldErrors:
@@ -55,12 +55,14 @@ def _validate_update(new: discovery_v1.EndpointSlice, old: discovery_v1.Endpoint
     # Stored endpoints are validated again only when they change.
     if new.endpoints != old.endpoints:
         errors += _validate_endpoints(new)
-    return generated_last(errors + immutable(new.address_type, old.address_type, Path("addressType")))
+    return sort_generated_last(
+        errors + validate_immutable(new.address_type, old.address_type, FieldPath("addressType"))
+    )
 
 
 def _validate_frame(obj: discovery_v1.EndpointSlice) -> FieldErrors:
-    errors = generated(one_of(obj.address_type, _ADDRESS_TYPES, Path("addressType")))
-    ports, path = obj.ports or (), Path("ports")
+    errors = mark_generated(validate_enum(obj.address_type, _ADDRESS_TYPES, FieldPath("addressType")))
+    ports, path = obj.ports or (), FieldPath("ports")
     if len(ports) > _MAX_PORTS:
         return [*errors, too_many(path, len(ports), _MAX_PORTS)]
     names: set[str] = set()
@@ -69,9 +71,9 @@ def _validate_frame(obj: discovery_v1.EndpointSlice) -> FieldErrors:
     return errors
 
 
-def _validate_port(port: discovery_v1.EndpointPort, names: set[str], path: Path) -> FieldErrors:
+def _validate_port(port: discovery_v1.EndpointPort, names: set[str], path: FieldPath) -> FieldErrors:
     name = port.name or ""
-    errors = dns_label(name, path.child("name")) if name else []
+    errors = validate_dns_label(name, path.child("name")) if name else []
     if name in names:
         errors.append(duplicate(path.child("name"), name))
     names.add(name)
@@ -80,12 +82,12 @@ def _validate_port(port: discovery_v1.EndpointPort, names: set[str], path: Path)
     elif port.protocol not in _PROTOCOLS:
         errors.append(not_supported(path.child("protocol"), port.protocol, _PROTOCOLS))
     if port.app_protocol is not None:
-        errors += qualified_name(port.app_protocol, path.child("appProtocol"))
+        errors += validate_qualified_name(port.app_protocol, path.child("appProtocol"))
     return errors
 
 
 def _validate_endpoints(obj: discovery_v1.EndpointSlice) -> FieldErrors:
-    endpoints, path = obj.endpoints or (), Path("endpoints")
+    endpoints, path = obj.endpoints or (), FieldPath("endpoints")
     if len(endpoints) > _MAX_ENDPOINTS:
         return [too_many(path, len(endpoints), _MAX_ENDPOINTS)]
     errors: FieldErrors = []
@@ -94,10 +96,10 @@ def _validate_endpoints(obj: discovery_v1.EndpointSlice) -> FieldErrors:
     return errors
 
 
-def _validate_endpoint(endpoint: discovery_v1.Endpoint, address_type: str, path: Path) -> FieldErrors:
+def _validate_endpoint(endpoint: discovery_v1.Endpoint, address_type: str, path: FieldPath) -> FieldErrors:
     errors = _validate_addresses(endpoint.addresses or (), address_type, path.child("addresses"))
     if endpoint.node_name is not None:
-        errors += dns_subdomain(endpoint.node_name, path.child("nodeName"))
+        errors += validate_dns_subdomain(endpoint.node_name, path.child("nodeName"))
     topology, at = endpoint.deprecated_topology, path.child("deprecatedTopology")
     if len(topology) > _MAX_TOPOLOGY:
         errors.append(too_many(at, len(topology), _MAX_TOPOLOGY))
@@ -105,18 +107,18 @@ def _validate_endpoint(endpoint: discovery_v1.Endpoint, address_type: str, path:
     if _ZONE_LABEL in topology:
         errors.append(internal(at.key(_ZONE_LABEL), "reserved key was not removed in conversion"))
     if endpoint.hostname is not None:
-        errors += dns_label(endpoint.hostname, path.child("hostname"))
+        errors += validate_dns_label(endpoint.hostname, path.child("hostname"))
     if endpoint.hints is not None:
         errors += _validate_hints(endpoint.hints, path.child("hints"))
     return errors
 
 
-def _validate_addresses(addresses: tuple[str, ...], address_type: str, path: Path) -> FieldErrors:
+def _validate_addresses(addresses: tuple[str, ...], address_type: str, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     if not addresses:
-        errors += generated([required(path)])
+        errors += mark_generated([required(path)])
     elif len(addresses) > _MAX_ADDRESSES:
-        errors += generated([too_many(path, len(addresses), _MAX_ADDRESSES)])
+        errors += mark_generated([too_many(path, len(addresses), _MAX_ADDRESSES)])
     for index, address in enumerate(addresses):
         at = path.index(index)
         if address_type == "FQDN":
@@ -126,7 +128,7 @@ def _validate_addresses(addresses: tuple[str, ...], address_type: str, path: Pat
     return errors
 
 
-def _validate_address(address: str, family: str, path: Path, all_addresses: Path) -> FieldErrors:
+def _validate_address(address: str, family: str, path: FieldPath, all_addresses: FieldPath) -> FieldErrors:
     parsed = parse_ip(address)
     messages = check_legacy_ip(address, strict=True) if family == "IPv4" else check_ip(address)
     if messages or parsed is None:
@@ -137,7 +139,7 @@ def _validate_address(address: str, family: str, path: Path, all_addresses: Path
     return errors + validate_endpoint_ip(address, parsed, path)
 
 
-def validate_endpoint_ip(text: str, address: IPv4Address | IPv6Address, path: Path) -> FieldErrors:
+def validate_endpoint_ip(text: str, address: IPv4Address | IPv6Address, path: FieldPath) -> FieldErrors:
     """Validate an address that is reachable from other machines."""
     return [invalid(path, text, message) for message in _unreachable(text, address)]
 
@@ -153,7 +155,7 @@ def _unreachable(text: str, address: IPv4Address | IPv6Address) -> Iterator[str]
         yield "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"
 
 
-def _validate_hints(hints: discovery_v1.EndpointHints, path: Path) -> FieldErrors:
+def _validate_hints(hints: discovery_v1.EndpointHints, path: FieldPath) -> FieldErrors:
     zones = tuple(zone.name for zone in hints.for_zones)
     nodes = tuple(node.name for node in hints.for_nodes)
     errors = _validate_hinted(zones, check_label_value, path.child("forZones"))
@@ -162,7 +164,7 @@ def _validate_hints(hints: discovery_v1.EndpointHints, path: Path) -> FieldError
     return errors + _validate_hinted(nodes, check_dns1123_subdomain, path.child("forNodes"))
 
 
-def _validate_hinted(names: tuple[str, ...], check: Check, path: Path) -> FieldErrors:
+def _validate_hinted(names: tuple[str, ...], check: Check, path: FieldPath) -> FieldErrors:
     if len(names) > _MAX_HINTS:
         return [too_many(path, len(names), _MAX_HINTS)]
     errors: FieldErrors = []
@@ -170,8 +172,8 @@ def _validate_hinted(names: tuple[str, ...], check: Check, path: Path) -> FieldE
         at = path.index(index).child("name")
         if name in names[:index]:
             errors.append(duplicate(at, name))
-        errors += violations(check, name, at)
+        errors += check_errors(check, name, at)
     return errors
 
 
-ENDPOINT_SLICE = Rules(_validate_create, _validate_update)
+ENDPOINT_SLICE = ValidationRules(_validate_create, _validate_update)

@@ -6,17 +6,23 @@ from typing import Final
 
 from kubeloop.api.addresses import parse_ip
 from kubeloop.api.generated.core_v1 import EndpointAddress, EndpointPort, Endpoints, EndpointSubset
-from kubeloop.api.meta.field_path import FieldErrors, Path, invalid, required
+from kubeloop.api.meta.field_path import FieldErrors, FieldPath, invalid, required
 from kubeloop.api.meta.name_rules import check_port_number
-from kubeloop.api.strategy.equality import means_the_same
-from kubeloop.api.validation.shared.rules import Rules
-from kubeloop.api.validation.shared.scalars import dns_label, dns_subdomain, legacy_ip, one_of, qualified_name
+from kubeloop.api.strategy.equality import is_semantically_equal
+from kubeloop.api.validation.shared.rules import ValidationRules
+from kubeloop.api.validation.shared.scalars import (
+    validate_dns_label,
+    validate_dns_subdomain,
+    validate_enum,
+    validate_legacy_ip,
+    validate_qualified_name,
+)
 
 PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
-_SUBSETS: Final = Path("subsets")
+_SUBSETS: Final = FieldPath("subsets")
 
 
-def validate_endpoint_ip(value: str, path: Path) -> FieldErrors:
+def validate_endpoint_ip(value: str, path: FieldPath) -> FieldErrors:
     """Validate an address that other machines can reach."""
     address = parse_ip(value)
     if address is None:
@@ -38,7 +44,7 @@ def _is_link_local_multicast(address: str) -> bool:
     return address.startswith("224.0.0.") or (address.startswith("ff") and address[3:5] == "2:")
 
 
-def _validate_subset(subset: EndpointSubset, path: Path) -> FieldErrors:
+def _validate_subset(subset: EndpointSubset, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     if not subset.addresses and not subset.not_ready_addresses:
         errors.append(required(path, "must specify `addresses` or `notReadyAddresses`"))
@@ -51,25 +57,25 @@ def _validate_subset(subset: EndpointSubset, path: Path) -> FieldErrors:
     return errors
 
 
-def _validate_address(address: EndpointAddress, path: Path) -> FieldErrors:
-    errors = legacy_ip(address.ip, path.child("ip"))
+def _validate_address(address: EndpointAddress, path: FieldPath) -> FieldErrors:
+    errors = validate_legacy_ip(address.ip, path.child("ip"))
     if address.hostname:
-        errors += dns_label(address.hostname, path.child("hostname"))
+        errors += validate_dns_label(address.hostname, path.child("hostname"))
     if address.node_name is not None:
-        errors += dns_subdomain(address.node_name, path.child("nodeName"))
+        errors += validate_dns_subdomain(address.node_name, path.child("nodeName"))
     return errors + validate_endpoint_ip(address.ip, path.child("ip"))
 
 
-def _validate_port(port: EndpointPort, needs_name: bool, path: Path) -> FieldErrors:
+def _validate_port(port: EndpointPort, needs_name: bool, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     if port.name:
-        errors += dns_label(port.name, path.child("name"))
+        errors += validate_dns_label(port.name, path.child("name"))
     elif needs_name:
         errors.append(required(path.child("name")))
     errors += [invalid(path.child("port"), port.port, message) for message in check_port_number(port.port)]
-    errors += one_of(port.protocol, PROTOCOLS, path.child("protocol"))
+    errors += validate_enum(port.protocol, PROTOCOLS, path.child("protocol"))
     if port.app_protocol is not None:
-        errors += qualified_name(port.app_protocol, path.child("appProtocol"))
+        errors += validate_qualified_name(port.app_protocol, path.child("appProtocol"))
     return errors
 
 
@@ -82,7 +88,7 @@ def _validate_endpoints(obj: Endpoints) -> FieldErrors:
 
 def _validate_update(new: Endpoints, old: Endpoints) -> FieldErrors:
     errors = _validate_endpoints(new)
-    return [] if errors and means_the_same(new.subsets, old.subsets) else errors
+    return [] if errors and is_semantically_equal(new.subsets, old.subsets) else errors
 
 
-ENDPOINTS = Rules(_validate_endpoints, _validate_update)
+ENDPOINTS = ValidationRules(_validate_endpoints, _validate_update)

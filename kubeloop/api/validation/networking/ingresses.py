@@ -9,7 +9,7 @@ from kubeloop.api.addresses import parse_ip
 from kubeloop.api.generated import core_v1, networking_v1
 from kubeloop.api.meta.field_path import (
     FieldErrors,
-    Path,
+    FieldPath,
     forbidden,
     invalid,
     not_supported,
@@ -25,12 +25,17 @@ from kubeloop.api.meta.name_rules import (
     check_wildcard_dns1123_subdomain,
     validate_domain_prefixed_path,
 )
-from kubeloop.api.validation.shared.declarative import generated, generated_last
+from kubeloop.api.validation.shared.declarative import mark_generated, sort_generated_last
 from kubeloop.api.validation.shared.objectmeta import byte_length
-from kubeloop.api.validation.shared.rules import Rules
-from kubeloop.api.validation.shared.scalars import dns_subdomain, legacy_ip, unchanged, violations
+from kubeloop.api.validation.shared.rules import ValidationRules
+from kubeloop.api.validation.shared.scalars import (
+    check_errors,
+    validate_dns_subdomain,
+    validate_legacy_ip,
+    validate_unchanged,
+)
 
-_SPEC: Final = Path("spec")
+_SPEC: Final = FieldPath("spec")
 _CLASS_ANNOTATION: Final = "kubernetes.io/ingress.class"
 _CONTROLLER_MAX: Final = 250
 _PATH_TYPES: Final = frozenset(("Exact", "Prefix", "ImplementationSpecific"))
@@ -56,7 +61,7 @@ def _validate_ingress(obj: networking_v1.Ingress) -> FieldErrors:
     annotation = obj.metadata.annotations.get(_CLASS_ANNOTATION)
     if annotation is not None and obj.spec.ingress_class_name not in (None, annotation):
         detail = "must match `ingressClassName` when both are specified"
-        errors.append(invalid(Path("annotations").child(_CLASS_ANNOTATION), annotation, detail))
+        errors.append(invalid(FieldPath("annotations").child(_CLASS_ANNOTATION), annotation, detail))
     return errors
 
 
@@ -79,11 +84,11 @@ def _validate_spec(spec: networking_v1.IngressSpec, lenient: _Leniency) -> Field
     for index, tls in enumerate(spec.tls):
         errors += _validate_tls(tls, _SPEC.child("tls").index(index), lenient)
     if spec.ingress_class_name is not None:
-        errors += dns_subdomain(spec.ingress_class_name, _SPEC.child("ingressClassName"))
+        errors += validate_dns_subdomain(spec.ingress_class_name, _SPEC.child("ingressClassName"))
     return errors
 
 
-def _validate_rule(rule: networking_v1.IngressRule, path: Path, lenient: _Leniency) -> FieldErrors:
+def _validate_rule(rule: networking_v1.IngressRule, path: FieldPath, lenient: _Leniency) -> FieldErrors:
     errors: FieldErrors = []
     if rule.host:
         if parse_ip(rule.host) is not None:
@@ -94,11 +99,11 @@ def _validate_rule(rule: networking_v1.IngressRule, path: Path, lenient: _Lenien
     return errors + _validate_http(rule, path)
 
 
-def _validate_host(host: str, path: Path) -> FieldErrors:
-    return violations(check_wildcard_dns1123_subdomain if "*" in host else check_dns1123_subdomain, host, path)
+def _validate_host(host: str, path: FieldPath) -> FieldErrors:
+    return check_errors(check_wildcard_dns1123_subdomain if "*" in host else check_dns1123_subdomain, host, path)
 
 
-def _validate_http(rule: networking_v1.IngressRule, path: Path) -> FieldErrors:
+def _validate_http(rule: networking_v1.IngressRule, path: FieldPath) -> FieldErrors:
     if rule.http is None:
         return []
     at = path.child("http", "paths")
@@ -110,7 +115,7 @@ def _validate_http(rule: networking_v1.IngressRule, path: Path) -> FieldErrors:
     return errors
 
 
-def _validate_http_path(path: networking_v1.HTTPIngressPath, at: Path) -> FieldErrors:
+def _validate_http_path(path: networking_v1.HTTPIngressPath, at: FieldPath) -> FieldErrors:
     if path.path_type is None:
         return [required(at.child("pathType"), "pathType must be specified")]
     errors: FieldErrors = []
@@ -121,7 +126,7 @@ def _validate_http_path(path: networking_v1.HTTPIngressPath, at: Path) -> FieldE
     return errors + _validate_backend(path.backend, at.child("backend"))
 
 
-def _validate_path_text(text: str, exact: bool, path: Path) -> FieldErrors:
+def _validate_path_text(text: str, exact: bool, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     if (exact or text) and not text.startswith("/"):
         errors.append(invalid(path, text, "must be an absolute path"))
@@ -131,7 +136,7 @@ def _validate_path_text(text: str, exact: bool, path: Path) -> FieldErrors:
     return errors
 
 
-def _validate_backend(backend: networking_v1.IngressBackend, path: Path) -> FieldErrors:
+def _validate_backend(backend: networking_v1.IngressBackend, path: FieldPath) -> FieldErrors:
     if backend.resource is not None and backend.service is not None:
         return [invalid(path, "", "cannot set both resource and service backends")]
     if backend.resource is not None:
@@ -141,18 +146,18 @@ def _validate_backend(backend: networking_v1.IngressBackend, path: Path) -> Fiel
     return [invalid(path, "", "resource or service backend is required")]
 
 
-def _validate_service(service: networking_v1.IngressServiceBackend, path: Path) -> FieldErrors:
+def _validate_service(service: networking_v1.IngressServiceBackend, path: FieldPath) -> FieldErrors:
     at = path.child("service")
     port = service.port
     errors: FieldErrors = []
     if not service.name:
         errors.append(required(at.child("name")))
     else:
-        errors += violations(check_dns1123_label, service.name, at.child("name"))
+        errors += check_errors(check_dns1123_label, service.name, at.child("name"))
     if port.name and port.number:
         errors.append(invalid(path, "", "cannot set both port name & port number"))
     elif port.name:
-        errors += violations(check_port_name, port.name, at.child("port", "name"))
+        errors += check_errors(check_port_name, port.name, at.child("port", "name"))
     elif port.number:
         number_path = at.child("port", "number")
         errors += [invalid(number_path, port.number, message) for message in check_port_number(port.number)]
@@ -162,22 +167,22 @@ def _validate_service(service: networking_v1.IngressServiceBackend, path: Path) 
 
 
 def _validate_reference(
-    reference: core_v1.TypedLocalObjectReference | networking_v1.IngressClassParametersReference, path: Path
+    reference: core_v1.TypedLocalObjectReference | networking_v1.IngressClassParametersReference, path: FieldPath
 ) -> FieldErrors:
     errors: FieldErrors = []
     if reference.api_group is not None:
-        errors += dns_subdomain(reference.api_group, path.child("apiGroup"))
+        errors += validate_dns_subdomain(reference.api_group, path.child("apiGroup"))
     for name, value in (("kind", reference.kind), ("name", reference.name)):
         if not value:
             missing = [required(path.child(name))]
             is_class = isinstance(reference, networking_v1.IngressClassParametersReference)
-            errors += generated(missing) if is_class else missing
+            errors += mark_generated(missing) if is_class else missing
         else:
-            errors += violations(check_path_segment_name, value, path.child(name))
+            errors += check_errors(check_path_segment_name, value, path.child(name))
     return errors
 
 
-def _validate_tls(tls: networking_v1.IngressTLS, path: Path, lenient: _Leniency) -> FieldErrors:
+def _validate_tls(tls: networking_v1.IngressTLS, path: FieldPath, lenient: _Leniency) -> FieldErrors:
     errors: FieldErrors = []
     for index, host in enumerate(tls.hosts):
         errors += _validate_host(host, path.child("hosts").index(index))
@@ -192,15 +197,15 @@ def _secret_name_messages(name: str) -> list[str]:
 
 
 def _validate_status(new: networking_v1.Ingress, old: networking_v1.Ingress) -> FieldErrors:
-    path = Path("status").child("loadBalancer", "ingress")
+    path = FieldPath("status").child("loadBalancer", "ingress")
     known = [point.ip for point in old.status.load_balancer.ingress]
     errors: FieldErrors = []
     for index, point in enumerate(new.status.load_balancer.ingress):
         at = path.index(index)
         if point.ip:
-            errors += legacy_ip(point.ip, at.child("ip"), known)
+            errors += validate_legacy_ip(point.ip, at.child("ip"), known)
         if point.hostname:
-            errors += dns_subdomain(point.hostname, at.child("hostname"))
+            errors += validate_dns_subdomain(point.hostname, at.child("hostname"))
             if parse_ip(point.hostname) is not None:
                 errors.append(invalid(at.child("hostname"), point.hostname, _NOT_AN_IP))
     return errors
@@ -216,10 +221,10 @@ def _validate_class(obj: networking_v1.IngressClass) -> FieldErrors:
     if obj.spec.parameters is not None:
         errors += _validate_reference(obj.spec.parameters, _SPEC.child("parameters"))
         errors += _validate_scope(obj.spec.parameters, _SPEC.child("parameters"))
-    return generated_last(errors)
+    return sort_generated_last(errors)
 
 
-def _validate_scope(parameters: networking_v1.IngressClassParametersReference, path: Path) -> FieldErrors:
+def _validate_scope(parameters: networking_v1.IngressClassParametersReference, path: FieldPath) -> FieldErrors:
     scope, namespace = parameters.scope, parameters.namespace
     if scope is None:
         return [required(path.child("scope"))]
@@ -230,13 +235,13 @@ def _validate_scope(parameters: networking_v1.IngressClassParametersReference, p
         return [forbidden(path.child("namespace"), detail)] if namespace is not None else []
     if namespace is None:
         return [required(path.child("namespace"), "`parameters.scope` is set to 'Namespace'")]
-    return violations(check_dns1123_label, namespace, path.child("namespace"))
+    return check_errors(check_dns1123_label, namespace, path.child("namespace"))
 
 
 def _validate_class_update(new: networking_v1.IngressClass, old: networking_v1.IngressClass) -> FieldErrors:
-    errors = unchanged(new.spec.controller, old.spec.controller, _SPEC.child("controller"))
+    errors = validate_unchanged(new.spec.controller, old.spec.controller, _SPEC.child("controller"))
     return errors + _validate_class(new)
 
 
-INGRESS = Rules(_validate_ingress, _validate_ingress_update, {"status": _validate_status})
-INGRESS_CLASS = Rules(_validate_class, _validate_class_update)
+INGRESS = ValidationRules(_validate_ingress, _validate_ingress_update, {"status": _validate_status})
+INGRESS_CLASS = ValidationRules(_validate_class, _validate_class_update)

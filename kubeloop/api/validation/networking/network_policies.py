@@ -9,7 +9,7 @@ from kubeloop.api.addresses import check_legacy_cidr, parse_cidr
 from kubeloop.api.generated import networking_v1
 from kubeloop.api.meta.field_path import (
     FieldErrors,
-    Path,
+    FieldPath,
     forbidden,
     invalid,
     not_supported,
@@ -17,10 +17,10 @@ from kubeloop.api.meta.field_path import (
 )
 from kubeloop.api.meta.name_rules import check_port_name, check_port_number
 from kubeloop.api.selectors import validate_label_selector
-from kubeloop.api.validation.shared.declarative import generated, generated_last
-from kubeloop.api.validation.shared.rules import Rules
+from kubeloop.api.validation.shared.declarative import mark_generated, sort_generated_last
+from kubeloop.api.validation.shared.rules import ValidationRules
 
-_SPEC: Final = Path("spec")
+_SPEC: Final = FieldPath("spec")
 _PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
 _POLICY_TYPES: Final = ("Ingress", "Egress")
 
@@ -40,13 +40,13 @@ class _SpecCheck:
         for index, egress in enumerate(spec.egress):
             at = _SPEC.child("egress").index(index)
             errors += self._rule(egress.ports, egress.to, at, "to")
-        return generated_last(errors + _validate_policy_types(spec.policy_types, _SPEC.child("policyTypes")))
+        return sort_generated_last(errors + _validate_policy_types(spec.policy_types, _SPEC.child("policyTypes")))
 
     def _rule(
         self,
         ports: tuple[networking_v1.NetworkPolicyPort, ...],
         peers: tuple[networking_v1.NetworkPolicyPeer, ...],
-        path: Path,
+        path: FieldPath,
         direction: str,
     ) -> FieldErrors:
         errors: FieldErrors = []
@@ -56,7 +56,7 @@ class _SpecCheck:
             errors += self._peer(peer, path.child(direction).index(index))
         return errors
 
-    def _peer(self, peer: networking_v1.NetworkPolicyPeer, path: Path) -> FieldErrors:
+    def _peer(self, peer: networking_v1.NetworkPolicyPeer, path: FieldPath) -> FieldErrors:
         errors = validate_label_selector(peer.pod_selector, path.child("podSelector"), self.any_values)
         errors += validate_label_selector(peer.namespace_selector, path.child("namespaceSelector"), self.any_values)
         by_labels = peer.pod_selector is not None or peer.namespace_selector is not None
@@ -68,9 +68,9 @@ class _SpecCheck:
             errors.append(required(path, "must specify a peer"))
         return errors
 
-    def _block(self, block: networking_v1.IPBlock, path: Path) -> FieldErrors:
+    def _block(self, block: networking_v1.IPBlock, path: FieldPath) -> FieldErrors:
         if not block.cidr:
-            return generated([required(path.child("cidr"))])
+            return mark_generated([required(path.child("cidr"))])
         errors = self._network(block.cidr, path.child("cidr"))
         parsed = parse_cidr(block.cidr)
         if parsed is None:
@@ -84,7 +84,7 @@ class _SpecCheck:
                 errors.append(invalid(at, excluded, "must be a strict subset of `cidr`"))
         return errors
 
-    def _network(self, value: str, path: Path) -> FieldErrors:
+    def _network(self, value: str, path: FieldPath) -> FieldErrors:
         if value in self.known_networks:
             return []
         return [invalid(path, value, message) for message in check_legacy_cidr(value, strict=True)]
@@ -99,7 +99,7 @@ def _networks(spec: networking_v1.NetworkPolicySpec) -> Iterator[str]:
             yield from peer.ip_block.except_
 
 
-def _validate_port(port: networking_v1.NetworkPolicyPort, path: Path) -> FieldErrors:
+def _validate_port(port: networking_v1.NetworkPolicyPort, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     if port.protocol is not None and port.protocol not in _PROTOCOLS:
         errors.append(not_supported(path.child("protocol"), port.protocol, _PROTOCOLS))
@@ -114,7 +114,7 @@ def _validate_port(port: networking_v1.NetworkPolicyPort, path: Path) -> FieldEr
     return errors
 
 
-def _validate_end(end: int | None, start: int, path: Path) -> FieldErrors:
+def _validate_end(end: int | None, start: int, path: FieldPath) -> FieldErrors:
     if end is None:
         return []
     errors: FieldErrors = []
@@ -123,7 +123,7 @@ def _validate_end(end: int | None, start: int, path: Path) -> FieldErrors:
     return errors + [invalid(path, end, message) for message in check_port_number(end)]
 
 
-def _validate_policy_types(types: tuple[str, ...], path: Path) -> FieldErrors:
+def _validate_policy_types(types: tuple[str, ...], path: FieldPath) -> FieldErrors:
     if len(types) > len(_POLICY_TYPES):
         return [invalid(path, types, "may not specify more than two policyTypes")]
     return [
@@ -141,4 +141,4 @@ def _validate_update(new: networking_v1.NetworkPolicy, old: networking_v1.Networ
     return _SpecCheck(old.spec).validate(new.spec)
 
 
-NETWORK_POLICY = Rules(_validate_create, _validate_update)
+NETWORK_POLICY = ValidationRules(_validate_create, _validate_update)

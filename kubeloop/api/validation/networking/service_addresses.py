@@ -8,15 +8,15 @@ from kubeloop.api.addresses import parse_ip
 from kubeloop.api.generated.core_v1 import Service
 from kubeloop.api.meta.field_path import (
     FieldErrors,
-    Path,
+    FieldPath,
     duplicate,
     invalid,
     not_supported,
     required,
 )
-from kubeloop.api.validation.shared.scalars import legacy_ip
+from kubeloop.api.validation.shared.scalars import validate_legacy_ip
 
-_SPEC: Final = Path("spec")
+_SPEC: Final = FieldPath("spec")
 _IPS: Final = _SPEC.child("clusterIPs")
 _FAMILIES: Final = _SPEC.child("ipFamilies")
 _POLICY: Final = _SPEC.child("ipFamilyPolicy")
@@ -64,7 +64,7 @@ def _validate_each(addresses: tuple[str, ...], kept: tuple[str, ...]) -> FieldEr
             if len(addresses) > 1:
                 errors.append(invalid(_IPS, addresses, "'None' must be the first and only value"))
             continue
-        errors += legacy_ip(address, _IPS.index(index), kept)
+        errors += validate_legacy_ip(address, _IPS.index(index), kept)
     return errors
 
 

@@ -8,7 +8,7 @@ from kubeloop.api.addresses import check_legacy_cidr, parse_ip
 from kubeloop.api.generated.core_v1 import LoadBalancerIngress, Service, ServicePort, SessionAffinityConfig
 from kubeloop.api.meta.field_path import (
     FieldErrors,
-    Path,
+    FieldPath,
     duplicate,
     forbidden,
     invalid,
@@ -22,19 +22,19 @@ from kubeloop.api.validation.networking.service_addresses import (
     validate_address_changes,
     validate_addresses,
 )
-from kubeloop.api.validation.shared.go_values import internal
+from kubeloop.api.validation.shared.go_values import to_internal
 from kubeloop.api.validation.shared.objectmeta import METADATA, validate_labels
-from kubeloop.api.validation.shared.rules import Rules
+from kubeloop.api.validation.shared.rules import ValidationRules
 from kubeloop.api.validation.shared.scalars import (
-    dns_label,
-    dns_subdomain,
-    legacy_ip,
-    one_of,
-    port_or_name,
-    qualified_name,
+    validate_dns_label,
+    validate_dns_subdomain,
+    validate_enum,
+    validate_legacy_ip,
+    validate_port_or_name,
+    validate_qualified_name,
 )
 
-_SPEC: Final = Path("spec")
+_SPEC: Final = FieldPath("spec")
 _TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _AFFINITIES: Final = ("ClientIP", "None")
 _TRAFFIC: Final = ("Cluster", "Local")
@@ -61,7 +61,7 @@ def _validate_service(service: Service, old: Service | None) -> FieldErrors:
     errors += _validate_affinity(spec.session_affinity, spec.session_affinity_config)
     errors += validate_addresses(service, old)
     errors += _validate_external_ips(service, old)
-    errors += one_of(spec.type, _TYPES, _SPEC.child("type"))
+    errors += validate_enum(spec.type, _TYPES, _SPEC.child("type"))
     errors += _validate_unique_ports(spec.ports, spec.type)
     errors += _validate_source_ranges(service, old) + _validate_balancer(service)
     errors += _validate_external_traffic(service)
@@ -101,23 +101,23 @@ def _validate_by_type(service: Service) -> FieldErrors:
             errors.append(forbidden(_SPEC.child(name), "may not be set for ExternalName services"))
     name = spec.external_name.removesuffix(".")
     at = _SPEC.child("externalName")
-    return errors + (dns_subdomain(name, at) if name else [required(at)])
+    return errors + (validate_dns_subdomain(name, at) if name else [required(at)])
 
 
-def _validate_port(port: ServicePort, needs_name: bool, names: set[str], path: Path) -> FieldErrors:
+def _validate_port(port: ServicePort, needs_name: bool, names: set[str], path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     if port.name:
-        errors += dns_label(port.name, path.child("name"))
+        errors += validate_dns_label(port.name, path.child("name"))
         if port.name in names:
             errors.append(duplicate(path.child("name"), port.name))
         names.add(port.name)
     elif needs_name:
         errors.append(required(path.child("name")))
     errors += [invalid(path.child("port"), port.port, message) for message in check_port_number(port.port)]
-    errors += one_of(port.protocol, PROTOCOLS, path.child("protocol"))
-    errors += port_or_name(port.target_port, path.child("targetPort"))
+    errors += validate_enum(port.protocol, PROTOCOLS, path.child("protocol"))
+    errors += validate_port_or_name(port.target_port, path.child("targetPort"))
     if port.app_protocol is not None:
-        errors += qualified_name(port.app_protocol, path.child("appProtocol"))
+        errors += validate_qualified_name(port.app_protocol, path.child("appProtocol"))
     return errors
 
 
@@ -127,7 +127,7 @@ def _validate_affinity(affinity: str, config: SessionAffinityConfig | None) -> F
         detail = "must not be set when session affinity is None"
         return [] if config is None else [forbidden(path, detail)]
     if affinity != "ClientIP":
-        return one_of(affinity, _AFFINITIES, _SPEC.child("sessionAffinity"))
+        return validate_enum(affinity, _AFFINITIES, _SPEC.child("sessionAffinity"))
     detail = "when session affinity type is ClientIP"
     if config is None:
         return [required(path, detail)]
@@ -146,7 +146,7 @@ def _validate_external_ips(service: Service, old: Service | None) -> FieldErrors
     kept = old.spec.external_ips if old is not None else ()
     for index, address in enumerate(service.spec.external_ips):
         at = _SPEC.child("externalIPs").index(index)
-        errors += legacy_ip(address, at, kept) or validate_endpoint_ip(address, at)
+        errors += validate_legacy_ip(address, at, kept) or validate_endpoint_ip(address, at)
     return errors
 
 
@@ -164,7 +164,7 @@ def _validate_unique_ports(ports: tuple[ServicePort, ...], kind: str) -> FieldEr
             node_ports.add((port.protocol, port.node_port))
         if (port.protocol, port.port) in seen:
             # Upstream compares, and shows, ports of which only these two fields are set.
-            errors.append(duplicate(at, internal(ServicePort(protocol=port.protocol, port=port.port))))
+            errors.append(duplicate(at, to_internal(ServicePort(protocol=port.protocol, port=port.port))))
         seen.add((port.protocol, port.port))
     return errors
 
@@ -193,7 +193,7 @@ def _validate_source_ranges(service: Service, old: Service | None) -> FieldError
     return errors
 
 
-def _validate_range(text: str, path: Path) -> FieldErrors:
+def _validate_range(text: str, path: FieldPath) -> FieldErrors:
     return [invalid(path, text, message) for message in check_legacy_cidr(text, strict=True)]
 
 
@@ -202,9 +202,9 @@ def _validate_balancer(service: Service) -> FieldErrors:
     errors: FieldErrors = []
     if spec.type == "LoadBalancer":
         if spec.allocate_load_balancer_node_ports is None:
-            errors.append(required(Path("allocateLoadBalancerNodePorts")))
+            errors.append(required(FieldPath("allocateLoadBalancerNodePorts")))
         if spec.load_balancer_class is not None:
-            errors += qualified_name(spec.load_balancer_class, _SPEC.child("loadBalancerClass"))
+            errors += validate_qualified_name(spec.load_balancer_class, _SPEC.child("loadBalancerClass"))
         return errors
     if spec.allocate_load_balancer_node_ports is not None:
         errors.append(forbidden(_SPEC.child("allocateLoadBalancerNodePorts"), _ONLY_BALANCED))
@@ -222,7 +222,7 @@ def _validate_external_traffic(service: Service) -> FieldErrors:
     errors: FieldErrors = []
     policy, at = spec.external_traffic_policy, _SPEC.child("externalTrafficPolicy")
     if spec.type in ("LoadBalancer", "NodePort") or (spec.type == "ClusterIP" and spec.external_ips):
-        errors += one_of(policy, _TRAFFIC, at)
+        errors += validate_enum(policy, _TRAFFIC, at)
     elif policy:
         errors.append(invalid(at, policy, "may only be set for externally-accessible services"))
     port, at = spec.health_check_node_port, _SPEC.child("healthCheckNodePort")
@@ -251,7 +251,7 @@ def _validate_update(new: Service, old: Service) -> FieldErrors:
 
 
 def _validate_status(new: Service, old: Service) -> FieldErrors:
-    path = Path("status").child("loadBalancer", "ingress")
+    path = FieldPath("status").child("loadBalancer", "ingress")
     ingresses = new.status.load_balancer.ingress
     if ingresses and new.spec.type != "LoadBalancer":
         return [forbidden(path, "may only be used when `spec.type` is 'LoadBalancer'")]
@@ -262,8 +262,8 @@ def _validate_status(new: Service, old: Service) -> FieldErrors:
     return errors
 
 
-def _validate_ingress(ingress: LoadBalancerIngress, kept: tuple[str, ...], path: Path) -> FieldErrors:
-    errors = legacy_ip(ingress.ip, path.child("ip"), kept) if ingress.ip else []
+def _validate_ingress(ingress: LoadBalancerIngress, kept: tuple[str, ...], path: FieldPath) -> FieldErrors:
+    errors = validate_legacy_ip(ingress.ip, path.child("ip"), kept) if ingress.ip else []
     at = path.child("ipMode")
     if ingress.ip_mode is None:
         if ingress.ip:
@@ -273,11 +273,11 @@ def _validate_ingress(ingress: LoadBalancerIngress, kept: tuple[str, ...], path:
     elif ingress.ip_mode not in _IP_MODES:
         errors.append(not_supported(at, ingress.ip_mode, _IP_MODES))
     if ingress.hostname:
-        errors += dns_subdomain(ingress.hostname, path.child("hostname"))
+        errors += validate_dns_subdomain(ingress.hostname, path.child("hostname"))
         if parse_ip(ingress.hostname) is not None:
             detail = "must be a DNS name, not an IP address"
             errors.append(invalid(path.child("hostname"), ingress.hostname, detail))
     return errors
 
 
-SERVICE = Rules(_validate_create, _validate_update, {"status": _validate_status})
+SERVICE = ValidationRules(_validate_create, _validate_update, {"status": _validate_status})

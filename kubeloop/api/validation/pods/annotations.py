@@ -10,12 +10,12 @@ import msgspec
 
 from kubeloop.api.generated.core_v1 import AppArmorProfile, Pod, PodSpec, SeccompProfile, Toleration
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.api.meta.field_path import FieldError, FieldErrors, Path, forbidden, invalid, quote
-from kubeloop.api.validation.pods.file_paths import local_descending
+from kubeloop.api.meta.field_path import FieldError, FieldErrors, FieldPath, forbidden, invalid, quote
+from kubeloop.api.validation.pods.file_paths import validate_local_descending_path
 from kubeloop.api.validation.pods.scheduling import validate_tolerations
-from kubeloop.api.validation.pods.spec import MIRROR
+from kubeloop.api.validation.pods.spec import MIRROR_POD_ANNOTATION
 from kubeloop.api.validation.pods.windows import every_container
-from kubeloop.api.validation.shared.go_json import read_error
+from kubeloop.api.validation.shared.go_json import decode_error
 
 _TOLERATIONS: Final = "scheduler.alpha.kubernetes.io/tolerations"
 _DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
@@ -23,7 +23,7 @@ _SECCOMP_POD: Final = "seccomp.security.alpha.kubernetes.io/pod"
 _SECCOMP_CONTAINER: Final = "container.seccomp.security.alpha.kubernetes.io/"
 _APP_ARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
 _LOCALHOST: Final = "localhost/"
-_SPECIAL: Final = frozenset((MIRROR, _TOLERATIONS, _DELETION_COST))
+_SPECIAL: Final = frozenset((MIRROR_POD_ANNOTATION, _TOLERATIONS, _DELETION_COST))
 _PROFILES: Final = (_SECCOMP_POD, _SECCOMP_CONTAINER, _APP_ARMOR)
 _is_cost: Final = re.compile("-[0-9]+|0|[1-9][0-9]*").fullmatch
 _SECCOMP_NAMES: Final = ("runtime/default", "docker/default", "unconfined")
@@ -34,14 +34,14 @@ def _matters(annotations: Mapping[str, str]) -> bool:
     return any(key in _SPECIAL or key.startswith(_PROFILES) for key in annotations)
 
 
-def validate_pod_annotations(annotations: Mapping[str, str], spec: PodSpec, path: Path) -> FieldErrors:
+def validate_pod_annotations(annotations: Mapping[str, str], spec: PodSpec, path: FieldPath) -> FieldErrors:
     """Validate the well-known annotations of a pod or template."""
     if not annotations or not _matters(annotations):
         return []
     errors: FieldErrors = []
-    if MIRROR in annotations and not spec.node_name:
+    if MIRROR_POD_ANNOTATION in annotations and not spec.node_name:
         detail = "must set spec.nodeName if mirror pod annotation is set"
-        errors.append(invalid(path.key(MIRROR), annotations[MIRROR], detail))
+        errors.append(invalid(path.key(MIRROR_POD_ANNOTATION), annotations[MIRROR_POD_ANNOTATION], detail))
     if annotations.get(_TOLERATIONS):
         errors += _validate_tolerations(annotations[_TOLERATIONS], path)
     cost = annotations.get(_DELETION_COST)
@@ -55,8 +55,8 @@ def validate_pod_annotations(annotations: Mapping[str, str], spec: PodSpec, path
     return errors
 
 
-def _validate_tolerations(text: str, path: Path) -> FieldErrors:
-    if problem := read_error(text.encode(errors="surrogatepass"), "[]core.Toleration", list):
+def _validate_tolerations(text: str, path: FieldPath) -> FieldErrors:
+    if problem := decode_error(text.encode(errors="surrogatepass"), "[]core.Toleration", list):
         return [invalid(path, _TOLERATIONS, problem)]
     try:
         tolerations = msgspec.json.decode(text, type=tuple[Toleration, ...] | None)
@@ -65,15 +65,15 @@ def _validate_tolerations(text: str, path: Path) -> FieldErrors:
     return validate_tolerations(tolerations or (), path.child(_TOLERATIONS))
 
 
-def _validate_seccomp_name(name: str, path: Path) -> FieldErrors:
+def _validate_seccomp_name(name: str, path: FieldPath) -> FieldErrors:
     if name in _SECCOMP_NAMES:
         return []
     if name.startswith(_LOCALHOST):
-        return local_descending(name.removeprefix(_LOCALHOST), path)
+        return validate_local_descending_path(name.removeprefix(_LOCALHOST), path)
     return [invalid(path, name, "must be a valid seccomp profile")]
 
 
-def _validate_app_armor_name(key: str, value: str, spec: PodSpec, path: Path) -> FieldErrors:
+def _validate_app_armor_name(key: str, value: str, spec: PodSpec, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     name = key.removeprefix(_APP_ARMOR)
     if all(container.name != name for container, _ in every_container(spec, path)):
@@ -83,7 +83,7 @@ def _validate_app_armor_name(key: str, value: str, spec: PodSpec, path: Path) ->
     return errors
 
 
-def validate_profiles_match(meta: ObjectMeta, spec: PodSpec, path: Path) -> FieldErrors:
+def validate_profiles_match(meta: ObjectMeta, spec: PodSpec, path: FieldPath) -> FieldErrors:
     """Validate that security profiles given both as annotation and as field are equal."""
     if not _matters(meta.annotations):
         return []
@@ -106,18 +106,18 @@ def validate_profiles_match(meta: ObjectMeta, spec: PodSpec, path: Path) -> Fiel
     return errors
 
 
-def _seccomp_match(said: str, profile: SeccompProfile, path: Path) -> FieldErrors:
+def _seccomp_match(said: str, profile: SeccompProfile, path: FieldPath) -> FieldErrors:
     names = {"Unconfined": ("unconfined",), "RuntimeDefault": ("runtime/default", "docker/default")}
     return _match(said, profile.type, profile.localhost_profile, names, path, "seccomp")
 
 
-def _app_armor_match(said: str, profile: AppArmorProfile, path: Path) -> FieldErrors:
+def _app_armor_match(said: str, profile: AppArmorProfile, path: FieldPath) -> FieldErrors:
     names = {"Unconfined": ("unconfined",), "RuntimeDefault": ("runtime/default",)}
     return _match(said, profile.type, profile.localhost_profile, names, path, "apparmor")
 
 
 def _match(
-    said: str, kind: str, localhost: str | None, names: Mapping[str, tuple[str, ...]], path: Path, what: str
+    said: str, kind: str, localhost: str | None, names: Mapping[str, tuple[str, ...]], path: FieldPath, what: str
 ) -> FieldErrors:
     if kind == "Localhost" and said.startswith(_LOCALHOST):
         if said.removeprefix(_LOCALHOST) == localhost:
@@ -128,7 +128,7 @@ def _match(
     return []
 
 
-def validate_annotation_changes(new: Pod, old: Pod, path: Path) -> FieldErrors:
+def validate_annotation_changes(new: Pod, old: Pod, path: FieldPath) -> FieldErrors:
     """Validate changes of a pod's annotations."""
     errors: FieldErrors = []
     before, after = old.metadata.annotations, new.metadata.annotations
@@ -141,7 +141,7 @@ def validate_annotation_changes(new: Pod, old: Pod, path: Path) -> FieldErrors:
     return errors + validate_pod_annotations(after, new.spec, path)
 
 
-def _fixed(key: str, path: Path, verb: str) -> FieldError | None:
+def _fixed(key: str, path: FieldPath, verb: str) -> FieldError | None:
     if key.startswith(_APP_ARMOR):
         return forbidden(path.key(key), f"may not {verb} AppArmor annotations")
-    return forbidden(path.key(key), f"may not {verb} mirror pod annotation") if key == MIRROR else None
+    return forbidden(path.key(key), f"may not {verb} mirror pod annotation") if key == MIRROR_POD_ANNOTATION else None

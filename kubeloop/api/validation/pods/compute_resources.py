@@ -11,7 +11,7 @@ from kubeloop.api.meta.field_path import (
     ErrorType,
     FieldError,
     FieldErrors,
-    Path,
+    FieldPath,
     duplicate,
     forbidden,
     invalid,
@@ -20,7 +20,7 @@ from kubeloop.api.meta.field_path import (
 )
 from kubeloop.api.meta.name_rules import check_qualified_name
 from kubeloop.api.scalars.quantity import QuantityError, parse_quantity
-from kubeloop.api.validation.shared.scalars import NOT_NEGATIVE, dns_label
+from kubeloop.api.validation.shared.scalars import NOT_NEGATIVE, validate_dns_label
 
 HUGE_PAGES: Final = "hugepages-"
 _NATIVE_DOMAIN: Final = "kubernetes.io/"
@@ -41,30 +41,30 @@ _USUAL: Final = frozenset(("cpu", "memory"))
 _AMOUNT_KEPT: Final = 32
 _POD_LEVEL: Final = ("cpu", "memory")
 
-NameRule = Callable[[str, Path], FieldErrors]
+NameRule = Callable[[str, FieldPath], FieldErrors]
 
 
 @lru_cache(1024)
-def is_extended(name: str) -> bool:
+def is_extended_resource(name: str) -> bool:
     """Return True for an extended resource, which is not defined by Kubernetes."""
-    if is_native(name) or name.startswith(_REQUESTS):
+    if is_native_resource(name) or name.startswith(_REQUESTS):
         return False
     return not check_qualified_name(_REQUESTS + name)
 
 
-def is_native(name: str) -> bool:
+def is_native_resource(name: str) -> bool:
     """Return True for a resource of Kubernetes itself."""
     return "/" not in name or _NATIVE_DOMAIN in name
 
 
-def is_overcommittable(name: str) -> bool:
+def is_overcommit_allowed(name: str) -> bool:
     """Return True if limits of a resource may exceed its requests."""
-    return is_native(name) and not name.startswith(HUGE_PAGES)
+    return is_native_resource(name) and not name.startswith(HUGE_PAGES)
 
 
-def is_counted(name: str) -> bool:
+def is_integer_resource(name: str) -> bool:
     """Return True if a resource is only available in whole units."""
-    return name in _COUNTED or is_extended(name)
+    return name in _COUNTED or is_extended_resource(name)
 
 
 def is_standard_quota_resource(name: str) -> bool:
@@ -72,7 +72,7 @@ def is_standard_quota_resource(name: str) -> bool:
     return name in QUOTA_RESOURCES or name.startswith((HUGE_PAGES, _REQUESTS + HUGE_PAGES))
 
 
-def validate_resource_name(name: str, path: Path) -> FieldErrors:
+def validate_resource_name(name: str, path: FieldPath) -> FieldErrors:
     """Validate a resource name."""
     if errors := [invalid(path, name, message) for message in check_qualified_name(name)]:
         return errors
@@ -81,7 +81,7 @@ def validate_resource_name(name: str, path: Path) -> FieldErrors:
     return [invalid(path, name, "must be a standard resource type or fully qualified")]
 
 
-def validate_container_resource_name(name: str, path: Path) -> FieldErrors:
+def validate_container_resource_name(name: str, path: FieldPath) -> FieldErrors:
     """Validate the name of a resource that containers request."""
     if name in CONTAINER_RESOURCES:
         return []
@@ -89,12 +89,12 @@ def validate_container_resource_name(name: str, path: Path) -> FieldErrors:
     if "/" not in name:
         if not name.startswith(HUGE_PAGES):
             errors.append(invalid(path, name, "must be a standard resource for containers"))
-    elif not is_native(name) and not is_extended(name):
+    elif not is_native_resource(name) and not is_extended_resource(name):
         errors.append(invalid(path, name, "doesn't follow extended resource name standard"))
     return errors
 
 
-def validate_pod_resource_name(name: str, path: Path) -> FieldErrors:
+def validate_pod_resource_name(name: str, path: FieldPath) -> FieldErrors:
     """Validate the name of a resource that is requested at pod level."""
     errors = validate_resource_name(name, path)
     if errors or name in _POD_LEVEL or name.startswith(HUGE_PAGES):
@@ -103,19 +103,19 @@ def validate_pod_resource_name(name: str, path: Path) -> FieldErrors:
 
 
 @lru_cache(maxsize=4096)
-def is_sound(name: str, amount: str) -> bool:
+def is_valid_amount(name: str, amount: str) -> bool:
     """Return True if a resource amount is valid. Cached: nodes report the same amounts with every change."""
     quantity = parse_quantity(amount)
-    return quantity.sign() >= 0 and not (is_counted(name) and quantity.milli_value() % 1000)
+    return quantity.sign() >= 0 and not (is_integer_resource(name) and quantity.milli_value() % 1000)
 
 
-def validate_amount(name: str, amount: str, path: Path) -> FieldErrors:
+def validate_amount(name: str, amount: str, path: FieldPath) -> FieldErrors:
     """Validate an amount: not negative, and whole for resources with whole units."""
-    if is_sound(name, amount):
+    if is_valid_amount(name, amount):
         return []
     quantity = parse_quantity(amount)
     errors: FieldErrors = [invalid(path, amount, NOT_NEGATIVE)] if quantity.sign() < 0 else []
-    if is_counted(name) and quantity.milli_value() % 1000:
+    if is_integer_resource(name) and quantity.milli_value() % 1000:
         errors.append(invalid(path, amount, "must be an integer"))
     return errors
 
@@ -123,7 +123,7 @@ def validate_amount(name: str, amount: str, path: Path) -> FieldErrors:
 def validate_requirements(
     resources: ResourceRequirements,
     claims: Set[str],
-    path: Path,
+    path: FieldPath,
     name_rule: NameRule = validate_container_resource_name,
 ) -> FieldErrors:
     """Validate the resource requirements of a container or a pod."""
@@ -155,13 +155,13 @@ def _is_usual(amounts: Mapping[str, str]) -> bool:
 @lru_cache(4096)
 def _are_fine(limits: tuple[tuple[str, str], ...], requests: tuple[tuple[str, str], ...]) -> bool:
     most, wanted = dict(limits), dict(requests)
-    errors = _validate_against_limits(wanted, most, Path(""))
+    errors = _validate_against_limits(wanted, most, FieldPath(""))
     for name, amount in limits + requests:
-        errors += validate_amount(name, amount, Path(""))
+        errors += validate_amount(name, amount, FieldPath(""))
     return not errors
 
 
-def validate_amounts(amounts: Mapping[str, str], path: Path, name_rule: NameRule) -> FieldErrors:
+def validate_amounts(amounts: Mapping[str, str], path: FieldPath, name_rule: NameRule) -> FieldErrors:
     """Validate the names and amounts of requests or limits."""
     errors: FieldErrors = []
     for name, amount in amounts.items():
@@ -182,17 +182,17 @@ def _is_whole_pages(name: str, amount: str) -> bool:
     return parse_quantity(amount).value() % page.value() == 0
 
 
-def _validate_against_limits(requests: Mapping[str, str], limits: Mapping[str, str], path: Path) -> FieldErrors:
+def _validate_against_limits(requests: Mapping[str, str], limits: Mapping[str, str], path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     for name, amount in requests.items():
         limit = limits.get(name)
         if limit is None:
-            if not is_overcommittable(name):
+            if not is_overcommit_allowed(name):
                 detail = "Limit must be set for non overcommitable resources"
                 errors.append(required(path.child("limits"), detail))
         elif amount != limit:
             wanted, most = parse_quantity(amount), parse_quantity(limit)
-            if wanted != most and not is_overcommittable(name):
+            if wanted != most and not is_overcommit_allowed(name):
                 detail = f"must be equal to {name} limit of {limit}"
                 errors.append(invalid(path.child("requests"), amount, detail))
             elif wanted > most:
@@ -201,7 +201,7 @@ def _validate_against_limits(requests: Mapping[str, str], limits: Mapping[str, s
     return errors
 
 
-def validate_claim_names(claims: tuple[ResourceClaim, ...], known: Set[str], path: Path) -> FieldErrors:
+def validate_claim_names(claims: tuple[ResourceClaim, ...], known: Set[str], path: FieldPath) -> FieldErrors:
     """Validate a container's claims: each claim of the pod once, as a whole or by request."""
     errors: FieldErrors = []
     seen: set[str] = set()
@@ -221,11 +221,11 @@ def validate_claim_names(claims: tuple[ResourceClaim, ...], known: Set[str], pat
     return errors
 
 
-def _note_claim(claim: ResourceClaim, seen: set[str], path: Path) -> FieldErrors:
+def _note_claim(claim: ResourceClaim, seen: set[str], path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     key = claim.name
     if claim.request:
-        errors += dns_label(claim.request, path.child("request"))
+        errors += validate_dns_label(claim.request, path.child("request"))
         key = f"{claim.name}/{claim.request}"
     if key in seen:
         errors.append(duplicate(path, key))

@@ -16,7 +16,7 @@ from kubeloop.api.generated.core_v1 import (
 )
 from kubeloop.api.meta.field_path import (
     FieldErrors,
-    Path,
+    FieldPath,
     duplicate,
     forbidden,
     invalid,
@@ -33,7 +33,7 @@ from kubeloop.api.validation.pods.mounts import validate_devices, validate_mount
 from kubeloop.api.validation.pods.security import validate_security_context
 from kubeloop.api.validation.pods.volumes import Volumes
 from kubeloop.api.validation.shared.cached_names import label_messages
-from kubeloop.api.validation.shared.scalars import dns_label
+from kubeloop.api.validation.shared.scalars import validate_dns_label
 
 PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
@@ -54,7 +54,7 @@ _EPHEMERAL_FORBIDDEN: Final = (
 
 
 @dataclass(slots=True)
-class Surroundings:
+class ContainerContext:
     """Parts of the pod that the rules of its containers need."""
 
     spec: PodSpec
@@ -67,7 +67,7 @@ class Surroundings:
         return self.spec.host_users is not False
 
 
-def validate_containers(around: Surroundings, path: Path) -> FieldErrors:
+def validate_containers(around: ContainerContext, path: FieldPath) -> FieldErrors:
     """Validate the regular containers of a pod."""
     containers = around.spec.containers
     if not containers:
@@ -86,10 +86,10 @@ def validate_containers(around: Surroundings, path: Path) -> FieldErrors:
         errors += validate_probes(container, grace, at)
         if container.restart_policy is not None or container.restart_policy_rules:
             errors += _validate_restart(container, at)
-    return errors + host_port_conflicts(containers, path)
+    return errors + validate_host_port_conflicts(containers, path)
 
 
-def validate_init_containers(around: Surroundings, path: Path) -> FieldErrors:
+def validate_init_containers(around: ContainerContext, path: FieldPath) -> FieldErrors:
     """Validate the init containers of a pod."""
     errors: FieldErrors = []
     names = {container.name for container in around.spec.containers or ()}
@@ -103,7 +103,7 @@ def validate_init_containers(around: Surroundings, path: Path) -> FieldErrors:
         elif container.name:
             names.add(container.name)
         # They run in sequence, so only ports of the same container conflict. Upstream calls each the first.
-        errors += host_port_conflicts((container,), path)
+        errors += validate_host_port_conflicts((container,), path)
         if container.restart_policy == "Always":
             grace = around.spec.termination_grace_period_seconds
             if container.lifecycle is not None:
@@ -114,7 +114,7 @@ def validate_init_containers(around: Surroundings, path: Path) -> FieldErrors:
     return errors
 
 
-def _validate_one_shot(container: Container, path: Path) -> FieldErrors:
+def _validate_one_shot(container: Container, path: FieldPath) -> FieldErrors:
     """Validate that a non-restartable init container has no probes or lifecycle hooks."""
     errors: FieldErrors = []
     for name, value in (
@@ -133,7 +133,7 @@ def _validate_one_shot(container: Container, path: Path) -> FieldErrors:
     return errors
 
 
-def validate_ephemeral_containers(around: Surroundings, path: Path) -> FieldErrors:
+def validate_ephemeral_containers(around: ContainerContext, path: FieldPath) -> FieldErrors:
     """Validate the ephemeral containers of a pod."""
     errors: FieldErrors = []
     spec = around.spec
@@ -163,20 +163,20 @@ def validate_ephemeral_containers(around: Surroundings, path: Path) -> FieldErro
 _NO_RESOURCES: Final = EphemeralContainer().resources
 
 
-def validate_image_text(container: Container | EphemeralContainer, path: Path) -> FieldErrors:
+def validate_image_text(container: Container | EphemeralContainer, path: FieldPath) -> FieldErrors:
     """Validate that an image has no surrounding space; templates may have it, pods may not."""
     if container.image == container.image.strip():
         return []
     return [invalid(path.child("image"), container.image, "must not have leading or trailing whitespace")]
 
 
-def _validate_any(container: Container | EphemeralContainer, around: Surroundings, path: Path) -> FieldErrors:
+def _validate_any(container: Container | EphemeralContainer, around: ContainerContext, path: FieldPath) -> FieldErrors:
     """Validate the fields that containers of every type have."""
     errors: FieldErrors = []
     if not container.name:
         errors.append(required(path.child("name")))
     elif label_messages(container.name):
-        errors += dns_label(container.name, path.child("name"))
+        errors += validate_dns_label(container.name, path.child("name"))
     if not container.image:
         errors.append(required(path.child("image")))
     if container.termination_message_policy not in _MESSAGE_POLICIES:
@@ -207,7 +207,7 @@ def _validate_any(container: Container | EphemeralContainer, around: Surrounding
     return errors
 
 
-def _validate_ports(ports: tuple[ContainerPort, ...], path: Path) -> FieldErrors:
+def _validate_ports(ports: tuple[ContainerPort, ...], path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     names: set[str] = set()
     for index, port in enumerate(ports):
@@ -230,7 +230,7 @@ def _validate_ports(ports: tuple[ContainerPort, ...], path: Path) -> FieldErrors
     return errors
 
 
-def host_port_conflicts(containers: tuple[Container, ...], path: Path) -> FieldErrors:
+def validate_host_port_conflicts(containers: tuple[Container, ...], path: FieldPath) -> FieldErrors:
     """Return the errors for host ports that occur more than once."""
     errors: FieldErrors = []
     taken: set[str] = set()
@@ -245,7 +245,9 @@ def host_port_conflicts(containers: tuple[Container, ...], path: Path) -> FieldE
     return errors
 
 
-def _validate_resize_policy(policies: tuple[ContainerResizePolicy, ...], pod_policy: str, path: Path) -> FieldErrors:
+def _validate_resize_policy(
+    policies: tuple[ContainerResizePolicy, ...], pod_policy: str, path: FieldPath
+) -> FieldErrors:
     errors: FieldErrors = []
     seen: set[str] = set()
     for index, policy in enumerate(policies):
@@ -264,14 +266,14 @@ def _validate_resize_policy(policies: tuple[ContainerResizePolicy, ...], pod_pol
     return errors
 
 
-def _validate_init_restart(container: Container, path: Path) -> FieldErrors:
+def _validate_init_restart(container: Container, path: FieldPath) -> FieldErrors:
     if container.restart_policy is None:
         detail = "must specify restartPolicy when restart rules are used"
         return [required(path.child("restartPolicy"), detail)]
     return _validate_restart(container, path)
 
 
-def _validate_restart(container: Container, path: Path) -> FieldErrors:
+def _validate_restart(container: Container, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     policy, rules = container.restart_policy, container.restart_policy_rules
     at = path.child("restartPolicy")
@@ -286,7 +288,7 @@ def _validate_restart(container: Container, path: Path) -> FieldErrors:
     return errors
 
 
-def _validate_restart_rule(rule: ContainerRestartRule, path: Path) -> FieldErrors:
+def _validate_restart_rule(rule: ContainerRestartRule, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     if rule.action not in _RESTART_ACTIONS:
         errors.append(not_supported(path.child("action"), rule.action, _RESTART_ACTIONS))

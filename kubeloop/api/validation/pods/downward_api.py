@@ -8,12 +8,12 @@ from kubeloop.api.generated.core_v1 import ObjectFieldSelector, ResourceFieldSel
 from kubeloop.api.meta.field_path import (
     FieldError,
     FieldErrors,
-    Path,
+    FieldPath,
     invalid,
     not_supported,
     required,
 )
-from kubeloop.api.validation.shared.scalars import qualified_name
+from kubeloop.api.validation.shared.scalars import validate_qualified_name
 
 ENV_FIELDS: Final = frozenset(
     (
@@ -36,7 +36,7 @@ _HUGE_PAGES: Final = ("requests.hugepages-", "limits.hugepages-")
 _SIZES: Final = ("1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei")
 
 
-def validate_field_ref(ref: ObjectFieldSelector, allowed: frozenset[str], path: Path) -> FieldErrors:
+def validate_field_ref(ref: ObjectFieldSelector, allowed: frozenset[str], path: FieldPath) -> FieldErrors:
     """Validate a fieldRef."""
     if not ref.api_version:
         return [required(path.child("apiVersion"))]
@@ -49,7 +49,7 @@ def validate_field_ref(ref: ObjectFieldSelector, allowed: frozenset[str], path: 
     if subscript is not None:
         if base not in _SUBSCRIPTED:
             return [_unconvertible(ref, at, f"field label does not support subscript: {ref.field_path}")]
-        return qualified_name(subscript.lower() if base == "metadata.annotations" else subscript, path)
+        return validate_qualified_name(subscript.lower() if base == "metadata.annotations" else subscript, path)
     if base == "spec.host":
         base = "spec.nodeName"
     if base not in _KNOWN_FIELDS:
@@ -57,7 +57,7 @@ def validate_field_ref(ref: ObjectFieldSelector, allowed: frozenset[str], path: 
     return [] if base in allowed else [not_supported(at, base, allowed)]
 
 
-def _unconvertible(ref: ObjectFieldSelector, path: Path, why: str) -> FieldError:
+def _unconvertible(ref: ObjectFieldSelector, path: FieldPath, why: str) -> FieldError:
     return invalid(path, ref.field_path, f"error converting fieldPath: {why}")
 
 
@@ -69,7 +69,7 @@ def split_subscript(field_path: str) -> tuple[str, str | None]:
     return field_path, None
 
 
-def validate_resource_ref(ref: ResourceFieldSelector, path: Path, in_volume: bool) -> FieldErrors:
+def validate_resource_ref(ref: ResourceFieldSelector, path: FieldPath, in_volume: bool) -> FieldErrors:
     """Validate a resourceFieldRef."""
     errors: FieldErrors = []
     if in_volume and not ref.container_name:
@@ -81,7 +81,7 @@ def validate_resource_ref(ref: ResourceFieldSelector, path: Path, in_volume: boo
     return errors + _validate_divisor(ref, path.child("divisor"))
 
 
-def _validate_divisor(ref: ResourceFieldSelector, path: Path) -> FieldErrors:
+def _validate_divisor(ref: ResourceFieldSelector, path: FieldPath) -> FieldErrors:
     if ref.divisor == "0":
         return []
     name = ref.resource.partition(".")[2]

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kubeloop.api.generated.core_v1 import EnvFromSource, EnvVar, EnvVarSource, FileKeySelector
-from kubeloop.api.meta.field_path import FieldErrors, Path, invalid, required
+from kubeloop.api.meta.field_path import FieldErrors, FieldPath, invalid, required
 from kubeloop.api.meta.name_rules import (
     check_config_map_key,
     check_dns1123_subdomain,
+    check_generate_name,
     check_relaxed_env_var_name,
-    for_prefix,
 )
 from kubeloop.api.validation.pods.downward_api import ENV_FIELDS, validate_field_ref, validate_resource_ref
-from kubeloop.api.validation.pods.file_paths import no_backsteps
-from kubeloop.api.validation.shared.scalars import dns_label, dns_subdomain, violations
+from kubeloop.api.validation.pods.file_paths import validate_no_backsteps
+from kubeloop.api.validation.shared.scalars import check_errors, validate_dns_label, validate_dns_subdomain
 
 _NO_SOURCE: Final = (
     "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
@@ -22,7 +22,7 @@ _NO_SOURCE: Final = (
 _MORE_THAN_ONE: Final = "may not have more than one field specified at a time"
 
 
-def validate_env(variables: tuple[EnvVar, ...], path: Path) -> FieldErrors:
+def validate_env(variables: tuple[EnvVar, ...], path: FieldPath) -> FieldErrors:
     """Validate environment variables."""
     errors: FieldErrors = []
     for index, variable in enumerate(variables):
@@ -37,7 +37,7 @@ def validate_env(variables: tuple[EnvVar, ...], path: Path) -> FieldErrors:
     return errors
 
 
-def _validate_source(source: EnvVarSource, has_value: bool, path: Path) -> FieldErrors:
+def _validate_source(source: EnvVarSource, has_value: bool, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     present = 0
     if source.field_ref is not None:
@@ -64,38 +64,38 @@ def _validate_source(source: EnvVarSource, has_value: bool, path: Path) -> Field
     return errors
 
 
-def _validate_key(ref: Any, path: Path) -> FieldErrors:
+def _validate_key(ref: Any, path: FieldPath) -> FieldErrors:
     """Validate a reference to a key of a Secret or ConfigMap."""
-    errors = dns_subdomain(ref.name, path.child("name"))
+    errors = validate_dns_subdomain(ref.name, path.child("name"))
     if not ref.key:
         return [*errors, required(path.child("key"))]
-    return errors + violations(check_config_map_key, ref.key, path.child("key"))
+    return errors + check_errors(check_config_map_key, ref.key, path.child("key"))
 
 
-def _validate_file_key(ref: FileKeySelector, path: Path) -> FieldErrors:
+def _validate_file_key(ref: FileKeySelector, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     if ref.key:
-        errors += violations(check_relaxed_env_var_name, ref.key, path.child("key"))
+        errors += check_errors(check_relaxed_env_var_name, ref.key, path.child("key"))
     else:
         errors.append(required(path.child("key")))
     if ref.volume_name:
-        errors += dns_label(ref.volume_name, path.child("volumeName"))
+        errors += validate_dns_label(ref.volume_name, path.child("volumeName"))
     else:
         errors.append(required(path.child("volumeName")))
     if ref.path:
-        errors += no_backsteps(ref.path, path.child("path"))
+        errors += validate_no_backsteps(ref.path, path.child("path"))
     else:
         errors.append(required(path.child("path")))
     return errors
 
 
-def validate_env_from(sources: tuple[EnvFromSource, ...], path: Path) -> FieldErrors:
+def validate_env_from(sources: tuple[EnvFromSource, ...], path: FieldPath) -> FieldErrors:
     """Validate sources of environment variables."""
     errors: FieldErrors = []
     for index, source in enumerate(sources):
         at = path.index(index)
         if source.prefix:
-            errors += violations(check_relaxed_env_var_name, source.prefix, at.child("prefix"))
+            errors += check_errors(check_relaxed_env_var_name, source.prefix, at.child("prefix"))
         if source.config_map_ref is not None:
             errors += _validate_ref(source.config_map_ref.name, at.child("configMapRef", "name"))
         if source.secret_ref is not None:
@@ -107,7 +107,7 @@ def validate_env_from(sources: tuple[EnvFromSource, ...], path: Path) -> FieldEr
     return errors
 
 
-def _validate_ref(name: str, path: Path) -> FieldErrors:
+def _validate_ref(name: str, path: FieldPath) -> FieldErrors:
     if not name:
         return [required(path)]
-    return [invalid(path, name, message) for message in for_prefix(check_dns1123_subdomain, name)]
+    return [invalid(path, name, message) for message in check_generate_name(check_dns1123_subdomain, name)]

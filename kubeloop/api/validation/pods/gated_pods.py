@@ -5,31 +5,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kubeloop.api.generated.core_v1 import Affinity, NodeSelectorTerm
-from kubeloop.api.meta.field_path import FieldErrors, Path, invalid
-from kubeloop.api.validation.shared.go_values import internal
+from kubeloop.api.meta.field_path import FieldErrors, FieldPath, invalid
+from kubeloop.api.validation.shared.go_values import to_internal
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-def validate_selector_additions(new: Mapping[str, str], old: Mapping[str, str], path: Path) -> FieldErrors:
+def validate_selector_additions(new: Mapping[str, str], old: Mapping[str, str], path: FieldPath) -> FieldErrors:
     """Validate that a node selector only gains entries."""
     if all(new.get(key) == value for key, value in old.items()):
         return []
     return [invalid(path, new, "only additions to spec.nodeSelector are allowed (no mutations or deletions)")]
 
 
-def validate_affinity_additions(new: Affinity | None, old: Affinity | None, path: Path) -> FieldErrors:
+def validate_affinity_additions(new: Affinity | None, old: Affinity | None, path: FieldPath) -> FieldErrors:
     """Validate that a required node affinity only becomes narrower."""
     before, after = _required_terms(old), _required_terms(new)
     at = path.child(_REQUIRED, "nodeSelectorTerms")
     if before and len(before) != len(after):
         detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
-        return [invalid(at, internal(after), detail)]
+        return [invalid(at, to_internal(after), detail)]
     errors: FieldErrors = []
     for index, term in enumerate(before):
         if not _only_adds(after[index], term):
             detail = "only additions are allowed (no mutations or deletions)"
-            errors.append(invalid(at.index(index), internal(after[index]), detail))
+            errors.append(invalid(at.index(index), to_internal(after[index]), detail))
     return errors
 
 

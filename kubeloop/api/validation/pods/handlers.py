@@ -16,14 +16,14 @@ from kubeloop.api.generated.core_v1 import (
 )
 from kubeloop.api.meta.field_path import (
     FieldErrors,
-    Path,
+    FieldPath,
     forbidden,
     invalid,
     not_supported,
     required,
 )
 from kubeloop.api.meta.name_rules import check_http_header_name
-from kubeloop.api.validation.shared.scalars import NOT_NEGATIVE, port_or_name
+from kubeloop.api.validation.shared.scalars import NOT_NEGATIVE, validate_port_or_name
 
 _SCHEMES: Final = ("HTTP", "HTTPS")
 _PROTOCOLS: Final = ("HTTP1", "HTTP2")
@@ -44,7 +44,7 @@ _SIGNALS: Final = {
 }
 
 
-def validate_probes(container: Container, grace: int | None, path: Path) -> FieldErrors:
+def validate_probes(container: Container, grace: int | None, path: FieldPath) -> FieldErrors:
     """Validate the probes of a container."""
     errors: FieldErrors = []
     if container.liveness_probe is not None:
@@ -61,14 +61,14 @@ def validate_probes(container: Container, grace: int | None, path: Path) -> Fiel
     return errors
 
 
-def _validate_single_success(probe: Probe, grace: int | None, path: Path) -> FieldErrors:
+def _validate_single_success(probe: Probe, grace: int | None, path: FieldPath) -> FieldErrors:
     errors = _validate_probe(probe, grace, path)
     if probe.success_threshold != 1:
         errors.append(invalid(path.child("successThreshold"), probe.success_threshold, "must be 1"))
     return errors
 
 
-def _validate_probe(probe: Probe, grace: int | None, path: Path) -> FieldErrors:
+def _validate_probe(probe: Probe, grace: int | None, path: FieldPath) -> FieldErrors:
     errors = _validate_handler(probe, None, probe.grpc, grace, path)
     for name, number in (
         ("initialDelaySeconds", probe.initial_delay_seconds),
@@ -86,7 +86,11 @@ def _validate_probe(probe: Probe, grace: int | None, path: Path) -> FieldErrors:
 
 
 def _validate_handler(
-    handler: Probe | LifecycleHandler, sleep: SleepAction | None, grpc: GRPCAction | None, grace: int | None, path: Path
+    handler: Probe | LifecycleHandler,
+    sleep: SleepAction | None,
+    grpc: GRPCAction | None,
+    grace: int | None,
+    path: FieldPath,
 ) -> FieldErrors:
     errors: FieldErrors = []
     present: list[str] = []
@@ -101,7 +105,7 @@ def _validate_handler(
     if handler.tcp_socket is not None:
         present.append("tcpSocket")
         if len(present) == 1:
-            errors += port_or_name(handler.tcp_socket.port, path.child("tcpSocket", "port"))
+            errors += validate_port_or_name(handler.tcp_socket.port, path.child("tcpSocket", "port"))
     if grpc is not None:
         present.append("grpc")
         if len(present) == 1:
@@ -116,9 +120,9 @@ def _validate_handler(
     return errors + [forbidden(path.child(name), _MORE_THAN_ONE) for name in present[1:]]
 
 
-def _validate_http(http: HTTPGetAction, path: Path) -> FieldErrors:
+def _validate_http(http: HTTPGetAction, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = [] if http.path else [required(path.child("path"))]
-    errors += port_or_name(http.port, path.child("port"))
+    errors += validate_port_or_name(http.port, path.child("port"))
     if http.scheme not in _SCHEMES:
         errors.append(not_supported(path.child("scheme"), http.scheme, _SCHEMES))
     for header in http.http_headers:
@@ -135,14 +139,14 @@ def _validate_http(http: HTTPGetAction, path: Path) -> FieldErrors:
     return errors
 
 
-def _validate_grpc(grpc: GRPCAction, path: Path) -> FieldErrors:
-    errors = port_or_name(grpc.port, path.child("port"))
+def _validate_grpc(grpc: GRPCAction, path: FieldPath) -> FieldErrors:
+    errors = validate_port_or_name(grpc.port, path.child("port"))
     if grpc.mode is not None and grpc.mode not in _GRPC_MODES:
         errors.append(not_supported(path.child("mode"), grpc.mode, _GRPC_MODES))
     return errors
 
 
-def validate_lifecycle(lifecycle: Lifecycle, grace: int | None, path: Path, os: PodOS | None) -> FieldErrors:
+def validate_lifecycle(lifecycle: Lifecycle, grace: int | None, path: FieldPath, os: PodOS | None) -> FieldErrors:
     """Validate the lifecycle hooks and the stop signal of a container."""
     errors: FieldErrors = []
     for name, handler in (("postStart", lifecycle.post_start), ("preStop", lifecycle.pre_stop)):
@@ -153,7 +157,7 @@ def validate_lifecycle(lifecycle: Lifecycle, grace: int | None, path: Path, os: 
     return errors
 
 
-def _validate_stop_signal(signal: str, path: Path, os: PodOS | None) -> FieldErrors:
+def _validate_stop_signal(signal: str, path: FieldPath, os: PodOS | None) -> FieldErrors:
     if os is None:
         return [forbidden(path, "may not be set for containers with empty `spec.os.name`")]
     known = _SIGNALS.get(os.name)

@@ -7,7 +7,7 @@ from typing import Final
 from kubeloop.api.generated.core_v1 import Container, EphemeralContainer, VolumeMount
 from kubeloop.api.meta.field_path import (
     FieldErrors,
-    Path,
+    FieldPath,
     duplicate,
     forbidden,
     invalid,
@@ -15,7 +15,7 @@ from kubeloop.api.meta.field_path import (
     not_supported,
     required,
 )
-from kubeloop.api.validation.pods.file_paths import local_descending, no_backsteps
+from kubeloop.api.validation.pods.file_paths import validate_local_descending_path, validate_no_backsteps
 from kubeloop.api.validation.pods.volumes import Volumes
 
 _PROPAGATIONS: Final = ("Bidirectional", "HostToContainer", "None")
@@ -23,7 +23,7 @@ _READ_ONLY: Final = ("Disabled", "Enabled", "IfPossible")
 _OPTIONS: Final = ("nodev", "noexec", "nosuid")
 
 
-def validate_mounts(container: Container | EphemeralContainer, volumes: Volumes, path: Path) -> FieldErrors:
+def validate_mounts(container: Container | EphemeralContainer, volumes: Volumes, path: FieldPath) -> FieldErrors:
     """Validate the volume mounts of a container."""
     errors: FieldErrors = []
     device_names = {device.name for device in container.volume_devices}
@@ -56,17 +56,17 @@ def validate_mounts(container: Container | EphemeralContainer, volumes: Volumes,
     return errors
 
 
-def _validate_sub_paths(mount: VolumeMount, path: Path, at: Path) -> FieldErrors:
-    errors = local_descending(mount.sub_path, path.child("subPath"))
+def _validate_sub_paths(mount: VolumeMount, path: FieldPath, at: FieldPath) -> FieldErrors:
+    errors = validate_local_descending_path(mount.sub_path, path.child("subPath"))
     if mount.sub_path_expr:
         if mount.sub_path:
             detail = "subPathExpr and subPath are mutually exclusive"
             errors.append(invalid(at.child("subPathExpr"), mount.sub_path_expr, detail))
-        errors += local_descending(mount.sub_path_expr, path.child("subPathExpr"))
+        errors += validate_local_descending_path(mount.sub_path_expr, path.child("subPathExpr"))
     return errors
 
 
-def _validate_propagation(mode: str, container: Container | EphemeralContainer, path: Path) -> FieldErrors:
+def _validate_propagation(mode: str, container: Container | EphemeralContainer, path: FieldPath) -> FieldErrors:
     if mode not in _PROPAGATIONS:
         return [not_supported(path, mode, _PROPAGATIONS)]
     context = container.security_context
@@ -75,7 +75,7 @@ def _validate_propagation(mode: str, container: Container | EphemeralContainer, 
     return []
 
 
-def _validate_recursive(mount: VolumeMount, path: Path) -> FieldErrors:
+def _validate_recursive(mount: VolumeMount, path: FieldPath) -> FieldErrors:
     if mount.recursive_read_only not in _READ_ONLY:
         return [not_supported(path, mount.recursive_read_only, _READ_ONLY)]
     errors: FieldErrors = []
@@ -87,7 +87,7 @@ def _validate_recursive(mount: VolumeMount, path: Path) -> FieldErrors:
     return errors
 
 
-def _validate_options(mount: VolumeMount, volumes: Volumes, path: Path) -> FieldErrors:
+def _validate_options(mount: VolumeMount, volumes: Volumes, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     for index, option in enumerate(mount.bind_mount_options):
         if option not in _OPTIONS:
@@ -101,7 +101,7 @@ def _validate_options(mount: VolumeMount, volumes: Volumes, path: Path) -> Field
     return errors
 
 
-def validate_devices(container: Container | EphemeralContainer, volumes: Volumes, path: Path) -> FieldErrors:
+def validate_devices(container: Container | EphemeralContainer, volumes: Volumes, path: FieldPath) -> FieldErrors:
     """Validate the volume devices of a container."""
     errors: FieldErrors = []
     mount_names = {mount.name for mount in container.volume_mounts}
@@ -116,7 +116,7 @@ def validate_devices(container: Container | EphemeralContainer, volumes: Volumes
             errors.append(required(at.child("devicePath")))
         if target in paths:
             errors.append(invalid(at.child("devicePath"), target, "must be unique"))
-        if no_backsteps(target, path):
+        if validate_no_backsteps(target, path):
             errors.append(invalid(at.child("devicePath"), target, "can not contain backsteps ('..')"))
         else:
             paths.add(target)
@@ -130,7 +130,7 @@ def validate_devices(container: Container | EphemeralContainer, volumes: Volumes
     return errors
 
 
-def _validate_device_name(name: str, taken: set[str], volumes: Volumes, path: Path) -> FieldErrors:
+def _validate_device_name(name: str, taken: set[str], volumes: Volumes, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     volume = volumes.get(name)
     if not name:

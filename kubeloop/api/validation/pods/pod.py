@@ -7,9 +7,9 @@ from typing import Final
 from msgspec.structs import replace
 
 from kubeloop.api.generated.core_v1 import Affinity, Container, Pod, PodSpec
-from kubeloop.api.meta.field_path import FieldErrors, Path, forbidden, invalid, required
+from kubeloop.api.meta.field_path import FieldErrors, FieldPath, forbidden, invalid, required
 from kubeloop.api.meta.name_rules import range_message
-from kubeloop.api.strategy.equality import means_the_same
+from kubeloop.api.strategy.equality import is_semantically_equal
 from kubeloop.api.validation.pods import resize
 from kubeloop.api.validation.pods.annotations import (
     validate_annotation_changes,
@@ -19,14 +19,14 @@ from kubeloop.api.validation.pods.annotations import (
 from kubeloop.api.validation.pods.containers import validate_image_text
 from kubeloop.api.validation.pods.gated_pods import validate_affinity_additions, validate_selector_additions
 from kubeloop.api.validation.pods.scheduling import validate_tolerations
-from kubeloop.api.validation.pods.spec import MIRROR, validate_pod_spec
+from kubeloop.api.validation.pods.spec import MIRROR_POD_ANNOTATION, validate_pod_spec
 from kubeloop.api.validation.pods.status import validate_pod_status_update
 from kubeloop.api.validation.shared.differences import difference
 from kubeloop.api.validation.shared.objectmeta import METADATA
-from kubeloop.api.validation.shared.rules import Rules
-from kubeloop.api.validation.shared.scalars import not_negative
+from kubeloop.api.validation.shared.rules import ValidationRules
+from kubeloop.api.validation.shared.scalars import validate_nonnegative
 
-_SPEC: Final = Path("spec")
+_SPEC: Final = FieldPath("spec")
 _ANNOTATIONS: Final = METADATA.child("annotations")
 _GRACE: Final = _SPEC.child("terminationGracePeriodSeconds")
 _MAX_INT32: Final = 2**31 - 1
@@ -44,7 +44,7 @@ def _validate_pod(pod: Pod) -> FieldErrors:
     errors += validate_pod_spec(spec, _SPEC, pod.metadata)
     if not spec.service_account_name and spec.volumes:
         errors += _validate_no_tokens(spec)
-    errors += not_negative(spec.termination_grace_period_seconds, _GRACE)
+    errors += validate_nonnegative(spec.termination_grace_period_seconds, _GRACE)
     for index, container in enumerate(spec.containers or ()):
         if container.image != container.image.strip():
             errors += validate_image_text(container, _SPEC.child("containers").index(index))
@@ -75,7 +75,7 @@ def _validate_create(pod: Pod) -> FieldErrors:
     return errors
 
 
-class _Likes:
+class _ValidPodCache:
     """Cache of valid pods: a pod that equals a valid one, as those of one template do, is valid.
 
     A pod's validity depends only on its spec and annotations, beyond the rules for every object's metadata;
@@ -102,7 +102,7 @@ class _Likes:
         return containers[0].name, containers[0].image, pod.metadata.labels.get("pod-template-hash", "")
 
 
-_VALID: Final = _Likes(remembered=256)
+_VALID: Final = _ValidPodCache(remembered=256)
 
 
 def _validate_new(pod: Pod) -> FieldErrors:
@@ -141,7 +141,7 @@ def _validate_update(new: Pod, old: Pod) -> FieldErrors:
     return errors
 
 
-def _validate_images(containers: tuple[Container, ...], path: Path) -> FieldErrors:
+def _validate_images(containers: tuple[Container, ...], path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     for index, container in enumerate(containers):
         if not container.image:
@@ -199,7 +199,7 @@ def _validate_fixed_spec(new: PodSpec, old: PodSpec) -> FieldErrors:
         errors += validate_selector_additions(new.node_selector, old.node_selector, _SPEC.child("nodeSelector"))
         errors += validate_affinity_additions(new.affinity, old.affinity, _SPEC.child("affinity", "nodeAffinity"))
         munged = replace(munged, node_selector=old.node_selector, affinity=_with_old_nodes(new.affinity, old.affinity))
-    if not means_the_same(munged, old):
+    if not is_semantically_equal(munged, old):
         errors.append(forbidden(_SPEC, f"{_FIXED_SPEC}\n{difference(old, munged)}"))
     return errors
 
@@ -219,8 +219,8 @@ def _with_old_nodes(new: Affinity | None, old: Affinity | None) -> Affinity | No
 
 
 def _validate_ephemeral_update(new: Pod, old: Pod) -> FieldErrors:
-    if MIRROR in old.metadata.annotations:
-        return [forbidden(Path(""), "static pods do not support ephemeral containers")]
+    if MIRROR_POD_ANNOTATION in old.metadata.annotations:
+        return [forbidden(FieldPath(""), "static pods do not support ephemeral containers")]
     errors = _validate_pod(new) + validate_annotation_changes(new, old, _ANNOTATIONS)
     path = _SPEC.child("ephemeralContainers")
     present = {container.name: container for container in new.spec.ephemeral_containers}
@@ -228,24 +228,24 @@ def _validate_ephemeral_update(new: Pod, old: Pod) -> FieldErrors:
         after = present.get(before.name)
         if after is None:
             errors.append(forbidden(path, f'existing ephemeral containers "{before.name}" may not be removed\n'))
-        elif not means_the_same(after, before):
+        elif not is_semantically_equal(after, before):
             detail = f'existing ephemeral containers "{before.name}" may not be changed\n{difference(before, after)}'
             errors.append(forbidden(path, detail))
     return errors
 
 
 def _validate_resize_update(new: Pod, old: Pod) -> FieldErrors:
-    if refused := resize.refusal(old):
+    if refused := resize.resize_error(old):
         return refused
     errors = _validate_pod(new)
-    return errors + resize.validate_changes(new, old, bool(errors))
+    return errors + resize.validate_resize(new, old, bool(errors))
 
 
 def _validate_status_update(new: Pod, old: Pod) -> FieldErrors:
     return validate_annotation_changes(new, old, _ANNOTATIONS) + validate_pod_status_update(new, old)
 
 
-POD = Rules(
+POD = ValidationRules(
     _validate_create,
     _validate_update,
     {

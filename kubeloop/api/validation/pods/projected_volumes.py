@@ -8,7 +8,7 @@ from typing import Any, Final
 from kubeloop.api.generated import core_v1
 from kubeloop.api.meta.field_path import (
     FieldErrors,
-    Path,
+    FieldPath,
     forbidden,
     invalid,
     not_supported,
@@ -24,10 +24,10 @@ from kubeloop.api.meta.name_rules import (
 )
 from kubeloop.api.selectors import validate_label_selector
 from kubeloop.api.validation.pods.downward_api import VOLUME_FIELDS, validate_field_ref, validate_resource_ref
-from kubeloop.api.validation.pods.file_paths import local_not_reserved
-from kubeloop.api.validation.shared.go_values import ordered
+from kubeloop.api.validation.pods.file_paths import validate_local_non_reserved_path
+from kubeloop.api.validation.shared.go_values import ordered_object
 from kubeloop.api.validation.shared.objectmeta import ANNOTATIONS_MAX, total_size
-from kubeloop.api.validation.shared.scalars import file_mode
+from kubeloop.api.validation.shared.scalars import validate_file_mode
 
 _CONFLICT: Final = "conflicting duplicate paths"
 _KEY_TYPES: Final = ("RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519")
@@ -37,42 +37,42 @@ _TOKEN_MAX: Final = 1 << 32
 _SIGNER_MAX: Final = 253 + 1 + 253 + 1 + 63
 
 
-def user_id(user: int | None, path: Path) -> FieldErrors:
+def validate_user_id(user: int | None, path: FieldPath) -> FieldErrors:
     """Validate the user ID of a file's owner."""
     return [] if user is None else [invalid(path, user, message) for message in check_user_id(user)]
 
 
-def validate_keyed_files(source: Any, name: str, name_field: str, path: Path) -> FieldErrors:
+def validate_keyed_files(source: Any, name: str, name_field: str, path: FieldPath) -> FieldErrors:
     """Validate a Secret or ConfigMap volume: its name, and the keys that become files."""
     errors = [] if name else [required(path.child(name_field))]
-    errors += file_mode(source.default_mode, path.child("defaultMode"))
-    errors += user_id(source.default_user, path.child("defaultUser"))
+    errors += validate_file_mode(source.default_mode, path.child("defaultMode"))
+    errors += validate_user_id(source.default_user, path.child("defaultUser"))
     for index, item in enumerate(source.items):
         errors += _key_to_path(item, path.child("items").index(index))
     return errors
 
 
-def _key_to_path(item: core_v1.KeyToPath, path: Path) -> FieldErrors:
+def _key_to_path(item: core_v1.KeyToPath, path: FieldPath) -> FieldErrors:
     errors = [] if item.key else [required(path.child("key"))]
     if not item.path:
         errors.append(required(path.child("path")))
-    errors += local_not_reserved(item.path, path.child("path"))
-    errors += file_mode(item.mode, path.child("mode"))
-    return errors + user_id(item.user, path.child("user"))
+    errors += validate_local_non_reserved_path(item.path, path.child("path"))
+    errors += validate_file_mode(item.mode, path.child("mode"))
+    return errors + validate_user_id(item.user, path.child("user"))
 
 
-def validate_downward_api(source: core_v1.DownwardAPIVolumeSource, path: Path) -> FieldErrors:
+def validate_downward_api(source: core_v1.DownwardAPIVolumeSource, path: FieldPath) -> FieldErrors:
     """Validate a downward API volume."""
-    errors = file_mode(source.default_mode, path.child("defaultMode"))
-    errors += user_id(source.default_user, path.child("defaultUser"))
+    errors = validate_file_mode(source.default_mode, path.child("defaultMode"))
+    errors += validate_user_id(source.default_user, path.child("defaultUser"))
     for file in source.items:
         errors += _downward_file(file, path)
     return errors
 
 
-def _downward_file(file: core_v1.DownwardAPIVolumeFile, path: Path) -> FieldErrors:
+def _downward_file(file: core_v1.DownwardAPIVolumeFile, path: FieldPath) -> FieldErrors:
     errors = [] if file.path else [required(path.child("path"))]
-    errors += local_not_reserved(file.path, path.child("path"))
+    errors += validate_local_non_reserved_path(file.path, path.child("path"))
     if file.field_ref is not None:
         errors += validate_field_ref(file.field_ref, VOLUME_FIELDS, path.child("fieldRef"))
         if file.resource_field_ref is not None:
@@ -82,14 +82,14 @@ def _downward_file(file: core_v1.DownwardAPIVolumeFile, path: Path) -> FieldErro
         errors += validate_resource_ref(file.resource_field_ref, path.child("resourceFieldRef"), in_volume=True)
     else:
         errors.append(required(path, "one of fieldRef and resourceFieldRef is required"))
-    errors += file_mode(file.mode, path.child("mode"))
-    return errors + user_id(file.user, path.child("user"))
+    errors += validate_file_mode(file.mode, path.child("mode"))
+    return errors + validate_user_id(file.user, path.child("user"))
 
 
-def validate_projected(source: core_v1.ProjectedVolumeSource, path: Path) -> FieldErrors:
+def validate_projected(source: core_v1.ProjectedVolumeSource, path: FieldPath) -> FieldErrors:
     """Validate a projected volume."""
-    errors = file_mode(source.default_mode, path.child("defaultMode"))
-    errors += user_id(source.default_user, path.child("defaultUser"))
+    errors = validate_file_mode(source.default_mode, path.child("defaultMode"))
+    errors += validate_user_id(source.default_user, path.child("defaultUser"))
     projection = _Projection(path)
     for index, one in enumerate(source.sources or ()):
         errors += projection.validate(one, path.child("sources").index(index))
@@ -99,12 +99,12 @@ def validate_projected(source: core_v1.ProjectedVolumeSource, path: Path) -> Fie
 class _Projection:
     """Validates the sources of one volume, whose files may not overlap."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: FieldPath) -> None:
         self._path = path
         self._taken: set[str] = set()
 
-    def validate(self, source: core_v1.VolumeProjection, path: Path) -> FieldErrors:
-        kinds: tuple[tuple[str, Any, Callable[[Any, Path], FieldErrors]], ...] = (
+    def validate(self, source: core_v1.VolumeProjection, path: FieldPath) -> FieldErrors:
+        kinds: tuple[tuple[str, Any, Callable[[Any, FieldPath], FieldErrors]], ...] = (
             ("secret", source.secret, self._keyed),
             ("configMap", source.config_map, self._keyed),
             ("downwardAPI", source.downward_api, self._downward),
@@ -128,7 +128,7 @@ class _Projection:
         self._taken.add(target)
         return []
 
-    def _keyed(self, part: Any, path: Path) -> FieldErrors:
+    def _keyed(self, part: Any, path: FieldPath) -> FieldErrors:
         errors = [] if part.name else [required(path.child("name"))]
         for index, item in enumerate(part.items):
             errors += _key_to_path(item, path.child("items").index(index))
@@ -136,7 +136,7 @@ class _Projection:
                 errors += self._take(item.path, part.name)
         return errors
 
-    def _downward(self, part: core_v1.DownwardAPIProjection, path: Path) -> FieldErrors:
+    def _downward(self, part: core_v1.DownwardAPIProjection, path: FieldPath) -> FieldErrors:
         errors: FieldErrors = []
         for file in part.items:
             errors += _downward_file(file, path)
@@ -144,7 +144,7 @@ class _Projection:
                 errors += self._take(file.path, file.path)
         return errors
 
-    def _token(self, part: core_v1.ServiceAccountTokenProjection, path: Path) -> FieldErrors:
+    def _token(self, part: core_v1.ServiceAccountTokenProjection, path: FieldPath) -> FieldErrors:
         errors: FieldErrors = []
         at, seconds = path.child("expirationSeconds"), part.expiration_seconds
         if seconds is None:
@@ -156,21 +156,21 @@ class _Projection:
         if not part.path:
             errors.append(required(self._path.child("path")))
         else:
-            errors += local_not_reserved(part.path, self._path.child("path"))
-        return errors + user_id(part.user, path.child("user"))
+            errors += validate_local_non_reserved_path(part.path, self._path.child("path"))
+        return errors + validate_user_id(part.user, path.child("user"))
 
-    def _trust_bundle(self, part: core_v1.ClusterTrustBundleProjection, path: Path) -> FieldErrors:
+    def _trust_bundle(self, part: core_v1.ClusterTrustBundleProjection, path: FieldPath) -> FieldErrors:
         errors = _trust_bundle_choice(part, path)
         if not part.path:
             errors.append(required(path.child("path")))
-        errors += user_id(part.user, path.child("user"))
-        errors += local_not_reserved(part.path, path.child("path"))
+        errors += validate_user_id(part.user, path.child("user"))
+        errors += validate_local_non_reserved_path(part.path, path.child("path"))
         return errors + self._take(part.path, part.path)
 
-    def _certificate(self, part: core_v1.PodCertificateProjection, path: Path) -> FieldErrors:
+    def _certificate(self, part: core_v1.PodCertificateProjection, path: FieldPath) -> FieldErrors:
         errors = validate_signer_name(part.signer_name, path.child("signerName"))
         errors += _user_annotations(part, path.child("userAnnotations"))
-        errors += user_id(part.user, path.child("user"))
+        errors += validate_user_id(part.user, path.child("user"))
         if part.key_type not in _KEY_TYPES:
             errors.append(not_supported(path.child("keyType"), part.key_type, _KEY_TYPES))
         errors += _certificate_lifetime(part, path.child("maxExpirationSeconds"))
@@ -181,20 +181,20 @@ class _Projection:
         )
         for name, target in files:
             if target:
-                errors += local_not_reserved(target, path.child(name)) + self._take(target, target)
+                errors += validate_local_non_reserved_path(target, path.child(name)) + self._take(target, target)
         if not any(target for _, target in files):
             detail = "specify at least one of credentialBundlePath, keyPath, and certificateChainPath"
             errors.append(required(path, detail))
         return errors
 
 
-def _trust_bundle_choice(part: core_v1.ClusterTrustBundleProjection, path: Path) -> FieldErrors:
+def _trust_bundle_choice(part: core_v1.ClusterTrustBundleProjection, path: FieldPath) -> FieldErrors:
     if part.name is not None and part.signer_name is not None:
         shown = {
             "Name": part.name, "SignerName": part.signer_name, "LabelSelector": part.label_selector,
             "Optional": part.optional, "Path": part.path, "User": part.user,
         }  # fmt: skip
-        return [invalid(path, ordered(shown), "only one of name and signerName may be used")]
+        return [invalid(path, ordered_object(shown), "only one of name and signerName may be used")]
     if part.name is not None:
         errors = [] if part.name else [required(path.child("name"), "must be a valid object name")]
         for message in check_trust_bundle_name(part.name):
@@ -217,7 +217,7 @@ def check_trust_bundle_name(name: str) -> list[str]:
     return check_dns1123_subdomain(name.rpartition(":")[2])
 
 
-def validate_signer_name(name: str, path: Path) -> FieldErrors:
+def validate_signer_name(name: str, path: FieldPath) -> FieldErrors:
     """Validate a signer's name: a domain, a slash, and a dotted name."""
     if not name:
         return [required(path)]
@@ -244,7 +244,7 @@ def validate_signer_name(name: str, path: Path) -> FieldErrors:
     return errors
 
 
-def _user_annotations(part: core_v1.PodCertificateProjection, path: Path) -> FieldErrors:
+def _user_annotations(part: core_v1.PodCertificateProjection, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     for key in part.user_annotations:
         errors += validate_domain_prefixed_key(path, key.lower())
@@ -253,7 +253,7 @@ def _user_annotations(part: core_v1.PodCertificateProjection, path: Path) -> Fie
     return errors
 
 
-def _certificate_lifetime(part: core_v1.PodCertificateProjection, path: Path) -> FieldErrors:
+def _certificate_lifetime(part: core_v1.PodCertificateProjection, path: FieldPath) -> FieldErrors:
     seconds = part.max_expiration_seconds
     if seconds is None:
         return []

@@ -8,29 +8,29 @@ from typing import Final
 from msgspec.structs import replace
 
 from kubeloop.api.generated.core_v1 import Container, Pod, PodSpec, ResourceRequirements
-from kubeloop.api.meta.field_path import FieldErrors, Path, forbidden, invalid
+from kubeloop.api.meta.field_path import FieldErrors, FieldPath, forbidden, invalid
 from kubeloop.api.scalars.wire import Quantity
-from kubeloop.api.strategy.equality import means_the_same
+from kubeloop.api.strategy.equality import is_semantically_equal
 from kubeloop.api.strategy.pods.qos import qos_class_of
-from kubeloop.api.validation.pods.spec import MIRROR
+from kubeloop.api.validation.pods.spec import MIRROR_POD_ANNOTATION
 
-_SPEC: Final = Path("spec")
+_SPEC: Final = FieldPath("spec")
 _ONLY_CPU_AND_MEMORY: Final = "only cpu and memory resources are mutable"
 _FIXED_VOLUMES: Final = (
     "volumes are immutable on resize when InPlacePodVerticalScalingMemoryBackedVolumes feature gate is disabled"
 )
 
 
-def refusal(old: Pod) -> FieldErrors:
+def resize_error(old: Pod) -> FieldErrors:
     """Return the error for a pod that can't be resized at all."""
-    if MIRROR in old.metadata.annotations:
-        return [forbidden(Path(""), "static pods cannot be resized")]
+    if MIRROR_POD_ANNOTATION in old.metadata.annotations:
+        return [forbidden(FieldPath(""), "static pods cannot be resized")]
     if old.spec.os is not None and old.spec.os.name == "windows":
-        return [forbidden(Path(""), "windows pods cannot be resized")]
+        return [forbidden(FieldPath(""), "windows pods cannot be resized")]
     return []
 
 
-def validate_changes(new: Pod, old: Pod, has_errors: bool) -> FieldErrors:
+def validate_resize(new: Pod, old: Pod, has_errors: bool) -> FieldErrors:
     """Validate that only cpu and memory changed; the rest is compared only if nothing else is wrong."""
     errors: FieldErrors = []
     if (old.status.qos_class or qos_class_of(old.spec)) != qos_class_of(new.spec):
@@ -46,12 +46,12 @@ def validate_changes(new: Pod, old: Pod, has_errors: bool) -> FieldErrors:
     if reordered := _validate_order(new.spec, old.spec):
         return errors + reordered
     errors += _validate_containers(new.spec, old.spec)
-    if not means_the_same(new.spec.volumes, old.spec.volumes):
+    if not is_semantically_equal(new.spec.volumes, old.spec.volumes):
         errors.append(forbidden(_SPEC.child("volumes"), _FIXED_VOLUMES))
     if errors or has_errors:
         return errors
     munged = replace(munged, containers=old.spec.containers, init_containers=old.spec.init_containers)
-    return [] if means_the_same(munged, old.spec) else [forbidden(_SPEC, _ONLY_CPU_AND_MEMORY)]
+    return [] if is_semantically_equal(munged, old.spec) else [forbidden(_SPEC, _ONLY_CPU_AND_MEMORY)]
 
 
 def _has_resources(spec: PodSpec) -> bool:
@@ -72,7 +72,7 @@ def _validate_pod_level(new: PodSpec, old: PodSpec) -> tuple[FieldErrors, PodSpe
     masked: ResourceRequirements | None = _masked(new.resources, before)
     if old.resources is None and masked == ResourceRequirements():
         masked = None
-    if not means_the_same(masked, old.resources):
+    if not is_semantically_equal(masked, old.resources):
         errors.append(forbidden(_SPEC, "only cpu and memory resources are mutable at pod-level"))
     return errors, replace(new, resources=masked)
 
@@ -119,7 +119,7 @@ def _validate_containers(new: PodSpec, old: PodSpec) -> FieldErrors:
     return errors
 
 
-def _validate_removed(new: Container, old: Container, path: Path) -> FieldErrors:
+def _validate_removed(new: Container, old: Container, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     if old.resources.requests.keys() - new.resources.requests.keys():
         errors.append(forbidden(path.child("requests"), "resource requests cannot be removed"))
@@ -128,17 +128,17 @@ def _validate_removed(new: Container, old: Container, path: Path) -> FieldErrors
     return errors
 
 
-def _validate_init(new: Container, old: Container, path: Path) -> FieldErrors:
+def _validate_init(new: Container, old: Container, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     if not _same_but_size(new, old):
         detail = "only cpu and memory resources for init or sidecar containers are mutable"
         errors.append(forbidden(path, detail))
     restarts = any(policy.restart_policy == "RestartContainer" for policy in new.resize_policy)
-    if restarts and new.restart_policy != "Always" and not means_the_same(new, old):
+    if restarts and new.restart_policy != "Always" and not is_semantically_equal(new, old):
         detail = "non-sidecar init containers with a resize policy of RestartContainer cannot be resized"
         errors.append(forbidden(path, detail))
     return errors
 
 
 def _same_but_size(new: Container, old: Container) -> bool:
-    return means_the_same(replace(new, resources=_masked(new.resources, old.resources)), old)
+    return is_semantically_equal(replace(new, resources=_masked(new.resources, old.resources)), old)

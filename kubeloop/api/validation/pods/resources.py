@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 
 from kubeloop.api.generated.core_v1 import Container, PodSpec
-from kubeloop.api.meta.field_path import FieldErrors, Path, forbidden, invalid
+from kubeloop.api.meta.field_path import FieldErrors, FieldPath, forbidden, invalid
 from kubeloop.api.scalars.quantity import Quantity, parse_quantity
 from kubeloop.api.validation.pods.compute_resources import (
     HUGE_PAGES,
@@ -16,7 +16,7 @@ from kubeloop.api.validation.pods.compute_resources import (
 Amounts = dict[str, Quantity]
 
 
-def validate_pod_resources(spec: PodSpec, claims: Set[str], path: Path) -> FieldErrors:
+def validate_pod_resources(spec: PodSpec, claims: Set[str], path: FieldPath) -> FieldErrors:
     """Validate pod-level resources."""
     resources = spec.resources
     if resources is None:
@@ -40,7 +40,7 @@ def validate_pod_resources(spec: PodSpec, claims: Set[str], path: Path) -> Field
     return errors
 
 
-def _enough(given: Mapping[str, str], needed: Amounts, side: str, path: Path) -> FieldErrors:
+def _enough(given: Mapping[str, str], needed: Amounts, side: str, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     for name, amount in needed.items():
         if name in given and amount > parse_quantity(given[name]):

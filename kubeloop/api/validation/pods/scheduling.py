@@ -9,7 +9,7 @@ from kubeloop.api.generated import core_v1
 from kubeloop.api.generated.meta_v1 import LabelSelector
 from kubeloop.api.meta.field_path import (
     FieldErrors,
-    Path,
+    FieldPath,
     duplicate,
     forbidden,
     invalid,
@@ -18,8 +18,8 @@ from kubeloop.api.meta.field_path import (
 )
 from kubeloop.api.meta.name_rules import check_dns1123_subdomain, check_label_value
 from kubeloop.api.selectors import validate_label_selector
-from kubeloop.api.validation.shared.cached_names import LONGEST_KEPT
-from kubeloop.api.validation.shared.scalars import dns_label, positive, qualified_name
+from kubeloop.api.validation.shared.cached_names import MAX_CACHED_LENGTH
+from kubeloop.api.validation.shared.scalars import validate_dns_label, validate_positive, validate_qualified_name
 
 _BAD_OPERATOR: Final = "not a valid selector operator"
 _WEIGHT: Final = "must be in the range 1-100"
@@ -30,7 +30,7 @@ _POLICIES: Final = ("Honor", "Ignore")
 _ACTIONS: Final = ("DoNotSchedule", "ScheduleAnyway")
 
 
-def validate_affinity(affinity: core_v1.Affinity, path: Path) -> FieldErrors:
+def validate_affinity(affinity: core_v1.Affinity, path: FieldPath) -> FieldErrors:
     """Validate node and pod affinity."""
     errors: FieldErrors = []
     node = affinity.node_affinity
@@ -48,7 +48,7 @@ def validate_affinity(affinity: core_v1.Affinity, path: Path) -> FieldErrors:
     return errors
 
 
-def _preferred_node(term: core_v1.PreferredSchedulingTerm, path: Path) -> FieldErrors:
+def _preferred_node(term: core_v1.PreferredSchedulingTerm, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     if not 0 < term.weight <= 100:
         errors.append(invalid(path.child("weight"), term.weight, _WEIGHT))
@@ -56,7 +56,7 @@ def _preferred_node(term: core_v1.PreferredSchedulingTerm, path: Path) -> FieldE
     return errors + validate_node_selector_term(term.preference, path.child("preference"), any_values=True)
 
 
-def validate_node_selector(selector: core_v1.NodeSelector, path: Path) -> FieldErrors:
+def validate_node_selector(selector: core_v1.NodeSelector, path: FieldPath) -> FieldErrors:
     """Validate a node selector, which needs at least one term."""
     at = path.child("nodeSelectorTerms")
     if not selector.node_selector_terms:
@@ -67,7 +67,9 @@ def validate_node_selector(selector: core_v1.NodeSelector, path: Path) -> FieldE
     return errors
 
 
-def validate_node_selector_term(term: core_v1.NodeSelectorTerm, path: Path, any_values: bool = False) -> FieldErrors:
+def validate_node_selector_term(
+    term: core_v1.NodeSelectorTerm, path: FieldPath, any_values: bool = False
+) -> FieldErrors:
     """Validate a term of a node selector."""
     errors: FieldErrors = []
     for index, expression in enumerate(term.match_expressions):
@@ -77,7 +79,7 @@ def validate_node_selector_term(term: core_v1.NodeSelectorTerm, path: Path, any_
     return errors
 
 
-def _node_expression(expression: core_v1.NodeSelectorRequirement, path: Path, any_values: bool) -> FieldErrors:
+def _node_expression(expression: core_v1.NodeSelectorRequirement, path: FieldPath, any_values: bool) -> FieldErrors:
     errors: FieldErrors = []
     values, operator = expression.values, expression.operator
     if operator in ("In", "NotIn"):
@@ -93,7 +95,7 @@ def _node_expression(expression: core_v1.NodeSelectorRequirement, path: Path, an
             errors.append(required(path.child("values"), detail))
     else:
         errors.append(invalid(path.child("operator"), operator, _BAD_OPERATOR))
-    errors += qualified_name(expression.key, path.child("key"))
+    errors += validate_qualified_name(expression.key, path.child("key"))
     if not any_values:
         for index, value in enumerate(values):
             at = path.child("values").index(index)
@@ -101,7 +103,7 @@ def _node_expression(expression: core_v1.NodeSelectorRequirement, path: Path, an
     return errors
 
 
-def _node_field(expression: core_v1.NodeSelectorRequirement, path: Path) -> FieldErrors:
+def _node_field(expression: core_v1.NodeSelectorRequirement, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     if expression.operator not in ("In", "NotIn"):
         errors.append(invalid(path.child("operator"), expression.operator, _BAD_OPERATOR))
@@ -116,7 +118,7 @@ def _node_field(expression: core_v1.NodeSelectorRequirement, path: Path) -> Fiel
     return errors
 
 
-def _pod_affinity(affinity: core_v1.PodAffinity | core_v1.PodAntiAffinity, path: Path) -> FieldErrors:
+def _pod_affinity(affinity: core_v1.PodAffinity | core_v1.PodAntiAffinity, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     for index, term in enumerate(affinity.required_during_scheduling_ignored_during_execution):
         errors += _pod_affinity_term(term, path.child(_REQUIRED).index(index))
@@ -128,19 +130,19 @@ def _pod_affinity(affinity: core_v1.PodAffinity | core_v1.PodAntiAffinity, path:
     return errors
 
 
-def _pod_affinity_term(term: core_v1.PodAffinityTerm, path: Path) -> FieldErrors:
+def _pod_affinity_term(term: core_v1.PodAffinityTerm, path: FieldPath) -> FieldErrors:
     errors = validate_label_selector(term.label_selector, path.child("labelSelector"))
     errors += validate_label_selector(term.namespace_selector, path.child("namespaceSelector"))
     for name in term.namespaces:
-        errors += dns_label(name, path.child("namespace"))
+        errors += validate_dns_label(name, path.child("namespace"))
     errors += _label_keys(term.match_label_keys, term.mismatch_label_keys, term.label_selector, path)
     if not term.topology_key:
         errors.append(required(path.child("topologyKey"), "can not be empty"))
-    return errors + qualified_name(term.topology_key, path.child("topologyKey"))
+    return errors + validate_qualified_name(term.topology_key, path.child("topologyKey"))
 
 
 def _label_keys(
-    match: tuple[str, ...], mismatch: tuple[str, ...], selector: LabelSelector | None, path: Path
+    match: tuple[str, ...], mismatch: tuple[str, ...], selector: LabelSelector | None, path: FieldPath
 ) -> FieldErrors:
     """Validate label keys whose values the server copies from the pod's labels into the selector."""
     errors: FieldErrors = []
@@ -149,7 +151,7 @@ def _label_keys(
             errors.append(forbidden(path.child(name), "must not be specified when labelSelector is not set"))
         elif keys:
             for index, key in enumerate(keys):
-                errors += qualified_name(key, path.child(name).index(index))
+                errors += validate_qualified_name(key, path.child(name).index(index))
     if selector is not None and match:
         errors += _keys_in_selector(match, selector, path)
     for index, key in enumerate(match):
@@ -159,7 +161,7 @@ def _label_keys(
     return errors
 
 
-def _keys_in_selector(match: tuple[str, ...], selector: LabelSelector, path: Path) -> FieldErrors:
+def _keys_in_selector(match: tuple[str, ...], selector: LabelSelector, path: FieldPath) -> FieldErrors:
     """Validate that a key occurs once; the server has merged the keys, so a duplicate was there before."""
     errors: FieldErrors = []
     positions = {key: index for index, key in enumerate(match)}
@@ -172,11 +174,11 @@ def _keys_in_selector(match: tuple[str, ...], selector: LabelSelector, path: Pat
     return errors
 
 
-def validate_tolerations(tolerations: tuple[core_v1.Toleration, ...], path: Path) -> FieldErrors:
+def validate_tolerations(tolerations: tuple[core_v1.Toleration, ...], path: FieldPath) -> FieldErrors:
     """Validate tolerations."""
     errors: FieldErrors = []
     for index, toleration in enumerate(tolerations):
-        if len(toleration.key) + len(toleration.value) > LONGEST_KEPT or not _is_fine(toleration):
+        if len(toleration.key) + len(toleration.value) > MAX_CACHED_LENGTH or not _is_fine(toleration):
             errors += _toleration(toleration, path.index(index))
     return errors
 
@@ -184,13 +186,13 @@ def validate_tolerations(tolerations: tuple[core_v1.Toleration, ...], path: Path
 # Nearly all pods have the same few tolerations.
 @lru_cache(1024)
 def _is_fine(toleration: core_v1.Toleration) -> bool:
-    return not _toleration(toleration, Path(""))
+    return not _toleration(toleration, FieldPath(""))
 
 
-def _toleration(toleration: core_v1.Toleration, path: Path) -> FieldErrors:
+def _toleration(toleration: core_v1.Toleration, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     if toleration.key:
-        errors += qualified_name(toleration.key, path.child("key"))
+        errors += validate_qualified_name(toleration.key, path.child("key"))
     elif toleration.operator != "Exists":
         detail = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
         errors.append(invalid(path.child("operator"), toleration.operator, detail))
@@ -203,7 +205,7 @@ def _toleration(toleration: core_v1.Toleration, path: Path) -> FieldErrors:
     return errors
 
 
-def _toleration_operator(toleration: core_v1.Toleration, path: Path) -> FieldErrors:
+def _toleration_operator(toleration: core_v1.Toleration, path: FieldPath) -> FieldErrors:
     if toleration.operator in ("Equal", ""):
         messages = check_label_value(toleration.value)
         return [invalid(path, toleration.value, ";".join(messages))] if messages else []
@@ -215,12 +217,12 @@ def _toleration_operator(toleration: core_v1.Toleration, path: Path) -> FieldErr
     return [not_supported(path, toleration.operator, supported)]
 
 
-def validate_spread(constraints: tuple[core_v1.TopologySpreadConstraint, ...], path: Path) -> FieldErrors:
+def validate_spread(constraints: tuple[core_v1.TopologySpreadConstraint, ...], path: FieldPath) -> FieldErrors:
     """Validate topology spread constraints."""
     errors: FieldErrors = []
     for index, constraint in enumerate(constraints):
         at = path.index(index)
-        errors += positive(constraint.max_skew, at.child("maxSkew"))
+        errors += validate_positive(constraint.max_skew, at.child("maxSkew"))
         if not constraint.topology_key:
             errors.append(required(at.child("topologyKey"), "can not be empty"))
         if constraint.when_unsatisfiable not in _ACTIONS:
@@ -241,10 +243,10 @@ def validate_spread(constraints: tuple[core_v1.TopologySpreadConstraint, ...], p
     return errors
 
 
-def _min_domains(constraint: core_v1.TopologySpreadConstraint, path: Path) -> FieldErrors:
+def _min_domains(constraint: core_v1.TopologySpreadConstraint, path: FieldPath) -> FieldErrors:
     if constraint.min_domains is None:
         return []
-    errors = positive(constraint.min_domains, path)
+    errors = validate_positive(constraint.min_domains, path)
     if constraint.when_unsatisfiable != "DoNotSchedule":
         action = constraint.when_unsatisfiable
         detail = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"

@@ -15,7 +15,7 @@ from kubeloop.api.generated.core_v1 import (
 )
 from kubeloop.api.meta.field_path import (
     FieldErrors,
-    Path,
+    FieldPath,
     duplicate,
     invalid,
     not_supported,
@@ -23,9 +23,9 @@ from kubeloop.api.meta.field_path import (
     too_long,
 )
 from kubeloop.api.meta.name_rules import check_user_id
-from kubeloop.api.validation.pods.file_paths import local_descending
+from kubeloop.api.validation.pods.file_paths import validate_local_descending_path
 from kubeloop.api.validation.pods.windows import validate_windows_options
-from kubeloop.api.validation.shared.go_values import internal
+from kubeloop.api.validation.shared.go_values import to_internal
 
 _PROFILE_TYPES: Final = ("Localhost", "RuntimeDefault", "Unconfined")
 _SYSCTL: Final = r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
@@ -41,13 +41,13 @@ _APP_ARMOR_MAX: Final = 4095
 _NO_LOCALHOST_PROFILE: Final = "must be set when AppArmor type is Localhost"
 
 
-def _id(value: int | None, path: Path, name: str) -> FieldErrors:
+def _id(value: int | None, path: FieldPath, name: str) -> FieldErrors:
     if value is None:
         return []
     return [invalid(path.child(name), value, message) for message in check_user_id(value)]
 
 
-def validate_security_context(context: SecurityContext, host_users: bool, path: Path) -> FieldErrors:
+def validate_security_context(context: SecurityContext, host_users: bool, path: FieldPath) -> FieldErrors:
     """Validate a container's security context; privileged containers are allowed."""
     errors = _id(context.run_as_user, path, "runAsUser") + _id(context.run_as_group, path, "runAsGroup")
     if context.proc_mount is not None:
@@ -63,7 +63,7 @@ def validate_security_context(context: SecurityContext, host_users: bool, path: 
     return errors
 
 
-def _validate_proc_mount(proc_mount: str, host_users: bool, path: Path) -> FieldErrors:
+def _validate_proc_mount(proc_mount: str, host_users: bool, path: FieldPath) -> FieldErrors:
     if proc_mount not in ("Default", "Unmasked"):
         return [not_supported(path, proc_mount, ("Default", "Unmasked"))]
     if host_users and proc_mount == "Unmasked":
@@ -71,19 +71,19 @@ def _validate_proc_mount(proc_mount: str, host_users: bool, path: Path) -> Field
     return []
 
 
-def _validate_escalation(context: SecurityContext, path: Path) -> FieldErrors:
+def _validate_escalation(context: SecurityContext, path: FieldPath) -> FieldErrors:
     """Validate that no field escalates privileges if allowPrivilegeEscalation is false."""
     errors: FieldErrors = []
     if context.privileged:
         detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
-        errors.append(invalid(path, internal(context), detail))
+        errors.append(invalid(path, to_internal(context), detail))
     if context.capabilities is not None and "CAP_SYS_ADMIN" in context.capabilities.add:
         detail = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
-        errors.append(invalid(path, internal(context), detail))
+        errors.append(invalid(path, to_internal(context), detail))
     return errors
 
 
-def validate_seccomp(profile: SeccompProfile, path: Path) -> FieldErrors:
+def validate_seccomp(profile: SeccompProfile, path: FieldPath) -> FieldErrors:
     """Validate a seccomp profile."""
     errors: FieldErrors = []
     if not profile.type:
@@ -95,13 +95,13 @@ def validate_seccomp(profile: SeccompProfile, path: Path) -> FieldErrors:
         if profile.localhost_profile is None:
             errors.append(required(at, "must be set when seccomp type is Localhost"))
         else:
-            errors += local_descending(profile.localhost_profile, at)
+            errors += validate_local_descending_path(profile.localhost_profile, at)
     elif profile.localhost_profile is not None:
-        errors.append(invalid(at, internal(profile), "can only be set when seccomp type is Localhost"))
+        errors.append(invalid(at, to_internal(profile), "can only be set when seccomp type is Localhost"))
     return errors
 
 
-def validate_app_armor(profile: AppArmorProfile, path: Path) -> FieldErrors:
+def validate_app_armor(profile: AppArmorProfile, path: FieldPath) -> FieldErrors:
     """Validate an AppArmor profile."""
     at, name = path.child("localhostProfile"), profile.localhost_profile
     if not profile.type:
@@ -120,7 +120,7 @@ def validate_app_armor(profile: AppArmorProfile, path: Path) -> FieldErrors:
     return [*errors, too_long(at, _APP_ARMOR_MAX)] if len(name) > _APP_ARMOR_MAX else errors
 
 
-def validate_pod_security_context(context: PodSecurityContext, spec: PodSpec, path: Path) -> FieldErrors:
+def validate_pod_security_context(context: PodSecurityContext, spec: PodSpec, path: FieldPath) -> FieldErrors:
     """Validate a pod's security context."""
     errors = _id(context.fs_group, path, "fsGroup")
     errors += _id(context.run_as_user, path, "runAsUser") + _id(context.run_as_group, path, "runAsGroup")
@@ -145,7 +145,7 @@ def validate_pod_security_context(context: PodSecurityContext, spec: PodSpec, pa
     return errors
 
 
-def _validate_sysctls(sysctls: tuple[Sysctl, ...], spec: PodSpec, path: Path) -> FieldErrors:
+def _validate_sysctls(sysctls: tuple[Sysctl, ...], spec: PodSpec, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     seen: set[str] = set()
     for index, sysctl in enumerate(sysctls):
@@ -162,7 +162,7 @@ def _validate_sysctls(sysctls: tuple[Sysctl, ...], spec: PodSpec, path: Path) ->
     return errors
 
 
-def _validate_host_sysctl(name: str, spec: PodSpec, path: Path) -> FieldErrors:
+def _validate_host_sysctl(name: str, spec: PodSpec, path: FieldPath) -> FieldErrors:
     """Validate a sysctl of a namespace that the pod shares with its node."""
     normal = _with_dots(name).partition("*")[0]
     if spec.host_network and normal.startswith("net."):

@@ -11,7 +11,7 @@ from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.meta.field_path import (
     FieldError,
     FieldErrors,
-    Path,
+    FieldPath,
     duplicate,
     forbidden,
     invalid,
@@ -23,7 +23,7 @@ from kubeloop.api.meta.field_path import (
 from kubeloop.api.meta.name_rules import check_dns1123_subdomain_with_underscore, range_message
 from kubeloop.api.validation.pods.compute_resources import validate_amounts, validate_container_resource_name
 from kubeloop.api.validation.pods.containers import (
-    Surroundings,
+    ContainerContext,
     validate_containers,
     validate_ephemeral_containers,
     validate_init_containers,
@@ -33,14 +33,14 @@ from kubeloop.api.validation.pods.scheduling import validate_affinity, validate_
 from kubeloop.api.validation.pods.security import validate_pod_security_context
 from kubeloop.api.validation.pods.volumes import Volumes, validate_volumes
 from kubeloop.api.validation.pods.windows import every_container, validate_host_process, validate_os
-from kubeloop.api.validation.shared.go_values import internal
+from kubeloop.api.validation.shared.go_values import to_internal
 from kubeloop.api.validation.shared.objectmeta import validate_labels
 from kubeloop.api.validation.shared.scalars import (
-    dns_label,
-    dns_subdomain,
-    legacy_ip,
-    qualified_name,
-    violations,
+    check_errors,
+    validate_dns_label,
+    validate_dns_subdomain,
+    validate_legacy_ip,
+    validate_qualified_name,
 )
 
 _RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
@@ -52,7 +52,7 @@ _SEARCHES_MAX: Final = 32
 _SEARCHES_LENGTH: Final = 2048
 _HOSTNAME_MAX: Final = 64
 _WITHOUT_HOST_USERS: Final = "when `hostUsers` is false"
-MIRROR: Final = "kubernetes.io/config.mirror"
+MIRROR_POD_ANNOTATION: Final = "kubernetes.io/config.mirror"
 _NO_CONTEXT: Final = PodSecurityContext()
 _NO_VOLUMES: Volumes = {}
 _NO_CLAIMS: Set[str] = frozenset()
@@ -68,12 +68,12 @@ _LOOKED_AT: Final = (
 _ORDER: Final[dict[str | int, int]] = {name: rank for rank, name in enumerate(_LOOKED_AT)}
 
 
-def validate_pod_spec(spec: PodSpec, path: Path, meta: ObjectMeta | None = None) -> FieldErrors:
+def validate_pod_spec(spec: PodSpec, path: FieldPath, meta: ObjectMeta | None = None) -> FieldErrors:
     """Validate a pod spec; `meta` is the pod's own, and absent for templates."""
     errors: FieldErrors = []
     if spec.termination_grace_period_seconds is None:
         errors.append(required(path.child("terminationGracePeriodSeconds")))
-    around = Surroundings(spec, _NO_VOLUMES, _NO_CLAIMS)
+    around = ContainerContext(spec, _NO_VOLUMES, _NO_CLAIMS)
     if spec.volumes:
         pod_name = meta.name if meta is not None else ""
         around.volumes, wrong = validate_volumes(spec.volumes, pod_name, path.child("volumes"))
@@ -97,7 +97,7 @@ def validate_pod_spec(spec: PodSpec, path: Path, meta: ObjectMeta | None = None)
     return errors + _validate_file_keys(spec, path) if _reads_files(spec) else errors
 
 
-def _in_order(errors: FieldErrors, path: Path) -> FieldErrors:
+def _in_order(errors: FieldErrors, path: FieldPath) -> FieldErrors:
     """Sort errors in upstream's order of fields; an error without a rank stays behind its predecessor."""
     rank = 0
     ranked: list[tuple[int, FieldError]] = []
@@ -110,7 +110,7 @@ def _in_order(errors: FieldErrors, path: Path) -> FieldErrors:
     return [error for _, error in sorted(ranked, key=itemgetter(0))]
 
 
-def _validate_behaviour(spec: PodSpec, path: Path, in_pod: bool) -> FieldErrors:
+def _validate_behaviour(spec: PodSpec, path: FieldPath, in_pod: bool) -> FieldErrors:
     """Validate the fields that control how the kubelet runs the pod: restarts, names, namespaces, security."""
     errors: FieldErrors = []
     if spec.host_network:
@@ -142,7 +142,7 @@ def _validate_behaviour(spec: PodSpec, path: Path, in_pod: bool) -> FieldErrors:
     return errors
 
 
-def _validate_placement(spec: PodSpec, path: Path) -> FieldErrors:
+def _validate_placement(spec: PodSpec, path: FieldPath) -> FieldErrors:
     """Validate the scheduling constraints of the pod."""
     errors: FieldErrors = []
     if spec.node_selector:
@@ -150,7 +150,9 @@ def _validate_placement(spec: PodSpec, path: Path) -> FieldErrors:
     if spec.affinity is not None:
         errors += validate_affinity(spec.affinity, path.child("affinity"))
     for index, gate in enumerate(spec.readiness_gates):
-        errors += qualified_name(gate.condition_type, path.child("readinessGates").index(index).child("conditionType"))
+        errors += validate_qualified_name(
+            gate.condition_type, path.child("readinessGates").index(index).child("conditionType")
+        )
     if spec.scheduling_gates:
         errors += _validate_scheduling_gates(spec, path.child("schedulingGates"))
     if spec.topology_spread_constraints:
@@ -167,11 +169,11 @@ def _validate_placement(spec: PodSpec, path: Path) -> FieldErrors:
         if group.pod_group_name is None:
             errors.append(invalid(at, None, "must specify one of: `podGroupName`"))
         else:
-            errors += dns_subdomain(group.pod_group_name, at)
+            errors += validate_dns_subdomain(group.pod_group_name, at)
     return errors
 
 
-def _validate_names(spec: PodSpec, path: Path) -> FieldErrors:
+def _validate_names(spec: PodSpec, path: FieldPath) -> FieldErrors:
     """Validate references to other objects, and the pod's hostname and subdomain."""
     errors: FieldErrors = []
     for name, value in (
@@ -180,27 +182,27 @@ def _validate_names(spec: PodSpec, path: Path) -> FieldErrors:
         ("priorityClassName", spec.priority_class_name),
     ):
         if value:
-            errors += dns_subdomain(value, path.child(name))
+            errors += validate_dns_subdomain(value, path.child(name))
     if spec.service_account != spec.service_account_name:
         detail = f'must be the same as serviceAccountName: "{spec.service_account_name}"'
         errors.append(invalid(path.child("deprecatedServiceAccount"), spec.service_account, detail))
     if spec.runtime_class_name is not None:
-        errors += dns_subdomain(spec.runtime_class_name, path.child("runtimeClassName"))
+        errors += validate_dns_subdomain(spec.runtime_class_name, path.child("runtimeClassName"))
     if spec.hostname:
-        errors += dns_label(spec.hostname, path.child("hostname"))
+        errors += validate_dns_label(spec.hostname, path.child("hostname"))
     if spec.subdomain:
-        errors += dns_label(spec.subdomain, path.child("subdomain"))
+        errors += validate_dns_label(spec.subdomain, path.child("subdomain"))
     for index, alias in enumerate(spec.host_aliases):
         at = path.child("hostAliases").index(index)
-        errors += legacy_ip(alias.ip, at.child("ip"))
+        errors += validate_legacy_ip(alias.ip, at.child("ip"))
         for number, hostname in enumerate(alias.hostnames):
-            errors += dns_subdomain(hostname, at.child("hostnames").index(number))
+            errors += validate_dns_subdomain(hostname, at.child("hostnames").index(number))
     return errors
 
 
-def _validate_claims(claims: tuple[PodResourceClaim, ...], meta: ObjectMeta | None, path: Path) -> FieldErrors:
-    if meta is not None and MIRROR in meta.annotations:
-        return [forbidden(Path(""), "static pods do not support resource claims")]
+def _validate_claims(claims: tuple[PodResourceClaim, ...], meta: ObjectMeta | None, path: FieldPath) -> FieldErrors:
+    if meta is not None and MIRROR_POD_ANNOTATION in meta.annotations:
+        return [forbidden(FieldPath(""), "static pods do not support resource claims")]
     errors: FieldErrors = []
     names: set[str] = set()
     for index, claim in enumerate(claims):
@@ -210,23 +212,23 @@ def _validate_claims(claims: tuple[PodResourceClaim, ...], meta: ObjectMeta | No
         elif claim.name in names:
             errors.append(duplicate(at.child("name"), claim.name))
         else:
-            errors += dns_label(claim.name, at.child("name"))
+            errors += validate_dns_label(claim.name, at.child("name"))
             names.add(claim.name)
         direct, template = claim.resource_claim_name, claim.resource_claim_template_name
         if direct is not None and template is not None:
             detail = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-            errors.append(invalid(at, internal(claim), detail))
+            errors.append(invalid(at, to_internal(claim), detail))
         if direct is None and template is None:
             detail = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
-            errors.append(invalid(at, internal(claim), detail))
+            errors.append(invalid(at, to_internal(claim), detail))
         if direct is not None:
-            errors += dns_subdomain(direct, at.child("resourceClaimName"))
+            errors += validate_dns_subdomain(direct, at.child("resourceClaimName"))
         if template is not None:
-            errors += dns_subdomain(template, at.child("resourceClaimTemplateName"))
+            errors += validate_dns_subdomain(template, at.child("resourceClaimTemplateName"))
     return errors
 
 
-def _validate_host_ports(spec: PodSpec, path: Path, in_pod: bool) -> FieldErrors:
+def _validate_host_ports(spec: PodSpec, path: FieldPath, in_pod: bool) -> FieldErrors:
     errors: FieldErrors = []
     for index, container in enumerate(spec.containers or ()):
         for number, port in enumerate(container.ports):
@@ -236,7 +238,7 @@ def _validate_host_ports(spec: PodSpec, path: Path, in_pod: bool) -> FieldErrors
     return errors
 
 
-def _validate_dns(config: PodDNSConfig | None, policy: str, path: Path) -> FieldErrors:
+def _validate_dns(config: PodDNSConfig | None, policy: str, path: FieldPath) -> FieldErrors:
     if config is None:
         return [required(path, "must provide `dnsConfig` when `dnsPolicy` is None")]
     if policy == "None" and not config.nameservers:
@@ -247,7 +249,7 @@ def _validate_dns(config: PodDNSConfig | None, policy: str, path: Path) -> Field
     if len(config.nameservers) > _NAMESERVERS_MAX:
         errors.append(invalid(at, config.nameservers, f"must not have more than {_NAMESERVERS_MAX} nameservers"))
     for index, server in enumerate(config.nameservers):
-        errors += legacy_ip(server, at.index(index))
+        errors += validate_legacy_ip(server, at.index(index))
     at = path.child("searches")
     if len(config.searches) > _SEARCHES_MAX:
         errors.append(invalid(at, config.searches, f"must not have more than {_SEARCHES_MAX} search paths"))
@@ -256,14 +258,14 @@ def _validate_dns(config: PodDNSConfig | None, policy: str, path: Path) -> Field
         errors.append(invalid(at, config.searches, detail))
     for index, search in enumerate(config.searches):
         if search != ".":
-            errors += violations(check_dns1123_subdomain_with_underscore, search.removesuffix("."), at.index(index))
+            errors += check_errors(check_dns1123_subdomain_with_underscore, search.removesuffix("."), at.index(index))
     for index, option in enumerate(config.options):
         if not option.name:
             errors.append(required(path.child("options").index(index), "must not be empty"))
     return errors
 
 
-def _validate_own_users(spec: PodSpec, path: Path) -> FieldErrors:
+def _validate_own_users(spec: PodSpec, path: FieldPath) -> FieldErrors:
     """Validate that a pod with its own user namespace shares no other namespace with its node."""
     errors: FieldErrors = []
     for name, shared in (("hostNetwork", spec.host_network), ("HostPID", spec.host_pid), ("HostIPC", spec.host_ipc)):
@@ -275,7 +277,7 @@ def _validate_own_users(spec: PodSpec, path: Path) -> FieldErrors:
     return errors
 
 
-def _validate_hostname_override(spec: PodSpec, hostname: str, path: Path) -> FieldErrors:
+def _validate_hostname_override(spec: PodSpec, hostname: str, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     if spec.set_hostname_as_fqdn:
         errors.append(forbidden(path, "may not be specified when setHostnameAsFQDN is true"))
@@ -283,14 +285,14 @@ def _validate_hostname_override(spec: PodSpec, hostname: str, path: Path) -> Fie
         errors.append(forbidden(path, "may not be specified when hostNetwork is true"))
     if len(hostname) > _HOSTNAME_MAX:
         errors.append(too_long(path, _HOSTNAME_MAX))
-    return errors + dns_subdomain(hostname, path)
+    return errors + validate_dns_subdomain(hostname, path)
 
 
-def _validate_scheduling_gates(spec: PodSpec, path: Path) -> FieldErrors:
+def _validate_scheduling_gates(spec: PodSpec, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     seen: set[str] = set()
     for index, gate in enumerate(spec.scheduling_gates):
-        errors += qualified_name(gate.name, path.index(index))
+        errors += validate_qualified_name(gate.name, path.index(index))
         if gate.name in seen:
             errors.append(duplicate(path.index(index), gate.name))
         seen.add(gate.name)
@@ -306,7 +308,7 @@ def _reads_files(spec: PodSpec) -> bool:
     return False
 
 
-def _validate_file_keys(spec: PodSpec, path: Path) -> FieldErrors:
+def _validate_file_keys(spec: PodSpec, path: FieldPath) -> FieldErrors:
     """Validate that variables read from files use an emptyDir that init containers can write."""
     errors: FieldErrors = []
     for container, at in every_container(spec, path):

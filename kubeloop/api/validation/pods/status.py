@@ -9,7 +9,7 @@ from kubeloop.api.addresses import parse_ip
 from kubeloop.api.generated import core_v1
 from kubeloop.api.meta.field_path import (
     FieldErrors,
-    Path,
+    FieldPath,
     duplicate,
     forbidden,
     invalid,
@@ -21,16 +21,16 @@ from kubeloop.api.meta.field_path import (
 from kubeloop.api.meta.name_rules import check_group_id, regex_message
 from kubeloop.api.scalars.quantity import parse_quantity
 from kubeloop.api.validation.pods.compute_resources import HUGE_PAGES
-from kubeloop.api.validation.shared.go_values import internal
+from kubeloop.api.validation.shared.go_values import to_internal
 from kubeloop.api.validation.shared.scalars import (
-    dns_label,
-    dns_subdomain,
-    legacy_ip,
-    qualified_name,
-    unchanged,
+    validate_dns_label,
+    validate_dns_subdomain,
+    validate_legacy_ip,
+    validate_qualified_name,
+    validate_unchanged,
 )
 
-_STATUS: Final = Path("status")
+_STATUS: Final = FieldPath("status")
 _SYSTEM_CONDITIONS: Final = ("PodScheduled", "Ready", "Initialized")
 _NO_GENERATION: Final = "must be a non-negative integer"
 _NOT_REVIVED: Final = "may not be transitioned to non-terminated state"
@@ -64,7 +64,7 @@ def validate_pod_status_update(new: core_v1.Pod, old: core_v1.Pod) -> FieldError
     if new.status.observed_generation < 0:
         at = _STATUS.child("observedGeneration")
         errors.append(invalid(at, new.status.observed_generation, _NO_GENERATION))
-    errors += unchanged(new.status.qos_class, old.status.qos_class, _STATUS.child("qosClass"))
+    errors += validate_unchanged(new.status.qos_class, old.status.qos_class, _STATUS.child("qosClass"))
     errors += _validate_transitions(new, old)
     errors += _validate_claims(new)
     errors += _validate_volume_health(new)
@@ -90,7 +90,7 @@ def _validate_conditions(conditions: tuple[core_v1.PodCondition, ...]) -> FieldE
         if condition.observed_generation < 0:
             errors.append(invalid(at.child("observedGeneration"), condition.observed_generation, _NO_GENERATION))
         if condition.type not in _SYSTEM_CONDITIONS:
-            errors += qualified_name(condition.type, at.child("Type"))
+            errors += validate_qualified_name(condition.type, at.child("Type"))
     return errors
 
 
@@ -99,7 +99,7 @@ def _validate_nomination(new: core_v1.Pod, old: core_v1.Pod) -> FieldErrors:
     if not node or node == old.status.nominated_node_name:
         return []
     at = _STATUS.child("nominatedNodeName")
-    errors = dns_subdomain(node, at)
+    errors = validate_dns_subdomain(node, at)
     if old.spec.node_name:
         errors.append(forbidden(at, "may not be set on pods that are already bound to a node"))
     return errors
@@ -157,7 +157,7 @@ def _validate_claims(pod: core_v1.Pod) -> FieldErrors:
             errors.append(duplicate(at.child("name"), status.name))
         seen.add(status.name)
         if status.resource_claim_name is not None:
-            errors += dns_subdomain(status.resource_claim_name, at.child("resourceClaimName"))
+            errors += validate_dns_subdomain(status.resource_claim_name, at.child("resourceClaimName"))
     if pod.status.extended_resource_claim_status is not None:
         errors += _validate_extended(pod.status.extended_resource_claim_status, pod.spec)
     for index, claimed in enumerate(pod.status.node_allocatable_resource_claim_statuses):
@@ -187,7 +187,7 @@ def _validate_extended(status: core_v1.PodExtendedResourceClaimStatus, spec: cor
                 "or spec.containers.resources.requests"
             )
             errors.append(invalid(at.child("resourceName"), mapping.resource_name, detail))
-        errors += dns_label(mapping.request_name, path.child("requestName"))
+        errors += validate_dns_label(mapping.request_name, path.child("requestName"))
         if mapping in seen:
             errors.append(duplicate(at.child("containerName"), mapping.container_name))
             errors.append(duplicate(at.child("resourceName"), mapping.resource_name))
@@ -195,11 +195,11 @@ def _validate_extended(status: core_v1.PodExtendedResourceClaimStatus, spec: cor
         seen.add(mapping)
     name = status.resource_claim_name
     at = path.child("resourceClaimName")
-    return errors + (dns_subdomain(name, at) if name else [required(at)])
+    return errors + (validate_dns_subdomain(name, at) if name else [required(at)])
 
 
 def _validate_allocatable(
-    claimed: core_v1.NodeAllocatableResourceClaimStatus, pod: core_v1.Pod, path: Path
+    claimed: core_v1.NodeAllocatableResourceClaimStatus, pod: core_v1.Pod, path: FieldPath
 ) -> FieldErrors:
     errors: FieldErrors = []
     known = {claim.resource_claim_name for claim in pod.spec.resource_claims}
@@ -220,13 +220,13 @@ def _validate_allocatable(
     return errors
 
 
-def _allocatable_name(name: str, path: Path) -> FieldErrors:
+def _allocatable_name(name: str, path: FieldPath) -> FieldErrors:
     if name in ("cpu", "memory") or name.startswith(HUGE_PAGES):
         return []
     return [invalid(path.child("name"), name, "must be a node allocatable resource name")]
 
 
-def _no_less_than_nothing(amount: str | None, path: Path) -> FieldErrors:
+def _no_less_than_nothing(amount: str | None, path: FieldPath) -> FieldErrors:
     negative = amount is not None and parse_quantity(amount).sign() < 0
     return [invalid(path, amount, "must be non-negative")] if negative else []
 
@@ -242,7 +242,7 @@ def _validate_volume_health(pod: core_v1.Pod) -> FieldErrors:
     return errors
 
 
-def validate_health_conditions(conditions: tuple[core_v1.VolumeHealthCondition, ...], path: Path) -> FieldErrors:
+def validate_health_conditions(conditions: tuple[core_v1.VolumeHealthCondition, ...], path: FieldPath) -> FieldErrors:
     """Validate the reasons of volume health conditions."""
     return [
         invalid(path.index(index).child("reason"), condition.reason, _BAD_REASON)
@@ -256,7 +256,7 @@ def _validate_pod_ips(new: core_v1.PodStatus, old: core_v1.PodStatus) -> FieldEr
     errors = _validate_ips(new.pod_ips, old.pod_ips, path)
     if bool(new.pod_ip) != bool(new.pod_ips):
         detail = "podIP and podIPs must either both be set or both be unset"
-        errors.append(invalid(path, internal(new.pod_ips), detail))
+        errors.append(invalid(path, to_internal(new.pod_ips), detail))
     elif new.pod_ips and new.pod_ip != new.pod_ips[0].ip:
         errors.append(invalid(path.index(0).child("ip"), new.pod_ips[0].ip, "must be equal to `podIP`"))
     return errors
@@ -272,18 +272,18 @@ def _validate_host_ips(new: core_v1.PodStatus, old: core_v1.PodStatus) -> FieldE
     return errors + _validate_ips(new.host_ips, old.host_ips, path)
 
 
-def _validate_ips(new: tuple[Any, ...], old: tuple[Any, ...], path: Path) -> FieldErrors:
+def _validate_ips(new: tuple[Any, ...], old: tuple[Any, ...], path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     kept = tuple(one.ip for one in old)
     for index, one in enumerate(new):
-        errors += legacy_ip(one.ip, path.index(index), kept)
+        errors += validate_legacy_ip(one.ip, path.index(index), kept)
     families = [address.version for address in (parse_ip(one.ip) for one in new) if address is not None]
     if len(new) > 1 and (len(new) > 2 or sorted(families) != [4, 6]):
-        errors.append(invalid(path, internal(new), _ONE_PER_FAMILY))
+        errors.append(invalid(path, to_internal(new), _ONE_PER_FAMILY))
     return errors
 
 
-def _validate_users(statuses: tuple[core_v1.ContainerStatus, ...], windows: bool, path: Path) -> FieldErrors:
+def _validate_users(statuses: tuple[core_v1.ContainerStatus, ...], windows: bool, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     for index, status in enumerate(statuses):
         user = status.user.linux if status.user is not None else None
@@ -322,7 +322,7 @@ def _validate_allocated(
 
 
 def _validate_allocated_name(
-    name: str, container: core_v1.Container, status: core_v1.PodStatus, path: Path
+    name: str, container: core_v1.Container, status: core_v1.PodStatus, path: FieldPath
 ) -> FieldErrors:
     if not name.startswith("claim:"):
         found = name in container.resources.requests
@@ -339,7 +339,7 @@ def _validate_allocated_name(
     return [] if name in claimed else [invalid(path, name, _UNKNOWN_CLAIM)]
 
 
-def _validate_health(resources: tuple[core_v1.ResourceHealth, ...], path: Path) -> FieldErrors:
+def _validate_health(resources: tuple[core_v1.ResourceHealth, ...], path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     seen: set[str] = set()
     for index, resource in enumerate(resources):

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Final
 
 from kubeloop.api.generated.core_v1 import PodTemplate, PodTemplateSpec
-from kubeloop.api.meta.field_path import FieldErrors, Path, forbidden
+from kubeloop.api.meta.field_path import FieldErrors, FieldPath, forbidden
 from kubeloop.api.validation.pods.annotations import validate_pod_annotations, validate_profiles_match
 from kubeloop.api.validation.pods.spec import validate_pod_spec
 from kubeloop.api.validation.shared.objectmeta import validate_annotations, validate_labels
-from kubeloop.api.validation.shared.rules import Rules
+from kubeloop.api.validation.shared.rules import ValidationRules
 
-_TEMPLATE: Final = Path("template")
+_TEMPLATE: Final = FieldPath("template")
 _NO_EPHEMERAL: Final = "ephemeral containers not allowed in pod template"
 
 
-def validate_template(template: PodTemplateSpec, path: Path) -> FieldErrors:
+def validate_template(template: PodTemplateSpec, path: FieldPath) -> FieldErrors:
     """Validate a pod template."""
     meta, spec = template.metadata, path.child("spec")
     errors = validate_labels(meta.labels, path.child("labels")) if meta.labels else []
@@ -37,4 +37,4 @@ def _validate_pod_template_update(new: PodTemplate, old: PodTemplate) -> FieldEr
     return validate_template(new.template, _TEMPLATE)
 
 
-POD_TEMPLATE = Rules(_validate_pod_template, _validate_pod_template_update)
+POD_TEMPLATE = ValidationRules(_validate_pod_template, _validate_pod_template_update)

@@ -7,15 +7,15 @@ from typing import Any, Final
 
 from kubeloop.api.meta.field_path import (
     FieldErrors,
-    Path,
+    FieldPath,
     invalid,
     not_supported,
     required,
     too_long,
 )
 from kubeloop.api.meta.name_rules import check_dns1123_subdomain, range_message
-from kubeloop.api.validation.pods.file_paths import local_descending, no_backsteps
-from kubeloop.api.validation.shared.scalars import dns_label
+from kubeloop.api.validation.pods.file_paths import validate_local_descending_path, validate_no_backsteps
+from kubeloop.api.validation.shared.scalars import validate_dns_label
 
 # Attributes that must not be empty, with their wire names, for sources without other checks.
 REQUIRED_FIELDS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
@@ -47,52 +47,52 @@ ISCSI_TOO_LONG: Final = (
 _HOST_PORTS: Final = "must be a host:port pair or multiple pairs separated by commas"
 
 
-def missing_fields(source: Any, fields: tuple[tuple[str, str], ...], path: Path) -> FieldErrors:
+def required_field_errors(source: Any, fields: tuple[tuple[str, str], ...], path: FieldPath) -> FieldErrors:
     """Return the errors for required fields that are empty."""
     return [required(path.child(name)) for attribute, name in fields if not getattr(source, attribute)]
 
 
-def host_path(source: Any, path: Path) -> FieldErrors:
+def validate_host_path(source: Any, path: FieldPath) -> FieldErrors:
     """Validate a hostPath volume."""
     if not source.path:
         return [required(path.child("path"))]
-    errors = no_backsteps(source.path, path.child("path"))
+    errors = validate_no_backsteps(source.path, path.child("path"))
     if source.type is not None and source.type not in _HOST_PATH_TYPES:
         errors.append(not_supported(path.child("type"), source.type, _HOST_PATH_TYPES))
     return errors
 
 
-def git_repo(source: Any, path: Path) -> FieldErrors:
+def validate_git_repo(source: Any, path: FieldPath) -> FieldErrors:
     """Validate a gitRepo volume."""
     errors = [] if source.repository else [required(path.child("repository"))]
-    return errors + local_descending(source.directory, path.child("directory"))
+    return errors + validate_local_descending_path(source.directory, path.child("directory"))
 
 
-def gce_persistent_disk(source: Any, path: Path) -> FieldErrors:
+def validate_gce_persistent_disk(source: Any, path: FieldPath) -> FieldErrors:
     """Validate a GCE persistent disk."""
     errors = [] if source.pd_name else [required(path.child("pdName"))]
     return errors + _partition(source.partition, path)
 
 
-def aws_elastic_block_store(source: Any, path: Path) -> FieldErrors:
+def validate_aws_elastic_block_store(source: Any, path: FieldPath) -> FieldErrors:
     """Validate an AWS EBS volume."""
     errors = [] if source.volume_id else [required(path.child("volumeID"))]
     return errors + _partition(source.partition, path)
 
 
-def _partition(partition: int, path: Path) -> FieldErrors:
+def _partition(partition: int, path: FieldPath) -> FieldErrors:
     return [] if 0 <= partition <= 255 else [invalid(path.child("partition"), partition, _PARTITION)]
 
 
-def nfs(source: Any, path: Path) -> FieldErrors:
+def validate_nfs(source: Any, path: FieldPath) -> FieldErrors:
     """Validate an NFS volume."""
-    errors = missing_fields(source, (("server", "server"), ("path", "path")), path)
+    errors = required_field_errors(source, (("server", "server"), ("path", "path")), path)
     if not source.path.startswith("/"):
         errors.append(invalid(path.child("path"), source.path, "must be an absolute path"))
     return errors
 
 
-def iscsi(source: Any, path: Path, wrong_start: str) -> FieldErrors:
+def validate_iscsi(source: Any, path: FieldPath, wrong_start: str) -> FieldErrors:
     """Validate an iSCSI disk; pods and volumes differ in the message for a name with a wrong prefix."""
     errors = [] if source.target_portal else [required(path.child("targetPortal"))]
     if source.iqn:
@@ -108,14 +108,14 @@ def iscsi(source: Any, path: Path, wrong_start: str) -> FieldErrors:
     return errors
 
 
-def _iscsi_name(name: str, path: Path, wrong_start: str) -> FieldErrors:
+def _iscsi_name(name: str, path: FieldPath, wrong_start: str) -> FieldErrors:
     form = _ISCSI_FORMS.get(name[:3])
     if form is None:
         return [invalid(path, name, wrong_start)]
     return [] if form(name) else [invalid(path, name, "must be valid format")]
 
 
-def flocker(source: Any, path: Path) -> FieldErrors:
+def validate_flocker(source: Any, path: FieldPath) -> FieldErrors:
     """Validate a Flocker volume."""
     errors: FieldErrors = []
     if not source.dataset_name and not source.dataset_uuid:
@@ -128,7 +128,7 @@ def flocker(source: Any, path: Path) -> FieldErrors:
     return errors
 
 
-def cinder(source: Any, path: Path) -> FieldErrors:
+def validate_cinder(source: Any, path: FieldPath) -> FieldErrors:
     """Validate a Cinder volume."""
     errors = [] if source.volume_id else [required(path.child("volumeID"))]
     if source.secret_ref is not None and not source.secret_ref.name:
@@ -136,7 +136,7 @@ def cinder(source: Any, path: Path) -> FieldErrors:
     return errors
 
 
-def quobyte(source: Any, path: Path) -> FieldErrors:
+def validate_quobyte(source: Any, path: FieldPath) -> FieldErrors:
     """Validate a Quobyte volume."""
     errors: FieldErrors = []
     if not source.registry:
@@ -155,7 +155,7 @@ def _is_host_port(pair: str) -> bool:
     return bool(colon) and (bracketed or not set(":[]") & set(host))
 
 
-def fc(source: Any, path: Path) -> FieldErrors:
+def validate_fc(source: Any, path: FieldPath) -> FieldErrors:
     """Validate a Fibre Channel volume."""
     errors: FieldErrors = []
     names = path.child("targetWWNs")
@@ -171,7 +171,7 @@ def fc(source: Any, path: Path) -> FieldErrors:
     return errors
 
 
-def flex_volume(source: Any, path: Path) -> FieldErrors:
+def validate_flex_volume(source: Any, path: FieldPath) -> FieldErrors:
     """Validate a FlexVolume."""
     errors = [] if source.driver else [required(path.child("driver"))]
     for key in source.options:
@@ -182,9 +182,9 @@ def flex_volume(source: Any, path: Path) -> FieldErrors:
     return errors
 
 
-def azure_disk(source: Any, path: Path) -> FieldErrors:
+def validate_azure_disk(source: Any, path: FieldPath) -> FieldErrors:
     """Validate an Azure disk."""
-    errors = missing_fields(source, (("disk_name", "diskName"), ("disk_uri", "diskURI")), path)
+    errors = required_field_errors(source, (("disk_name", "diskName"), ("disk_uri", "diskURI")), path)
     if source.caching_mode is not None and source.caching_mode not in ("None", "ReadOnly", "ReadWrite"):
         modes = ("None", "ReadOnly", "ReadWrite")
         errors.append(not_supported(path.child("cachingMode"), source.caching_mode, modes))
@@ -199,18 +199,18 @@ def azure_disk(source: Any, path: Path) -> FieldErrors:
     return errors
 
 
-def storageos(source: Any, path: Path) -> FieldErrors:
+def validate_storageos(source: Any, path: FieldPath) -> FieldErrors:
     """Validate a StorageOS volume."""
     name = path.child("volumeName")
-    errors = dns_label(source.volume_name, name) if source.volume_name else [required(name)]
+    errors = validate_dns_label(source.volume_name, name) if source.volume_name else [required(name)]
     if source.volume_namespace:
-        errors += dns_label(source.volume_namespace, path.child("volumeNamespace"))
+        errors += validate_dns_label(source.volume_namespace, path.child("volumeNamespace"))
     if source.secret_ref is not None and not source.secret_ref.name:
         errors.append(required(path.child("secretRef", "name")))
     return errors
 
 
-def csi_driver_name(name: str, path: Path) -> FieldErrors:
+def validate_csi_driver_name(name: str, path: FieldPath) -> FieldErrors:
     """Validate the name of a CSI driver."""
     if not name:
         return [required(path)]

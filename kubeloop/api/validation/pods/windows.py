@@ -9,13 +9,13 @@ from typing import Any, Final, cast
 from kubeloop.api.generated.core_v1 import Container, EphemeralContainer, PodSpec, WindowsSecurityContextOptions
 from kubeloop.api.meta.field_path import (
     FieldErrors,
-    Path,
+    FieldPath,
     forbidden,
     invalid,
     not_supported,
     required,
 )
-from kubeloop.api.validation.shared.scalars import dns_subdomain
+from kubeloop.api.validation.shared.scalars import validate_dns_subdomain
 
 _SPEC_MAX: Final = 64 * 1024
 _DOMAIN_MAX: Final = 256
@@ -43,7 +43,7 @@ _CONTAINER_FIELDS: Final = (
 )  # fmt: skip
 
 
-def every_container(spec: PodSpec, path: Path) -> Iterator[tuple[Container | EphemeralContainer, Path]]:
+def every_container(spec: PodSpec, path: FieldPath) -> Iterator[tuple[Container | EphemeralContainer, FieldPath]]:
     """Yield all containers with their paths; init containers first, as upstream."""
     for index, container in enumerate(spec.init_containers):
         yield container, path.child("initContainers").index(index)
@@ -53,7 +53,7 @@ def every_container(spec: PodSpec, path: Path) -> Iterator[tuple[Container | Eph
         yield ephemeral, path.child("ephemeralContainers").index(index)
 
 
-def validate_os(spec: PodSpec, path: Path) -> FieldErrors:
+def validate_os(spec: PodSpec, path: FieldPath) -> FieldErrors:
     """Validate that a pod with an OS uses only features of that OS."""
     if spec.os is None:
         return []
@@ -64,7 +64,7 @@ def validate_os(spec: PodSpec, path: Path) -> FieldErrors:
     return _validate_linux(spec, path) if spec.os.name == "linux" else _validate_windows(spec, path)
 
 
-def _validate_linux(spec: PodSpec, path: Path) -> FieldErrors:
+def _validate_linux(spec: PodSpec, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     if spec.security_context is not None and spec.security_context.windows_options is not None:
         errors.append(forbidden(path.child("securityContext", "windowsOptions"), _OPTIONS))
@@ -74,7 +74,7 @@ def _validate_linux(spec: PodSpec, path: Path) -> FieldErrors:
     return errors
 
 
-def _validate_windows(spec: PodSpec, path: Path) -> FieldErrors:
+def _validate_windows(spec: PodSpec, path: FieldPath) -> FieldErrors:
     errors = _foreign(spec.security_context, _POD_FIELDS, path.child("securityContext"))
     for name, present in (
         ("hostUsers", spec.host_users is not None),
@@ -89,7 +89,7 @@ def _validate_windows(spec: PodSpec, path: Path) -> FieldErrors:
     return errors
 
 
-def _foreign(context: Any, fields: tuple[tuple[str, str], ...], path: Path) -> FieldErrors:
+def _foreign(context: Any, fields: tuple[tuple[str, str], ...], path: FieldPath) -> FieldErrors:
     if context is None:
         return []
     return [forbidden(path.child(name), _FOREIGN) for attribute, name in fields if _is_set(getattr(context, attribute))]
@@ -111,7 +111,7 @@ def _mentions_windows(spec: PodSpec) -> bool:
     return False
 
 
-def validate_host_process(spec: PodSpec, path: Path) -> FieldErrors:
+def validate_host_process(spec: PodSpec, path: FieldPath) -> FieldErrors:
     """Validate HostProcess containers: all containers of a pod, with the node's network."""
     errors: FieldErrors = []
     if not _mentions_windows(spec):
@@ -137,11 +137,11 @@ def validate_host_process(spec: PodSpec, path: Path) -> FieldErrors:
     return errors
 
 
-def validate_windows_options(options: WindowsSecurityContextOptions, path: Path) -> FieldErrors:
+def validate_windows_options(options: WindowsSecurityContextOptions, path: FieldPath) -> FieldErrors:
     """Validate windowsOptions."""
     errors: FieldErrors = []
     if options.gmsa_credential_spec_name is not None:
-        errors += dns_subdomain(options.gmsa_credential_spec_name, path.child("gmsaCredentialSpecName"))
+        errors += validate_dns_subdomain(options.gmsa_credential_spec_name, path.child("gmsaCredentialSpecName"))
     content = options.gmsa_credential_spec
     if content is not None and not 0 < len(content.encode()) <= _SPEC_MAX:
         detail = "gmsaCredentialSpec size must be under 64 KiB" if content else _empty("gmsaCredentialSpec")

@@ -16,14 +16,14 @@ from kubeloop.api.meta.name_rules import (
     check_qualified_name,
 )
 
-LONGEST_KEPT: Final = 320
+MAX_CACHED_LENGTH: Final = 320
 
 
 def _remembered(check: Check) -> Check:
     kept = lru_cache(8192)(check)
 
     def answer(value: str) -> list[str]:
-        return kept(value) if len(value) <= LONGEST_KEPT else check(value)
+        return kept(value) if len(value) <= MAX_CACHED_LENGTH else check(value)
 
     return answer
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kubeloop.api.meta.field_path import FieldError, FieldErrors, Path, invalid
+from kubeloop.api.meta.field_path import FieldError, FieldErrors, FieldPath, invalid
 from kubeloop.api.validation.shared.scalars import IMMUTABLE
 
 
@@ -13,16 +13,16 @@ class GeneratedError(FieldError, frozen=True):
     """Error of upstream's generated (declarative) validation."""
 
 
-def generated(errors: Iterable[FieldError]) -> FieldErrors:
+def mark_generated(errors: Iterable[FieldError]) -> FieldErrors:
     """Return the same errors, marked as those of declarative validation."""
     return [GeneratedError(error.type, error.path, error.value, error.detail) for error in errors]
 
 
-def generated_last(errors: FieldErrors) -> FieldErrors:
+def sort_generated_last(errors: FieldErrors) -> FieldErrors:
     """Sort errors in upstream's order: those of handwritten rules first."""
     return sorted(errors, key=lambda error: isinstance(error, GeneratedError)) if errors else errors
 
 
-def immutable(new: Any, old: Any, path: Path) -> FieldErrors:
+def validate_immutable(new: Any, old: Any, path: FieldPath) -> FieldErrors:
     """Validate that a field is unchanged; the rejected value is not shown."""
-    return [] if new == old else generated([invalid(path, None, IMMUTABLE)])
+    return [] if new == old else mark_generated([invalid(path, None, IMMUTABLE)])

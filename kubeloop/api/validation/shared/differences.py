@@ -6,7 +6,7 @@ import difflib
 import json
 from typing import Any
 
-from kubeloop.api.validation.shared.go_values import internal
+from kubeloop.api.validation.shared.go_values import to_internal
 
 
 def difference(old: Any, new: Any) -> str:
@@ -16,4 +16,4 @@ def difference(old: Any, new: Any) -> str:
 
 
 def _lines(value: Any) -> list[str]:
-    return [f"{line}\n" for line in json.dumps(json.loads(bytes(internal(value))), indent=1).split("\n")]
+    return [f"{line}\n" for line in json.dumps(json.loads(bytes(to_internal(value))), indent=1).split("\n")]

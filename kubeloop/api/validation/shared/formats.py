@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from kubeloop.api.meta.field_path import FieldErrors, Path, invalid, too_long
+from kubeloop.api.meta.field_path import FieldErrors, FieldPath, invalid, too_long
 from kubeloop.api.meta.name_rules import (
     Check,
     check_c_identifier,
@@ -13,7 +13,7 @@ from kubeloop.api.meta.name_rules import (
     check_path_segment_name,
 )
 from kubeloop.api.validation.shared.objectmeta import byte_length
-from kubeloop.api.validation.shared.scalars import qualified_name, violations
+from kubeloop.api.validation.shared.scalars import check_errors, validate_qualified_name
 
 _CASELESS: Final = (
     "an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', "
@@ -24,34 +24,34 @@ _LONGEST_DOMAIN: Final = 63
 _LONGEST_IDENTIFIER: Final = 32
 
 
-def short_name(value: str, path: Path) -> FieldErrors:
+def validate_short_name(value: str, path: FieldPath) -> FieldErrors:
     """Validate a k8s-short-name: a DNS label."""
     return [invalid(path, value, message) for message in _told(check_dns1123_label, value)]
 
 
-def long_name(value: str, path: Path) -> FieldErrors:
+def validate_long_name(value: str, path: FieldPath) -> FieldErrors:
     """Validate a k8s-long-name: a DNS subdomain."""
     return [invalid(path, value, message) for message in _told(check_dns1123_subdomain, value)]
 
 
-def long_name_of_any_case(value: str, path: Path) -> FieldErrors:
+def validate_caseless_long_name(value: str, path: FieldPath) -> FieldErrors:
     """Validate a DNS subdomain in any case; the message has its own example."""
     messages = _told(check_dns1123_subdomain, value.lower())
     told = (one.replace("example.com", "Example.com") for one in messages)
     return [invalid(path, value, _CASELESS + one[one.index(" (e.g.") :] if "(e.g." in one else one) for one in told]
 
 
-def label_key(value: str, path: Path) -> FieldErrors:
+def validate_label_key(value: str, path: FieldPath) -> FieldErrors:
     """Validate a label key."""
-    return qualified_name(value, path)
+    return validate_qualified_name(value, path)
 
 
-def path_segment_name(value: str, path: Path) -> FieldErrors:
+def validate_path_segment_name(value: str, path: FieldPath) -> FieldErrors:
     """Validate a name that can be a segment of a URL path."""
-    return violations(check_path_segment_name, value, path)
+    return check_errors(check_path_segment_name, value, path)
 
 
-def pool_name(value: str, path: Path) -> FieldErrors:
+def validate_pool_name(value: str, path: FieldPath) -> FieldErrors:
     """Validate the name of a resource pool: long names separated by slashes."""
     errors: FieldErrors = [too_long(path, _LONGEST_POOL)] if byte_length(value) > _LONGEST_POOL else []
     for index, part in enumerate(value.split("/")):
@@ -63,7 +63,7 @@ def pool_name(value: str, path: Path) -> FieldErrors:
     return errors
 
 
-def fully_qualified_name(value: str, path: Path) -> FieldErrors:
+def validate_fully_qualified_name(value: str, path: FieldPath) -> FieldErrors:
     """Validate a domain and an identifier; a name with more than one slash is not checked further, as upstream."""
     domain, *rest = value.split("/")
     if not rest:
@@ -75,7 +75,7 @@ def fully_qualified_name(value: str, path: Path) -> FieldErrors:
     return _domain(domain, path) + name
 
 
-def _domain(value: str, path: Path) -> FieldErrors:
+def _domain(value: str, path: FieldPath) -> FieldErrors:
     if not value:
         return [invalid(path, "", "prefix must not be empty")]
     errors: FieldErrors = [too_long(path, _LONGEST_DOMAIN)] if byte_length(value) > _LONGEST_DOMAIN else []
@@ -83,9 +83,9 @@ def _domain(value: str, path: Path) -> FieldErrors:
     return errors + [invalid(path, value, f"prefix: {message}") for message in messages]
 
 
-def _identifier(value: str, path: Path) -> FieldErrors:
+def _identifier(value: str, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = [too_long(path, _LONGEST_IDENTIFIER)] if byte_length(value) > _LONGEST_IDENTIFIER else []
-    return errors + violations(check_c_identifier, value, path)
+    return errors + check_errors(check_c_identifier, value, path)
 
 
 def _told(check: Check, value: str) -> list[str]:

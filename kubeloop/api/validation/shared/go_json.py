@@ -10,12 +10,12 @@ _LITERALS: Final = {"n": "null", "t": "true", "f": "false"}
 _TYPES: Final = {str: "string", bool: "bool", int: "number", float: "number", list: "array"}
 
 
-def object_error(data: bytes) -> str:
+def object_decode_error(data: bytes) -> str:
     """Return Go's error for decoding bytes into a map, or an empty string."""
-    return read_error(data, "map[string]interface {}", dict)
+    return decode_error(data, "map[string]interface {}", dict)
 
 
-def read_error(data: bytes, go_type: str, kind: type) -> str:
+def decode_error(data: bytes, go_type: str, kind: type) -> str:
     """Return Go's error for decoding bytes into a Go type, or an empty string."""
     text = data.decode(errors="replace")
     try:

@@ -26,12 +26,12 @@ _META = (
 )  # fmt: skip
 
 
-def ordered(fields: dict[str, Any]) -> msgspec.Raw:
+def ordered_object(fields: dict[str, Any]) -> msgspec.Raw:
     """Return a JSON object whose fields are shown in the given order."""
     return msgspec.Raw(msgspec.json.encode(fields, enc_hook=str))
 
 
-def internal(value: Any) -> Any:
+def to_internal(value: Any) -> Any:
     """Return a struct, or a list of them, in upstream's internal form."""
     plain = _plain(value)
     return plain if plain is None else msgspec.Raw(msgspec.json.encode(plain, enc_hook=str))

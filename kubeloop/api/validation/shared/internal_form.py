@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from kubeloop.api.generated import flowcontrol_v1, resource_v1
-from kubeloop.api.validation.shared.go_values import ordered
+from kubeloop.api.validation.shared.go_values import ordered_object
 
 _FIELDS: Final[dict[type, str]] = {
     flowcontrol_v1.FlowSchemaSpec: "PriorityLevelConfiguration MatchingPrecedence DistinguisherMethod Rules",
@@ -41,10 +41,10 @@ _FIELDS: Final[dict[type, str]] = {
 }
 
 
-def shown_inside(value: Any) -> Any:
+def to_internal_form(value: Any) -> Any:
     """Return a structure whose class is listed above, or a list of such, as an error shows it."""
     plain = _plain(value)
-    return plain if plain is None else ordered(plain)
+    return plain if plain is None else ordered_object(plain)
 
 
 def _plain(value: Any) -> Any:

@@ -14,9 +14,9 @@ from kubeloop.api.meta.name_rules import (
     check_dns1035_label,
     check_dns1123_label,
     check_dns1123_subdomain,
+    check_generate_name,
     check_path_segment_name,
     check_path_segment_prefix,
-    for_prefix,
 )
 
 
@@ -33,7 +33,7 @@ class NameRule:
         """Validate a generateName, which is the prefix of a name."""
         if self.check is check_path_segment_name:
             return check_path_segment_prefix(prefix)
-        return for_prefix(self.check, prefix)
+        return check_generate_name(self.check, prefix)
 
 
 def check_storage_version_name(name: str) -> list[str]:
@@ -75,9 +75,9 @@ def name_rule_of(key: str) -> NameRule:
 
 
 def _resource_offered(module: str, kind: str) -> Resource | None:
-    from kubeloop.api.features.optional_resources import OFFERED  # few servers need these
+    from kubeloop.api.features.optional_resources import OPTIONAL_RESOURCES  # few servers need these
 
-    return _resource(module, kind, OFFERED)
+    return _resource(module, kind, OPTIONAL_RESOURCES)
 
 
 def _resource(module: str, kind: str, known: Iterable[Resource]) -> Resource | None:

@@ -8,7 +8,7 @@ from typing import Final
 from kubeloop.api.generated.meta_v1 import Condition
 from kubeloop.api.meta.field_path import (
     FieldErrors,
-    Path,
+    FieldPath,
     duplicate,
     invalid,
     not_supported,
@@ -16,9 +16,9 @@ from kubeloop.api.meta.field_path import (
     too_long,
 )
 from kubeloop.api.meta.name_rules import regex_message
-from kubeloop.api.validation.shared.go_values import ordered
+from kubeloop.api.validation.shared.go_values import ordered_object
 from kubeloop.api.validation.shared.objectmeta import byte_length
-from kubeloop.api.validation.shared.scalars import qualified_name
+from kubeloop.api.validation.shared.scalars import validate_qualified_name
 
 CONDITION_STATUSES: Final = frozenset(("True", "False", "Unknown"))
 _REASON: Final = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"
@@ -32,7 +32,7 @@ _REASON_MAX: Final = 1024
 _MESSAGE_MAX: Final = 32 * 1024
 
 
-def validate_conditions(conditions: tuple[Condition, ...], path: Path) -> FieldErrors:
+def validate_conditions(conditions: tuple[Condition, ...], path: FieldPath) -> FieldErrors:
     """Validate conditions, at most one of each type."""
     errors: FieldErrors = []
     seen: set[str] = set()
@@ -44,13 +44,13 @@ def validate_conditions(conditions: tuple[Condition, ...], path: Path) -> FieldE
     return errors
 
 
-def validate_condition(condition: Condition, path: Path) -> FieldErrors:
+def validate_condition(condition: Condition, path: FieldPath) -> FieldErrors:
     """Validate a condition."""
     errors: FieldErrors = []
     if not condition.type:
         errors.append(required(path.child("type"), "is required"))
     else:
-        errors += qualified_name(condition.type, path.child("type"))
+        errors += validate_qualified_name(condition.type, path.child("type"))
     if not condition.status:
         errors.append(required(path.child("status")))
     elif condition.status not in CONDITION_STATUSES:
@@ -66,7 +66,7 @@ def validate_condition(condition: Condition, path: Path) -> FieldErrors:
     return errors
 
 
-def validate_reason(reason: str, limit: int, path: Path) -> FieldErrors:
+def validate_reason(reason: str, limit: int, path: FieldPath) -> FieldErrors:
     """Validate the reason of a condition."""
     if not reason:
         return [required(path)]
@@ -80,7 +80,7 @@ def validate_reason(reason: str, limit: int, path: Path) -> FieldErrors:
 
 def shown_conditions(conditions: tuple[Condition, ...]) -> object:
     """Return conditions as an error shows them, in upstream's order of fields."""
-    return [ordered(_fields(one)) for one in conditions] or None
+    return [ordered_object(_fields(one)) for one in conditions] or None
 
 
 def _fields(condition: Condition) -> dict[str, object]:

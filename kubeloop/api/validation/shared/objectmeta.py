@@ -9,7 +9,7 @@ from kubeloop.api.generated.meta_v1 import ManagedFieldsEntry, ObjectMeta, Owner
 from kubeloop.api.meta.field_path import (
     FieldError,
     FieldErrors,
-    Path,
+    FieldPath,
     forbidden,
     invalid,
     not_supported,
@@ -19,10 +19,10 @@ from kubeloop.api.meta.field_path import (
 )
 from kubeloop.api.meta.name_rules import check_path_segment_name, check_path_segment_prefix
 from kubeloop.api.validation.shared.cached_names import key_messages, label_messages, value_messages
-from kubeloop.api.validation.shared.go_values import ordered
+from kubeloop.api.validation.shared.go_values import ordered_object
 from kubeloop.api.validation.shared.kind_names import NameRule
 
-METADATA: Final = Path("metadata")
+METADATA: Final = FieldPath("metadata")
 _LABELS: Final = METADATA.child("labels")
 _ANNOTATIONS: Final = METADATA.child("annotations")
 _OWNERS: Final = METADATA.child("ownerReferences")
@@ -123,7 +123,7 @@ def _all_invalid(name: str, value: Any, messages: Iterable[str]) -> FieldErrors:
     return [invalid(METADATA.child(name), value, message) for message in messages]
 
 
-def validate_labels(labels: Mapping[str, str], path: Path) -> FieldErrors:
+def validate_labels(labels: Mapping[str, str], path: FieldPath) -> FieldErrors:
     """Validate the keys and values of labels."""
     errors: FieldErrors = []
     for key, value in labels.items():
@@ -134,7 +134,7 @@ def validate_labels(labels: Mapping[str, str], path: Path) -> FieldErrors:
     return errors
 
 
-def validate_annotations(annotations: Mapping[str, str], path: Path) -> FieldErrors:
+def validate_annotations(annotations: Mapping[str, str], path: FieldPath) -> FieldErrors:
     """Validate the keys and the total size of annotations."""
     errors: FieldErrors = []
     for key in annotations:
@@ -156,7 +156,7 @@ def byte_length(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
 
 
-def validate_owner_references(owners: tuple[OwnerReference, ...], path: Path) -> FieldErrors:
+def validate_owner_references(owners: tuple[OwnerReference, ...], path: FieldPath) -> FieldErrors:
     """Validate owner references, at most one of which is the controller's."""
     errors: FieldErrors = []
     controller = ""
@@ -177,7 +177,7 @@ def validate_owner_references(owners: tuple[OwnerReference, ...], path: Path) ->
     return errors
 
 
-def _validate_owner(owner: OwnerReference, path: Path) -> FieldErrors:
+def _validate_owner(owner: OwnerReference, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     if owner.api_version and not _is_group_version(owner.api_version):
         errors.append(_bad_api_version(owner, path))
@@ -192,7 +192,7 @@ def _validate_owner(owner: OwnerReference, path: Path) -> FieldErrors:
     return errors
 
 
-def _bad_api_version(owner: OwnerReference, path: Path) -> FieldError:
+def _bad_api_version(owner: OwnerReference, path: FieldPath) -> FieldError:
     return invalid(path.child("apiVersion"), owner.api_version, "must be <group>/<version> or <version>")
 
 
@@ -204,10 +204,10 @@ def _is_group_version(api_version: str) -> bool:
 def _shown_owner(owner: OwnerReference) -> Any:
     value = {"apiVersion": owner.api_version, "kind": owner.kind, "name": owner.name, "uid": owner.uid}
     optional = {"controller": owner.controller, "blockOwnerDeletion": owner.block_owner_deletion}
-    return ordered({**value, **{name: flag for name, flag in optional.items() if flag is not None}})
+    return ordered_object({**value, **{name: flag for name, flag in optional.items() if flag is not None}})
 
 
-def validate_finalizers(finalizers: tuple[str, ...], path: Path, standard: bool) -> FieldErrors:
+def validate_finalizers(finalizers: tuple[str, ...], path: FieldPath, standard: bool) -> FieldErrors:
     """Validate finalizers; `standard` allows only known ones without a domain."""
     errors: FieldErrors = []
     for index, finalizer in enumerate(finalizers):
@@ -220,7 +220,7 @@ def validate_finalizers(finalizers: tuple[str, ...], path: Path, standard: bool)
     return errors
 
 
-def validate_finalizer_name(finalizer: str, path: Path) -> FieldErrors:
+def validate_finalizer_name(finalizer: str, path: FieldPath) -> FieldErrors:
     """Validate a finalizer outside of metadata."""
     errors = [invalid(path, finalizer, message) for message in key_messages(finalizer)]
     if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
@@ -237,7 +237,7 @@ def _check_no_new_finalizers(new: tuple[str, ...], old: tuple[str, ...], errors:
         errors.append(forbidden(_FINALIZERS, detail))
 
 
-def _validate_managed_fields(entries: tuple[ManagedFieldsEntry, ...], path: Path) -> FieldErrors:
+def _validate_managed_fields(entries: tuple[ManagedFieldsEntry, ...], path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     for index, entry in enumerate(entries):
         if entry.operation not in ("Update", "Apply"):
@@ -254,7 +254,7 @@ def _validate_managed_fields(entries: tuple[ManagedFieldsEntry, ...], path: Path
     return errors
 
 
-def validate_field_manager(manager: str, path: Path) -> FieldErrors:
+def validate_field_manager(manager: str, path: FieldPath) -> FieldErrors:
     """Validate a field manager's name: short and printable."""
     errors: FieldErrors = [too_long(path, _MANAGER_MAX)] if byte_length(manager) > _MANAGER_MAX else []
     for index, char in enumerate(manager):

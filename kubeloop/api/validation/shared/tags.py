@@ -14,10 +14,10 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from kubeloop.api.features.gates import is_on
+from kubeloop.api.features.gates import is_enabled
 from kubeloop.api.meta.field_path import (
     FieldErrors,
-    Path,
+    FieldPath,
     duplicate,
     forbidden,
     invalid,
@@ -27,17 +27,17 @@ from kubeloop.api.meta.field_path import (
     too_many,
 )
 from kubeloop.api.scalars.wire import always_null
-from kubeloop.api.strategy.equality import means_the_same
-from kubeloop.api.validation.shared.declarative import generated
+from kubeloop.api.strategy.equality import is_semantically_equal
+from kubeloop.api.validation.shared.declarative import mark_generated
 from kubeloop.api.validation.shared.objectmeta import byte_length
 from kubeloop.api.validation.shared.scalars import IMMUTABLE
 
-Format = Callable[[str, Path], FieldErrors]
+FormatCheck = Callable[[str, FieldPath], FieldErrors]
 _ABSENT: Final = (None, "", 0, ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
+class FieldTags:
     """Constraints of a field. `shape` is that of its value, or of each item of a list."""
 
     required: bool = False
@@ -48,7 +48,7 @@ class Field:
     max_bytes: int = 0
     keys: tuple[str, ...] = ()  # list-map keys that identify items
     same_items: bool = False  # items may change, but be neither added nor removed
-    format: Format | None = None
+    format: FormatCheck | None = None
     minimum: int | None = None
     maximum: int | None = None
     symbols: tuple[str, ...] = ()
@@ -56,31 +56,31 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class StructTags:
     """Fields of a struct by JSON name; exactly one member of each union must be set."""
 
-    fields: Mapping[str, Field]
+    fields: Mapping[str, FieldTags]
     unions: tuple[tuple[str, ...], ...] = ()
 
 
-Table = Mapping[str, Shape]
+Table = Mapping[str, StructTags]
 
 
 @dataclass(frozen=True, slots=True)
-class Tags:
+class DeclarativeValidation:
     """Declarative validation of one table."""
 
     table: Table
 
-    def on_create(self, obj: Any, shape: str, path: Path) -> FieldErrors:
+    def on_create(self, obj: Any, shape: str, path: FieldPath) -> FieldErrors:
         """Validate a new struct of a shape."""
-        return generated(_Run(self.table, False).struct(obj, None, shape, path))
+        return mark_generated(_Run(self.table, False).struct(obj, None, shape, path))
 
-    def on_update(self, new: Any, old: Any, shape: str, path: Path) -> FieldErrors:
+    def on_update(self, new: Any, old: Any, shape: str, path: FieldPath) -> FieldErrors:
         """Validate a changed struct of a shape."""
-        if means_the_same(new, old):
+        if is_semantically_equal(new, old):
             return []
-        return generated(_Run(self.table, True).struct(new, old, shape, path))
+        return mark_generated(_Run(self.table, True).struct(new, old, shape, path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class _Run:
     table: Table
     is_update: bool
 
-    def struct(self, new: Any, old: Any, shape: str, path: Path) -> FieldErrors:
+    def struct(self, new: Any, old: Any, shape: str, path: FieldPath) -> FieldErrors:
         """Validate a struct; `old` is None for one that was absent before."""
         rules = self.table[shape]
         errors: FieldErrors = []
@@ -97,11 +97,11 @@ class _Run:
         for name, field in rules.fields.items():
             value = getattr(new, _attribute(type(new), name))
             before = None if old is None else getattr(old, _attribute(type(old), name))
-            if old is None or not means_the_same(value, before):
+            if old is None or not is_semantically_equal(value, before):
                 errors += self._field(_Value(value, before, _is_pointer(type(new), name)), field, path.child(name))
         return errors
 
-    def _field(self, value: _Value, field: Field, path: Path) -> FieldErrors:
+    def _field(self, value: _Value, field: FieldTags, path: FieldPath) -> FieldErrors:
         errors = self._presence(value, field, path)
         if errors or not value.is_set:
             return errors
@@ -111,9 +111,9 @@ class _Run:
             return self.struct(value.new, value.old if value.was_set else None, field.shape, path)
         return _scalar(value.new, field, path)
 
-    def _presence(self, value: _Value, field: Field, path: Path) -> FieldErrors:
+    def _presence(self, value: _Value, field: FieldTags, path: FieldPath) -> FieldErrors:
         errors: FieldErrors = []
-        gated = bool(field.gate) and not is_on(field.gate)
+        gated = bool(field.gate) and not is_enabled(field.gate)
         if gated and value.is_set:
             errors.append(forbidden(path, ""))
         if self.is_update and (field.immutable == "always" or (field.immutable and not gated)):
@@ -129,12 +129,12 @@ class _Run:
             errors += _same_items(value.new or (), value.old or (), field.keys, path)
         return errors
 
-    def _items(self, value: _Value, field: Field, path: Path) -> FieldErrors:
+    def _items(self, value: _Value, field: FieldTags, path: FieldPath) -> FieldErrors:
         errors = _repeated(value.new, field.keys, path) if field.keys else []
         before = {_key(one, field.keys): one for one in reversed(value.old or ())} if field.keys else {}
         for index, item in enumerate(value.new if field.shape else ()):
             old = before.get(_key(item, field.keys)) if field.keys else None
-            if old is None or not means_the_same(item, old):
+            if old is None or not is_semantically_equal(item, old):
                 errors += self.struct(item, old, field.shape, path.index(index))
         return errors
 
@@ -164,7 +164,7 @@ def _is_set(value: Any, is_pointer: bool) -> bool:
     return value not in _ABSENT
 
 
-def _scalar(value: Any, field: Field, path: Path) -> FieldErrors:
+def _scalar(value: Any, field: FieldTags, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     if field.format is not None:
         errors += field.format(value, path)
@@ -179,7 +179,7 @@ def _scalar(value: Any, field: Field, path: Path) -> FieldErrors:
     return errors
 
 
-def _union(new: Any, old: Any, members: Sequence[str], path: Path) -> FieldErrors:
+def _union(new: Any, old: Any, members: Sequence[str], path: FieldPath) -> FieldErrors:
     given = _members_of(new, members)
     if old is not None and given == _members_of(old, members):
         return []
@@ -196,13 +196,13 @@ def _members_of(obj: Any, members: Sequence[str]) -> list[str]:
     return [name for name in members if _is_set(getattr(obj, _attribute(kind, name)), _is_pointer(kind, name))]
 
 
-def _same_items(new: Sequence[Any], old: Sequence[Any], keys: Sequence[str], path: Path) -> FieldErrors:
+def _same_items(new: Sequence[Any], old: Sequence[Any], keys: Sequence[str], path: FieldPath) -> FieldErrors:
     now, before = [_key(one, keys) for one in new], [_key(one, keys) for one in old]
     added = [forbidden(path.index(i), "item may not be added") for i, key in enumerate(now) if key not in before]
     return added + [forbidden(path, "item may not be removed") for key in before if key not in now]
 
 
-def _repeated(items: Sequence[Any], keys: Sequence[str], path: Path) -> FieldErrors:
+def _repeated(items: Sequence[Any], keys: Sequence[str], path: FieldPath) -> FieldErrors:
     seen = [_key(one, keys) for one in items]
     return [duplicate(path.index(i), items[i]) for i, key in enumerate(seen) if key in seen[:i]]
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from kubeloop.api.generated import core_v1, meta_v1
 from kubeloop.api.meta.field_path import (
     FieldErrors,
-    Path,
+    FieldPath,
     forbidden,
     invalid,
     not_supported,
@@ -16,7 +16,7 @@ from kubeloop.api.meta.field_path import (
 from kubeloop.api.scalars.quantity import parse_quantity
 from kubeloop.api.selectors import validate_label_selector
 from kubeloop.api.validation.shared.objectmeta import validate_annotations, validate_labels
-from kubeloop.api.validation.shared.scalars import POSITIVE, dns_label, dns_subdomain
+from kubeloop.api.validation.shared.scalars import POSITIVE, validate_dns_label, validate_dns_subdomain
 
 ACCESS_MODES: Final = frozenset(("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"))
 VOLUME_MODES: Final = frozenset(("Block", "Filesystem"))
@@ -31,13 +31,13 @@ _FORBIDDEN_META: Final = (
 )  # fmt: skip
 
 
-def validate_claim_template(template: core_v1.PersistentVolumeClaimTemplate, path: Path) -> FieldErrors:
+def validate_claim_template(template: core_v1.PersistentVolumeClaimTemplate, path: FieldPath) -> FieldErrors:
     """Validate a template of a PersistentVolumeClaim."""
     errors = validate_template_meta(template.metadata, path.child("metadata"))
     return errors + validate_claim_spec(template.spec, path.child("spec"))
 
 
-def validate_template_meta(meta: meta_v1.ObjectMeta, path: Path) -> FieldErrors:
+def validate_template_meta(meta: meta_v1.ObjectMeta, path: FieldPath) -> FieldErrors:
     """Validate metadata of which only labels and annotations are used."""
     errors = validate_annotations(meta.annotations, path.child("annotations"))
     errors += validate_labels(meta.labels, path.child("labels"))
@@ -47,7 +47,7 @@ def validate_template_meta(meta: meta_v1.ObjectMeta, path: Path) -> FieldErrors:
     return errors
 
 
-def validate_claim_spec(spec: core_v1.PersistentVolumeClaimSpec, path: Path) -> FieldErrors:
+def validate_claim_spec(spec: core_v1.PersistentVolumeClaimSpec, path: FieldPath) -> FieldErrors:
     """Validate the spec of a PersistentVolumeClaim."""
     errors: FieldErrors = []
     if not spec.access_modes:
@@ -56,16 +56,16 @@ def validate_claim_spec(spec: core_v1.PersistentVolumeClaimSpec, path: Path) -> 
     errors += validate_access_modes(spec.access_modes, path.child("accessModes"))
     errors += _validate_storage(spec.resources.requests.get("storage"), path.child("resources").key("storage"))
     if spec.storage_class_name:
-        errors += dns_subdomain(spec.storage_class_name, path.child("storageClassName"))
+        errors += validate_dns_subdomain(spec.storage_class_name, path.child("storageClassName"))
     if spec.volume_mode is not None and spec.volume_mode not in VOLUME_MODES:
         errors.append(not_supported(path.child("volumeMode"), spec.volume_mode, VOLUME_MODES))
     errors += _validate_sources(spec, path)
     if spec.volume_attributes_class_name:
-        errors += dns_subdomain(spec.volume_attributes_class_name, path.child("volumeAttributesClassName"))
+        errors += validate_dns_subdomain(spec.volume_attributes_class_name, path.child("volumeAttributesClassName"))
     return errors
 
 
-def validate_access_modes(modes: tuple[str, ...], path: Path) -> FieldErrors:
+def validate_access_modes(modes: tuple[str, ...], path: FieldPath) -> FieldErrors:
     """Validate access modes; ReadWriteOncePod must be alone."""
     errors: FieldErrors = [not_supported(path, mode, ACCESS_MODES) for mode in modes if mode not in ACCESS_MODES]
     if "ReadWriteOncePod" in modes and any(mode in ACCESS_MODES and mode != "ReadWriteOncePod" for mode in modes):
@@ -73,13 +73,13 @@ def validate_access_modes(modes: tuple[str, ...], path: Path) -> FieldErrors:
     return errors
 
 
-def _validate_storage(amount: str | None, path: Path) -> FieldErrors:
+def _validate_storage(amount: str | None, path: FieldPath) -> FieldErrors:
     if amount is None:
         return [required(path)]
     return [] if parse_quantity(amount).sign() > 0 else [invalid(path, amount, POSITIVE)]
 
 
-def _validate_sources(spec: core_v1.PersistentVolumeClaimSpec, path: Path) -> FieldErrors:
+def _validate_sources(spec: core_v1.PersistentVolumeClaimSpec, path: FieldPath) -> FieldErrors:
     source, ref = spec.data_source, spec.data_source_ref
     errors: FieldErrors = []
     if source is not None:
@@ -88,7 +88,7 @@ def _validate_sources(spec: core_v1.PersistentVolumeClaimSpec, path: Path) -> Fi
         return errors
     errors += _validate_source(ref, path.child("dataSourceRef"))
     if ref.namespace:
-        errors += dns_label(ref.namespace, path.child("dataSourceRef", "namespace"))
+        errors += validate_dns_label(ref.namespace, path.child("dataSourceRef", "namespace"))
     if source is None:
         return errors
     # Upstream shows the path itself, a structure without public fields, as the rejected value.
@@ -99,14 +99,14 @@ def _validate_sources(spec: core_v1.PersistentVolumeClaimSpec, path: Path) -> Fi
     return errors
 
 
-def _validate_source(source: Any, path: Path) -> FieldErrors:
+def _validate_source(source: Any, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     if not source.name:
         errors.append(required(path.child("name")))
     if not source.kind:
         errors.append(required(path.child("kind")))
     if source.api_group:
-        errors += dns_subdomain(source.api_group, path.child("apiGroup"))
+        errors += validate_dns_subdomain(source.api_group, path.child("apiGroup"))
     elif source.kind != "PersistentVolumeClaim":
         detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
         errors.append(invalid(path, source.kind, detail))

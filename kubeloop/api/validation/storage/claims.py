@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from kubeloop.api.generated.core_v1 import PersistentVolumeClaim, PersistentVolumeClaimSpec
 from kubeloop.api.meta.field_path import (
     FieldErrors,
-    Path,
+    FieldPath,
     forbidden,
     invalid,
     not_supported,
@@ -17,17 +17,17 @@ from kubeloop.api.meta.field_path import (
 )
 from kubeloop.api.meta.name_rules import check_qualified_name
 from kubeloop.api.scalars.quantity import Quantity, parse_quantity
-from kubeloop.api.strategy.equality import means_the_same
-from kubeloop.api.validation.pods.compute_resources import is_native, validate_amount
+from kubeloop.api.strategy.equality import is_semantically_equal
+from kubeloop.api.validation.pods.compute_resources import is_native_resource, validate_amount
 from kubeloop.api.validation.pods.status import validate_health_conditions
 from kubeloop.api.validation.shared.differences import difference
 from kubeloop.api.validation.shared.objectmeta import METADATA
-from kubeloop.api.validation.shared.rules import Rules
-from kubeloop.api.validation.shared.scalars import IMMUTABLE, unchanged
+from kubeloop.api.validation.shared.rules import ValidationRules
+from kubeloop.api.validation.shared.scalars import IMMUTABLE, validate_unchanged
 from kubeloop.api.validation.storage.claim_spec import validate_claim_spec
 
-_SPEC: Final = Path("spec")
-_STATUS: Final = Path("status")
+_SPEC: Final = FieldPath("spec")
+_STATUS: Final = FieldPath("status")
 _STORAGE: Final = _SPEC.child("resources", "requests", "storage")
 _CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 _FIXED: Final = (
@@ -56,10 +56,10 @@ def _validate_update(new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> 
             after = replace(after, storage_class_name=before.storage_class_name)
     if new.status.phase == "Bound":
         after = _with_old_size(after, before)
-    if not means_the_same(after, before):
+    if not is_semantically_equal(after, before):
         errors.append(forbidden(_SPEC, f"{_FIXED}\n{difference(before, after)}"))
     errors += _validate_size(new, old)
-    errors += unchanged(new.spec.volume_mode, old.spec.volume_mode, Path("volumeMode"))
+    errors += validate_unchanged(new.spec.volume_mode, old.spec.volume_mode, FieldPath("volumeMode"))
     return errors + _validate_attributes_class(new, old)
 
 
@@ -119,7 +119,7 @@ def _validate_status(new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> 
     errors: FieldErrors = []
     status = new.status
     if not new.spec.access_modes:
-        errors.append(required(Path("Spec").child("accessModes")))
+        errors.append(required(FieldPath("Spec").child("accessModes")))
     for name, amount in status.capacity.items():
         errors += _validate_basic(amount, _STATUS.child("capacity").key(name))
     if status.health_status is not None:
@@ -137,15 +137,15 @@ def _validate_status(new: PersistentVolumeClaim, old: PersistentVolumeClaim) -> 
     return errors
 
 
-def _validate_key(name: str, path: Path) -> FieldErrors:
+def _validate_key(name: str, path: FieldPath) -> FieldErrors:
     if errors := [invalid(path, name, message) for message in check_qualified_name(name)]:
         return errors
-    return [not_supported(path, name, ("storage",))] if is_native(name) and name != "storage" else []
+    return [not_supported(path, name, ("storage",))] if is_native_resource(name) and name != "storage" else []
 
 
-def _validate_basic(amount: str, path: Path) -> FieldErrors:
+def _validate_basic(amount: str, path: FieldPath) -> FieldErrors:
     value = parse_quantity(amount).value()
     return [invalid(path, value, "must be a valid resource quantity")] if value < 0 else []
 
 
-PERSISTENT_VOLUME_CLAIM = Rules(_validate_claim, _validate_update, {"status": _validate_status})
+PERSISTENT_VOLUME_CLAIM = ValidationRules(_validate_claim, _validate_update, {"status": _validate_status})

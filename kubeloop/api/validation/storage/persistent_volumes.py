@@ -18,26 +18,31 @@ from kubeloop.api.generated.core_v1 import (
 )
 from kubeloop.api.meta.field_path import (
     FieldErrors,
-    Path,
+    FieldPath,
     forbidden,
     invalid,
     not_supported,
     required,
 )
 from kubeloop.api.scalars.quantity import parse_quantity
-from kubeloop.api.strategy.equality import means_the_same
+from kubeloop.api.strategy.equality import is_semantically_equal
 from kubeloop.api.validation.pods import volume_sources
-from kubeloop.api.validation.pods.file_paths import no_backsteps
+from kubeloop.api.validation.pods.file_paths import validate_no_backsteps
 from kubeloop.api.validation.pods.scheduling import validate_node_selector
-from kubeloop.api.validation.pods.volume_sources import REQUIRED_FIELDS, csi_driver_name, missing_fields
+from kubeloop.api.validation.pods.volume_sources import REQUIRED_FIELDS, required_field_errors, validate_csi_driver_name
 from kubeloop.api.validation.shared.differences import difference
-from kubeloop.api.validation.shared.go_values import internal
+from kubeloop.api.validation.shared.go_values import to_internal
 from kubeloop.api.validation.shared.objectmeta import METADATA
-from kubeloop.api.validation.shared.rules import Rules
-from kubeloop.api.validation.shared.scalars import POSITIVE, dns_label, dns_subdomain, unchanged
+from kubeloop.api.validation.shared.rules import ValidationRules
+from kubeloop.api.validation.shared.scalars import (
+    POSITIVE,
+    validate_dns_label,
+    validate_dns_subdomain,
+    validate_unchanged,
+)
 from kubeloop.api.validation.storage.claim_spec import VOLUME_MODES, validate_access_modes
 
-_SPEC: Final = Path("spec")
+_SPEC: Final = FieldPath("spec")
 _RECLAIM_POLICIES: Final = ("Delete", "Recycle", "Retain")
 _MORE_THAN_ONE: Final = "may not specify more than 1 volume type"
 _MOUNT_OPTIONS: Final = "volume.beta.kubernetes.io/mount-options"
@@ -53,7 +58,7 @@ _GA_LABELS: Final = {
     "beta.kubernetes.io/arch": "kubernetes.io/arch",
     "beta.kubernetes.io/instance-type": "node.kubernetes.io/instance-type",
 }
-SourceRule = Callable[[Any, Path], FieldErrors]
+SourceRule = Callable[[Any, FieldPath], FieldErrors]
 
 
 def validate_volume_spec(spec: PersistentVolumeSpec, name: str) -> FieldErrors:
@@ -73,7 +78,7 @@ def validate_volume_spec(spec: PersistentVolumeSpec, name: str) -> FieldErrors:
         detail = "may not be 'recycle' for a hostPath mount of '/'"
         errors.append(forbidden(_SPEC.child("persistentVolumeReclaimPolicy"), detail))
     if spec.storage_class_name:
-        errors += dns_subdomain(spec.storage_class_name, _SPEC.child("storageClassName"))
+        errors += validate_dns_subdomain(spec.storage_class_name, _SPEC.child("storageClassName"))
     if spec.volume_mode is not None and spec.volume_mode not in VOLUME_MODES:
         errors.append(not_supported(_SPEC.child("volumeMode"), spec.volume_mode, VOLUME_MODES))
     return errors + _validate_attributes_class(spec)
@@ -93,7 +98,7 @@ def _validate_capacity(spec: PersistentVolumeSpec) -> FieldErrors:
     return errors
 
 
-def _validate_affinity(affinity: VolumeNodeAffinity, path: Path) -> FieldErrors:
+def _validate_affinity(affinity: VolumeNodeAffinity, path: FieldPath) -> FieldErrors:
     if affinity.required is None:
         return [required(path.child("required"), "must specify required node constraints")]
     return validate_node_selector(affinity.required, path.child("required"))
@@ -124,32 +129,32 @@ def _validate_attributes_class(spec: PersistentVolumeSpec) -> FieldErrors:
     name, at = spec.volume_attributes_class_name, _SPEC.child("volumeAttributesClassName")
     if name is None:
         return []
-    errors = dns_subdomain(name, at) if name else [required(at, "an empty string is disallowed")]
+    errors = validate_dns_subdomain(name, at) if name else [required(at, "an empty string is disallowed")]
     if spec.csi is None:
         errors.append(required(_SPEC.child("csi"), "has to be specified when using volumeAttributesClassName"))
     return errors
 
 
 def _only_required(attribute: str) -> SourceRule:
-    def rule(source: Any, path: Path) -> FieldErrors:
-        return missing_fields(source, REQUIRED_FIELDS[attribute], path)
+    def rule(source: Any, path: FieldPath) -> FieldErrors:
+        return required_field_errors(source, REQUIRED_FIELDS[attribute], path)
 
     return rule
 
 
-def _glusterfs(source: Any, path: Path) -> FieldErrors:
-    errors = missing_fields(source, REQUIRED_FIELDS["glusterfs"], path)
+def _glusterfs(source: Any, path: FieldPath) -> FieldErrors:
+    errors = required_field_errors(source, REQUIRED_FIELDS["glusterfs"], path)
     namespace, at = source.endpoints_namespace, path.child("endpointsNamespace")
     if namespace is None:
         return errors
     if not namespace:
         detail = "if the endpointnamespace is set, it must be a valid namespace name"
         return [*errors, invalid(at, namespace, detail)]
-    return errors + dns_label(namespace, at)
+    return errors + validate_dns_label(namespace, at)
 
 
-def _iscsi(source: Any, path: Path) -> FieldErrors:
-    errors = volume_sources.iscsi(source, path, "must be valid format")
+def _iscsi(source: Any, path: FieldPath) -> FieldErrors:
+    errors = volume_sources.validate_iscsi(source, path, "must be valid format")
     if source.secret_ref is not None and not source.secret_ref.name:
         errors.append(required(path.child("secretRef", "name")))
     return errors
@@ -158,7 +163,7 @@ def _iscsi(source: Any, path: Path) -> FieldErrors:
 def _with_secret_namespace(rule: SourceRule) -> SourceRule:
     """Wrap a rule: secrets of cluster-scoped volumes need a namespace."""
 
-    def whole_rule(source: Any, path: Path) -> FieldErrors:
+    def whole_rule(source: Any, path: FieldPath) -> FieldErrors:
         errors = rule(source, path)
         if source.secret_ref is not None and not source.secret_ref.namespace:
             errors.append(required(path.child("secretRef", "namespace")))
@@ -167,18 +172,18 @@ def _with_secret_namespace(rule: SourceRule) -> SourceRule:
     return whole_rule
 
 
-def _azure_file(source: Any, path: Path) -> FieldErrors:
-    errors = missing_fields(source, REQUIRED_FIELDS["azure_file"], path)
+def _azure_file(source: Any, path: FieldPath) -> FieldErrors:
+    errors = required_field_errors(source, REQUIRED_FIELDS["azure_file"], path)
     return [*errors, required(path.child("secretNamespace"))] if source.secret_namespace == "" else errors
 
 
-def _local(source: Any, path: Path) -> FieldErrors:
+def _local(source: Any, path: FieldPath) -> FieldErrors:
     at = path.child("path")
-    return no_backsteps(source.path, at) if source.path else [required(at)]
+    return validate_no_backsteps(source.path, at) if source.path else [required(at)]
 
 
-def _csi(source: CSIPersistentVolumeSource, path: Path) -> FieldErrors:
-    errors = csi_driver_name(source.driver, path.child("driver"))
+def _csi(source: CSIPersistentVolumeSource, path: FieldPath) -> FieldErrors:
+    errors = validate_csi_driver_name(source.driver, path.child("driver"))
     if not source.volume_handle:
         errors.append(required(path.child("volumeHandle")))
     for name, secret in (
@@ -192,35 +197,35 @@ def _csi(source: CSIPersistentVolumeSource, path: Path) -> FieldErrors:
     return errors
 
 
-def _validate_secret(secret: SecretReference, path: Path) -> FieldErrors:
+def _validate_secret(secret: SecretReference, path: FieldPath) -> FieldErrors:
     name, namespace = path.child("name"), path.child("namespace")
-    errors = dns_subdomain(secret.name, name) if secret.name else [required(name)]
-    return errors + (dns_label(secret.namespace, namespace) if secret.namespace else [required(namespace)])
+    errors = validate_dns_subdomain(secret.name, name) if secret.name else [required(name)]
+    return errors + (validate_dns_label(secret.namespace, namespace) if secret.namespace else [required(namespace)])
 
 
 # In upstream's order of checking for a second source: attribute, wire name, rule.
 _SOURCES: Final[tuple[tuple[str, str, SourceRule], ...]] = (
-    ("host_path", "hostPath", volume_sources.host_path),
-    ("gce_persistent_disk", "gcePersistentDisk", volume_sources.gce_persistent_disk),
-    ("aws_elastic_block_store", "awsElasticBlockStore", volume_sources.aws_elastic_block_store),
+    ("host_path", "hostPath", volume_sources.validate_host_path),
+    ("gce_persistent_disk", "gcePersistentDisk", volume_sources.validate_gce_persistent_disk),
+    ("aws_elastic_block_store", "awsElasticBlockStore", volume_sources.validate_aws_elastic_block_store),
     ("glusterfs", "glusterfs", _glusterfs),
-    ("flocker", "flocker", volume_sources.flocker),
-    ("nfs", "nfs", volume_sources.nfs),
+    ("flocker", "flocker", volume_sources.validate_flocker),
+    ("nfs", "nfs", volume_sources.validate_nfs),
     ("rbd", "rbd", _only_required("rbd")),
-    ("quobyte", "quobyte", volume_sources.quobyte),
+    ("quobyte", "quobyte", volume_sources.validate_quobyte),
     ("cephfs", "cephfs", _only_required("cephfs")),
     ("iscsi", "iscsi", _iscsi),
-    ("cinder", "cinder", _with_secret_namespace(volume_sources.cinder)),
-    ("fc", "fc", volume_sources.fc),
-    ("flex_volume", "flexVolume", volume_sources.flex_volume),
+    ("cinder", "cinder", _with_secret_namespace(volume_sources.validate_cinder)),
+    ("fc", "fc", volume_sources.validate_fc),
+    ("flex_volume", "flexVolume", volume_sources.validate_flex_volume),
     ("azure_file", "azureFile", _azure_file),
     ("vsphere_volume", "vsphereVolume", _only_required("vsphere_volume")),
     ("photon_persistent_disk", "photonPersistentDisk", _only_required("photon_persistent_disk")),
     ("portworx_volume", "portworxVolume", _only_required("portworx_volume")),
-    ("azure_disk", "azureDisk", volume_sources.azure_disk),
+    ("azure_disk", "azureDisk", volume_sources.validate_azure_disk),
     ("scale_io", "scaleIO", _only_required("scale_io")),
     ("local", "local", _local),
-    ("storageos", "storageos", _with_secret_namespace(volume_sources.storageos)),
+    ("storageos", "storageos", _with_secret_namespace(volume_sources.validate_storageos)),
     ("csi", "csi", _csi),
 )
 _ODD_NAMES: Final = {"cephfs": "cephFS"}
@@ -246,13 +251,13 @@ def _validate_update(new: PersistentVolume, old: PersistentVolume) -> FieldError
     if after.csi is not None and before.csi is not None and before.csi.controller_expand_secret_ref is None:
         # A secret for expansion may be added once.
         after = replace(after, csi=replace(after.csi, controller_expand_secret_ref=None))
-    if not means_the_same(after, before):
+    if not is_semantically_equal(after, before):
         detail = f"spec.persistentvolumesource is immutable after creation\n{difference(before, after)}"
         errors.append(forbidden(_SPEC.child("persistentvolumesource"), detail))
-    errors += unchanged(new.spec.volume_mode, old.spec.volume_mode, Path("volumeMode"))
+    errors += validate_unchanged(new.spec.volume_mode, old.spec.volume_mode, FieldPath("volumeMode"))
     if old.spec.node_affinity is not None and not _same_nodes(new.spec.node_affinity, old.spec.node_affinity):
         detail = "field is immutable, except for updating from beta label to GA"
-        errors.append(invalid(Path("nodeAffinity"), internal(new.spec.node_affinity), detail))
+        errors.append(invalid(FieldPath("nodeAffinity"), to_internal(new.spec.node_affinity), detail))
     if old.spec.volume_attributes_class_name is not None and new.spec.volume_attributes_class_name is None:
         at = _SPEC.child("volumeAttributesClassName")
         errors.append(forbidden(at, "update from non-nil value to nil is forbidden"))
@@ -280,4 +285,4 @@ def _same_requirements(new: tuple[NodeSelectorRequirement, ...], old: tuple[Node
     )
 
 
-PERSISTENT_VOLUME = Rules(_validate_volume, _validate_update)
+PERSISTENT_VOLUME = ValidationRules(_validate_volume, _validate_update)

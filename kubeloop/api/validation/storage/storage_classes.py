@@ -8,7 +8,7 @@ from typing import Final
 from kubeloop.api.generated import core_v1, storage_v1
 from kubeloop.api.meta.field_path import (
     FieldErrors,
-    Path,
+    FieldPath,
     duplicate,
     forbidden,
     invalid,
@@ -16,10 +16,10 @@ from kubeloop.api.meta.field_path import (
     required,
     too_long,
 )
-from kubeloop.api.validation.shared.declarative import generated, generated_last, immutable
+from kubeloop.api.validation.shared.declarative import mark_generated, sort_generated_last, validate_immutable
 from kubeloop.api.validation.shared.objectmeta import total_size
-from kubeloop.api.validation.shared.rules import Rules
-from kubeloop.api.validation.shared.scalars import one_of, qualified_name
+from kubeloop.api.validation.shared.rules import ValidationRules
+from kubeloop.api.validation.shared.scalars import validate_enum, validate_qualified_name
 
 _MAX_PARAMETERS: Final = 512
 _MAX_PARAMETERS_SIZE: Final = 256 * 1024
@@ -28,23 +28,23 @@ _BINDING_MODES: Final = ("Immediate", "WaitForFirstConsumer")
 
 
 def _validate_class(obj: storage_v1.StorageClass) -> FieldErrors:
-    missing = generated([required(Path("provisioner"))]) if not obj.provisioner else []
-    errors = missing or _validate_provisioner(obj.provisioner, Path("provisioner"))
-    errors += _validate_parameters(obj.parameters, Path("parameters"))
+    missing = mark_generated([required(FieldPath("provisioner"))]) if not obj.provisioner else []
+    errors = missing or _validate_provisioner(obj.provisioner, FieldPath("provisioner"))
+    errors += _validate_parameters(obj.parameters, FieldPath("parameters"))
     if obj.reclaim_policy and obj.reclaim_policy not in _RECLAIM_POLICIES:
-        errors.append(not_supported(Path("reclaimPolicy"), obj.reclaim_policy, _RECLAIM_POLICIES))
+        errors.append(not_supported(FieldPath("reclaimPolicy"), obj.reclaim_policy, _RECLAIM_POLICIES))
     if obj.volume_binding_mode == "":
-        errors.append(not_supported(Path("volumeBindingMode"), "", _BINDING_MODES))
+        errors.append(not_supported(FieldPath("volumeBindingMode"), "", _BINDING_MODES))
     else:
-        errors += one_of(obj.volume_binding_mode, _BINDING_MODES, Path("volumeBindingMode"))
-    return generated_last(errors + _validate_topologies(obj.allowed_topologies, Path("allowedTopologies")))
+        errors += validate_enum(obj.volume_binding_mode, _BINDING_MODES, FieldPath("volumeBindingMode"))
+    return sort_generated_last(errors + _validate_topologies(obj.allowed_topologies, FieldPath("allowedTopologies")))
 
 
-def _validate_provisioner(name: str, path: Path) -> FieldErrors:
-    return qualified_name(name.lower(), path) if name else [required(path)]
+def _validate_provisioner(name: str, path: FieldPath) -> FieldErrors:
+    return validate_qualified_name(name.lower(), path) if name else [required(path)]
 
 
-def _validate_parameters(parameters: Mapping[str, str], path: Path) -> FieldErrors:
+def _validate_parameters(parameters: Mapping[str, str], path: FieldPath) -> FieldErrors:
     if len(parameters) > _MAX_PARAMETERS:
         return [too_long(path, _MAX_PARAMETERS)]
     errors: FieldErrors = []
@@ -55,7 +55,7 @@ def _validate_parameters(parameters: Mapping[str, str], path: Path) -> FieldErro
     return errors
 
 
-def _validate_topologies(terms: tuple[core_v1.TopologySelectorTerm, ...], path: Path) -> FieldErrors:
+def _validate_topologies(terms: tuple[core_v1.TopologySelectorTerm, ...], path: FieldPath) -> FieldErrors:
     """Validate topology terms: labels with values, no duplicates, none empty."""
     errors: FieldErrors = []
     seen: list[dict[str, frozenset[str]]] = [{}]
@@ -69,7 +69,7 @@ def _validate_topologies(terms: tuple[core_v1.TopologySelectorTerm, ...], path: 
     return errors
 
 
-def _validate_expressions(term: core_v1.TopologySelectorTerm, path: Path) -> FieldErrors:
+def _validate_expressions(term: core_v1.TopologySelectorTerm, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     keys: set[str] = set()
     for index, expression in enumerate(term.match_label_expressions):
@@ -80,7 +80,7 @@ def _validate_expressions(term: core_v1.TopologySelectorTerm, path: Path) -> Fie
         for position, value in enumerate(values):
             if value in values[:position]:
                 errors.append(duplicate(at.child("values").index(position), value))
-        errors += qualified_name(expression.key, at.child("key"))
+        errors += validate_qualified_name(expression.key, at.child("key"))
         if expression.key in keys:
             errors.append(duplicate(at.child("key"), expression.key))
         keys.add(expression.key)
@@ -89,15 +89,15 @@ def _validate_expressions(term: core_v1.TopologySelectorTerm, path: Path) -> Fie
 
 def _validate_class_update(new: storage_v1.StorageClass, old: storage_v1.StorageClass) -> FieldErrors:
     # Other fields were validated on create, or may have any value.
-    errors = immutable(new.provisioner, old.provisioner, Path("provisioner"))
-    errors += immutable(new.parameters, old.parameters, Path("parameters"))
-    errors += immutable(new.reclaim_policy, old.reclaim_policy, Path("reclaimPolicy"))
-    return errors + immutable(new.volume_binding_mode, old.volume_binding_mode, Path("volumeBindingMode"))
+    errors = validate_immutable(new.provisioner, old.provisioner, FieldPath("provisioner"))
+    errors += validate_immutable(new.parameters, old.parameters, FieldPath("parameters"))
+    errors += validate_immutable(new.reclaim_policy, old.reclaim_policy, FieldPath("reclaimPolicy"))
+    return errors + validate_immutable(new.volume_binding_mode, old.volume_binding_mode, FieldPath("volumeBindingMode"))
 
 
 def _validate_attributes_class(obj: storage_v1.VolumeAttributesClass) -> FieldErrors:
-    path = Path("parameters")
-    errors = _validate_provisioner(obj.driver_name, Path("driverName"))
+    path = FieldPath("parameters")
+    errors = _validate_provisioner(obj.driver_name, FieldPath("driverName"))
     errors += _validate_parameters(obj.parameters, path)
     if not obj.parameters:
         errors.append(required(path, "must contain at least one key/value pair"))
@@ -109,11 +109,11 @@ def _validate_attributes_class_update(
 ) -> FieldErrors:
     errors: FieldErrors = []
     if new.driver_name != old.driver_name:
-        errors.append(forbidden(Path("driverName"), "updates to driverName are forbidden."))
+        errors.append(forbidden(FieldPath("driverName"), "updates to driverName are forbidden."))
     if new.parameters != old.parameters:
-        errors.append(forbidden(Path("parameters"), "updates to parameters are forbidden."))
+        errors.append(forbidden(FieldPath("parameters"), "updates to parameters are forbidden."))
     return errors + _validate_attributes_class(new)
 
 
-STORAGE_CLASS = Rules(_validate_class, _validate_class_update)
-VOLUME_ATTRIBUTES_CLASS = Rules(_validate_attributes_class, _validate_attributes_class_update)
+STORAGE_CLASS = ValidationRules(_validate_class, _validate_class_update)
+VOLUME_ATTRIBUTES_CLASS = ValidationRules(_validate_attributes_class, _validate_attributes_class_update)

@@ -9,7 +9,7 @@ import msgspec
 from kubeloop.api.generated import storage_v1
 from kubeloop.api.meta.field_path import (
     FieldErrors,
-    Path,
+    FieldPath,
     duplicate,
     invalid,
     not_supported,
@@ -19,23 +19,23 @@ from kubeloop.api.meta.field_path import (
 )
 from kubeloop.api.scalars.quantity import parse_quantity
 from kubeloop.api.selectors import validate_label_selector
-from kubeloop.api.validation.pods.volume_sources import csi_driver_name
-from kubeloop.api.validation.shared.go_values import ordered
+from kubeloop.api.validation.pods.volume_sources import validate_csi_driver_name
+from kubeloop.api.validation.shared.go_values import ordered_object
 from kubeloop.api.validation.shared.meta_conditions import validate_reason
 from kubeloop.api.validation.shared.objectmeta import byte_length
-from kubeloop.api.validation.shared.rules import Rules
+from kubeloop.api.validation.shared.rules import ValidationRules
 from kubeloop.api.validation.shared.scalars import (
     IMMUTABLE,
     NOT_NEGATIVE,
-    dns_subdomain,
-    not_negative,
-    qualified_name,
-    unchanged,
+    validate_dns_subdomain,
+    validate_nonnegative,
+    validate_qualified_name,
+    validate_unchanged,
 )
 
-_SPEC: Final = Path("spec")
+_SPEC: Final = FieldPath("spec")
 _DRIVERS: Final = _SPEC.child("drivers")
-_HEALTH: Final = Path("status").child("storageHealth")
+_HEALTH: Final = FieldPath("status").child("storageHealth")
 _FS_GROUP_POLICIES: Final = frozenset(("File", "None", "ReadWriteOnceWithFSType"))
 _LIFECYCLES: Final = ("Persistent", "Ephemeral")
 _HEALTH_STATUSES: Final = frozenset(("StorageUnreachable", "StorageDegraded"))
@@ -76,7 +76,7 @@ def _validate_driver(obj: storage_v1.CSIDriver) -> FieldErrors:
     return errors
 
 
-def _validate_token_requests(requests: tuple[storage_v1.TokenRequest, ...], path: Path) -> FieldErrors:
+def _validate_token_requests(requests: tuple[storage_v1.TokenRequest, ...], path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     audiences: set[str] = set()
     for index, request in enumerate(requests):
@@ -97,9 +97,9 @@ def _validate_token_requests(requests: tuple[storage_v1.TokenRequest, ...], path
 
 def _validate_driver_update(new: storage_v1.CSIDriver, old: storage_v1.CSIDriver) -> FieldErrors:
     errors = _validate_driver(new)
-    errors += unchanged(new.spec.attach_required, old.spec.attach_required, _SPEC.child("attachedRequired"))
+    errors += validate_unchanged(new.spec.attach_required, old.spec.attach_required, _SPEC.child("attachedRequired"))
     before, after = old.spec.volume_lifecycle_modes, new.spec.volume_lifecycle_modes
-    return errors + unchanged(after, before, _SPEC.child("volumeLifecycleModes"), after or None)
+    return errors + validate_unchanged(after, before, _SPEC.child("volumeLifecycleModes"), after or None)
 
 
 def _validate_node(obj: storage_v1.CSINode) -> FieldErrors:
@@ -107,10 +107,10 @@ def _validate_node(obj: storage_v1.CSINode) -> FieldErrors:
     names: set[str] = set()
     for index, driver in enumerate(obj.spec.drivers or ()):
         at = _DRIVERS.index(index)
-        errors += csi_driver_name(driver.name, at.child("name"))
+        errors += validate_csi_driver_name(driver.name, at.child("name"))
         errors += _validate_node_id(driver.node_id, at.child("nodeID"))
         if driver.allocatable is not None:
-            errors += not_negative(driver.allocatable.count, at.child("allocatable", "count"))
+            errors += validate_nonnegative(driver.allocatable.count, at.child("allocatable", "count"))
         if driver.name in names:
             errors.append(duplicate(at.child("name"), driver.name))
         names.add(driver.name)
@@ -118,21 +118,21 @@ def _validate_node(obj: storage_v1.CSINode) -> FieldErrors:
     return errors
 
 
-def _validate_node_id(node_id: str, path: Path) -> FieldErrors:
+def _validate_node_id(node_id: str, path: FieldPath) -> FieldErrors:
     if not node_id:
         return [required(path)]
     detail = f"must be {_NODE_ID_MAX} characters or less"
     return [invalid(path, node_id, detail)] if byte_length(node_id) > _NODE_ID_MAX else []
 
 
-def _validate_topology_keys(keys: tuple[str, ...], path: Path) -> FieldErrors:
+def _validate_topology_keys(keys: tuple[str, ...], path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     for index, key in enumerate(keys):
         if not key:
             errors.append(required(path))
         if key in keys[:index]:
             errors.append(duplicate(path, key))
-        errors += qualified_name(key, path)
+        errors += validate_qualified_name(key, path)
     return errors
 
 
@@ -153,7 +153,7 @@ def _without_limit(driver: storage_v1.CSINodeDriver) -> storage_v1.CSINodeDriver
 
 def _shown_driver(driver: storage_v1.CSINodeDriver) -> object:
     fields = {"Name": driver.name, "NodeID": driver.node_id, "TopologyKeys": driver.topology_keys or None}
-    return ordered({**fields, "Allocatable": None})
+    return ordered_object({**fields, "Allocatable": None})
 
 
 def _validate_node_status(new: storage_v1.CSINode, old: storage_v1.CSINode) -> FieldErrors:
@@ -164,12 +164,12 @@ def _validate_node_status(new: storage_v1.CSINode, old: storage_v1.CSINode) -> F
         if health.name in names:
             errors.append(duplicate(at, health.name))
         names.add(health.name)
-        errors += csi_driver_name(health.name, at.child("name"))
+        errors += validate_csi_driver_name(health.name, at.child("name"))
         errors += _validate_health(health.health_conditions, at.child("healthConditions"))
     return errors
 
 
-def _validate_health(conditions: tuple[storage_v1.StorageHealthCondition, ...], path: Path) -> FieldErrors:
+def _validate_health(conditions: tuple[storage_v1.StorageHealthCondition, ...], path: FieldPath) -> FieldErrors:
     if len(conditions) > _HEALTH_CONDITIONS_MAX:
         return [too_many(path, len(conditions), _HEALTH_CONDITIONS_MAX)]
     errors: FieldErrors = []
@@ -192,20 +192,20 @@ def _validate_capacity(obj: storage_v1.CSIStorageCapacity) -> FieldErrors:
 
 
 def _capacity_errors(obj: storage_v1.CSIStorageCapacity, any_values: bool) -> FieldErrors:
-    errors = validate_label_selector(obj.node_topology, Path("nodeTopology"), any_values)
-    errors += dns_subdomain(obj.storage_class_name, Path("storageClassName"))
+    errors = validate_label_selector(obj.node_topology, FieldPath("nodeTopology"), any_values)
+    errors += validate_dns_subdomain(obj.storage_class_name, FieldPath("storageClassName"))
     if obj.capacity is not None and parse_quantity(obj.capacity).sign() < 0:
-        errors.append(invalid(Path("capacity"), obj.capacity, NOT_NEGATIVE))
+        errors.append(invalid(FieldPath("capacity"), obj.capacity, NOT_NEGATIVE))
     return errors
 
 
 def _validate_capacity_update(new: storage_v1.CSIStorageCapacity, old: storage_v1.CSIStorageCapacity) -> FieldErrors:
-    lenient = bool(validate_label_selector(old.node_topology, Path("nodeTopology")))
+    lenient = bool(validate_label_selector(old.node_topology, FieldPath("nodeTopology")))
     errors = _capacity_errors(new, any_values=lenient)
-    errors += unchanged(new.node_topology, old.node_topology, Path("nodeTopology"))
-    return errors + unchanged(new.storage_class_name, old.storage_class_name, Path("storageClassName"))
+    errors += validate_unchanged(new.node_topology, old.node_topology, FieldPath("nodeTopology"))
+    return errors + validate_unchanged(new.storage_class_name, old.storage_class_name, FieldPath("storageClassName"))
 
 
-CSI_DRIVER = Rules(_validate_driver, _validate_driver_update)
-CSI_NODE = Rules(_validate_node, _validate_node_update, {"status": _validate_node_status})
-CSI_STORAGE_CAPACITY = Rules(_validate_capacity, _validate_capacity_update)
+CSI_DRIVER = ValidationRules(_validate_driver, _validate_driver_update)
+CSI_NODE = ValidationRules(_validate_node, _validate_node_update, {"status": _validate_node_status})
+CSI_STORAGE_CAPACITY = ValidationRules(_validate_capacity, _validate_capacity_update)

@@ -7,7 +7,7 @@ from typing import Final
 from kubeloop.api.generated import storage_v1
 from kubeloop.api.meta.field_path import (
     FieldErrors,
-    Path,
+    FieldPath,
     forbidden,
     invalid,
     required,
@@ -15,13 +15,13 @@ from kubeloop.api.meta.field_path import (
     too_long_characters,
 )
 from kubeloop.api.meta.name_rules import check_dns1123_subdomain, range_message
-from kubeloop.api.validation.shared.declarative import generated, generated_last, immutable
+from kubeloop.api.validation.shared.declarative import mark_generated, sort_generated_last, validate_immutable
 from kubeloop.api.validation.shared.objectmeta import byte_length, total_size
-from kubeloop.api.validation.shared.rules import Rules
-from kubeloop.api.validation.shared.scalars import dns_subdomain
+from kubeloop.api.validation.shared.rules import ValidationRules
+from kubeloop.api.validation.shared.scalars import validate_dns_subdomain
 
-_SPEC: Final = Path("spec")
-_STATUS: Final = Path("status")
+_SPEC: Final = FieldPath("spec")
+_STATUS: Final = FieldPath("status")
 _ATTACHER_MAX: Final = 63
 _METADATA_MAX: Final = 256 * 1024
 _MESSAGE_MAX: Final = 1024
@@ -29,20 +29,20 @@ _EXACTLY_ONE: Final = "must specify exactly one of inlineVolumeSpec and persiste
 
 
 def _validate_attachment(obj: storage_v1.VolumeAttachment) -> FieldErrors:
-    errors = generated(_validate_attacher(obj.spec.attacher, _SPEC.child("attacher")))
+    errors = mark_generated(_validate_attacher(obj.spec.attacher, _SPEC.child("attacher")))
     errors += _validate_source(obj.spec.source, _SPEC.child("source"))
-    errors += dns_subdomain(obj.spec.node_name, _SPEC.child("nodeName"))
-    return generated_last(errors + _validate_status(obj.status))
+    errors += validate_dns_subdomain(obj.spec.node_name, _SPEC.child("nodeName"))
+    return sort_generated_last(errors + _validate_status(obj.status))
 
 
-def _validate_attacher(name: str, path: Path) -> FieldErrors:
+def _validate_attacher(name: str, path: FieldPath) -> FieldErrors:
     if not name:
         return [required(path)]
     errors: FieldErrors = [too_long_characters(path, _ATTACHER_MAX)] if len(name) > _ATTACHER_MAX else []
     return errors + [invalid(path, name, message) for message in check_dns1123_subdomain(name.lower())]
 
 
-def _validate_source(source: storage_v1.VolumeAttachmentSource, path: Path) -> FieldErrors:
+def _validate_source(source: storage_v1.VolumeAttachmentSource, path: FieldPath) -> FieldErrors:
     name = source.persistent_volume_name
     errors: FieldErrors = []
     if name is None and source.inline_volume_spec is None:
@@ -52,7 +52,7 @@ def _validate_source(source: storage_v1.VolumeAttachmentSource, path: Path) -> F
     elif name == "":
         errors.append(required(path.child("persistentVolumeName"), "must specify non empty persistentVolumeName"))
     if name is not None:
-        errors += dns_subdomain(name, path.child("persistentVolumeName"))
+        errors += validate_dns_subdomain(name, path.child("persistentVolumeName"))
     return errors
 
 
@@ -66,7 +66,7 @@ def _validate_status(status: storage_v1.VolumeAttachmentStatus) -> FieldErrors:
     return errors
 
 
-def _validate_problem(problem: storage_v1.VolumeError, path: Path) -> FieldErrors:
+def _validate_problem(problem: storage_v1.VolumeError, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     if byte_length(problem.message) > _MESSAGE_MAX:
         errors.append(too_long(path.child("message"), _MESSAGE_MAX))
@@ -76,7 +76,7 @@ def _validate_problem(problem: storage_v1.VolumeError, path: Path) -> FieldError
 
 
 def _validate_update(new: storage_v1.VolumeAttachment, old: storage_v1.VolumeAttachment) -> FieldErrors:
-    return _validate_attachment(new) + immutable(new.spec, old.spec, _SPEC)
+    return _validate_attachment(new) + validate_immutable(new.spec, old.spec, _SPEC)
 
 
-VOLUME_ATTACHMENT = Rules(_validate_attachment, _validate_update, {"status": _validate_update})
+VOLUME_ATTACHMENT = ValidationRules(_validate_attachment, _validate_update, {"status": _validate_update})

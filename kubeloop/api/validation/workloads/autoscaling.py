@@ -8,7 +8,7 @@ from typing import Any, Final
 from kubeloop.api.generated import autoscaling_v2
 from kubeloop.api.meta.field_path import (
     FieldErrors,
-    Path,
+    FieldPath,
     forbidden,
     invalid,
     not_supported,
@@ -17,12 +17,18 @@ from kubeloop.api.meta.field_path import (
 from kubeloop.api.meta.name_rules import check_path_segment_name
 from kubeloop.api.scalars.quantity import parse_quantity
 from kubeloop.api.validation.pods.compute_resources import validate_container_resource_name
-from kubeloop.api.validation.shared.declarative import generated, generated_last
-from kubeloop.api.validation.shared.rules import Rules
-from kubeloop.api.validation.shared.scalars import NOT_NEGATIVE, dns_label, not_negative, positive, violations
+from kubeloop.api.validation.shared.declarative import mark_generated, sort_generated_last
+from kubeloop.api.validation.shared.rules import ValidationRules
+from kubeloop.api.validation.shared.scalars import (
+    NOT_NEGATIVE,
+    check_errors,
+    validate_dns_label,
+    validate_nonnegative,
+    validate_positive,
+)
 
-_SPEC: Final = Path("spec")
-_STATUS: Final = Path("status")
+_SPEC: Final = FieldPath("spec")
+_STATUS: Final = FieldPath("status")
 _MAX_PERIOD: Final = 1800
 _MAX_WINDOW: Final = 3600
 _SELECT_POLICIES: Final = frozenset(("Disabled", "Max", "Min"))
@@ -61,16 +67,16 @@ def _validate_spec(
         for name, rules in (("scaleUp", spec.behavior.scale_up), ("scaleDown", spec.behavior.scale_down)):
             if rules is not None:
                 errors += _validate_rules(rules, _SPEC.child("behavior", name))
-    return generated_last(errors)
+    return sort_generated_last(errors)
 
 
 def _validate_bounds(spec: autoscaling_v2.HorizontalPodAutoscalerSpec) -> FieldErrors:
-    errors = generated(not_negative(spec.min_replicas, _SPEC.child("minReplicas")))
+    errors = mark_generated(validate_nonnegative(spec.min_replicas, _SPEC.child("minReplicas")))
     path = _SPEC.child("maxReplicas")
     if spec.max_replicas == 0:
-        errors += generated([required(path)])
+        errors += mark_generated([required(path)])
     elif spec.max_replicas < 0:
-        errors += generated([invalid(path, spec.max_replicas, "must be greater than or equal to 1")])
+        errors += mark_generated([invalid(path, spec.max_replicas, "must be greater than or equal to 1")])
     if spec.min_replicas is not None and spec.max_replicas < spec.min_replicas:
         errors.append(invalid(path, spec.max_replicas, "must be greater than or equal to `minReplicas`"))
     return errors
@@ -85,17 +91,19 @@ def _same_target_kind(
     return (after.api_version, after.kind) == (before.api_version, before.kind)
 
 
-def _validate_reference(reference: autoscaling_v2.CrossVersionObjectReference, path: Path) -> FieldErrors:
+def _validate_reference(reference: autoscaling_v2.CrossVersionObjectReference, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     for name, value in (("kind", reference.kind), ("name", reference.name)):
         if not value:
             errors.append(required(path.child(name)))
         else:
-            errors += violations(check_path_segment_name, value, path.child(name))
+            errors += check_errors(check_path_segment_name, value, path.child(name))
     return errors
 
 
-def _validate_api_version(reference: autoscaling_v2.CrossVersionObjectReference, core: bool, path: Path) -> FieldErrors:
+def _validate_api_version(
+    reference: autoscaling_v2.CrossVersionObjectReference, core: bool, path: FieldPath
+) -> FieldErrors:
     """Validate a group and version; the core group, which has no name, only if `core` allows it."""
     version = reference.api_version
     if version.count("/") > 1:
@@ -125,14 +133,14 @@ def _validate_metrics(
     return errors
 
 
-def _validate_metric(metric: autoscaling_v2.MetricSpec, path: Path, lenient: bool) -> FieldErrors:
+def _validate_metric(metric: autoscaling_v2.MetricSpec, path: FieldPath, lenient: bool) -> FieldErrors:
     errors: FieldErrors = []
     if not metric.type:
         errors.append(required(path.child("type"), "must specify a metric source type"))
     expected = _FIELD_OF_TYPE.get(metric.type)
     if expected is None:
         errors.append(not_supported(path.child("type"), metric.type, frozenset(_FIELD_OF_TYPE)))
-    sources: dict[str, tuple[Any, Callable[[Any, Path], FieldErrors]]] = {
+    sources: dict[str, tuple[Any, Callable[[Any, FieldPath], FieldErrors]]] = {
         "object": (metric.object, _validate_object_source if not lenient else _validate_kept_object_source),
         "external": (metric.external, _validate_external_source),
         "pods": (metric.pods, _validate_pods_source),
@@ -152,12 +160,12 @@ def _validate_metric(metric: autoscaling_v2.MetricSpec, path: Path, lenient: boo
     return errors
 
 
-def _validate_object_source(source: autoscaling_v2.ObjectMetricSource, path: Path) -> FieldErrors:
+def _validate_object_source(source: autoscaling_v2.ObjectMetricSource, path: FieldPath) -> FieldErrors:
     errors = _validate_api_version(source.described_object, True, path.child("describedObject"))
     return errors + _validate_kept_object_source(source, path)
 
 
-def _validate_kept_object_source(source: autoscaling_v2.ObjectMetricSource, path: Path) -> FieldErrors:
+def _validate_kept_object_source(source: autoscaling_v2.ObjectMetricSource, path: FieldPath) -> FieldErrors:
     errors = _validate_reference(source.described_object, path.child("describedObject"))
     errors += _validate_identifier(source.metric, path.child("metric"))
     errors += _validate_target(source.target, path.child("target"))
@@ -167,7 +175,7 @@ def _validate_kept_object_source(source: autoscaling_v2.ObjectMetricSource, path
     return errors
 
 
-def _validate_external_source(source: autoscaling_v2.ExternalMetricSource, path: Path) -> FieldErrors:
+def _validate_external_source(source: autoscaling_v2.ExternalMetricSource, path: FieldPath) -> FieldErrors:
     errors = _validate_identifier(source.metric, path.child("metric"))
     target, at = source.target, path.child("target")
     errors += _validate_target(target, at)
@@ -180,7 +188,7 @@ def _validate_external_source(source: autoscaling_v2.ExternalMetricSource, path:
     return errors
 
 
-def _validate_pods_source(source: autoscaling_v2.PodsMetricSource, path: Path) -> FieldErrors:
+def _validate_pods_source(source: autoscaling_v2.PodsMetricSource, path: FieldPath) -> FieldErrors:
     errors = _validate_identifier(source.metric, path.child("metric"))
     errors += _validate_target(source.target, path.child("target"))
     if source.target.average_value is None:
@@ -188,12 +196,12 @@ def _validate_pods_source(source: autoscaling_v2.PodsMetricSource, path: Path) -
     return errors
 
 
-def _validate_resource_source(source: autoscaling_v2.ResourceMetricSource, path: Path) -> FieldErrors:
+def _validate_resource_source(source: autoscaling_v2.ResourceMetricSource, path: FieldPath) -> FieldErrors:
     missing = [] if source.name else [required(path.child("name"), "must specify a resource name")]
     return missing + _validate_resource_target(source.target, path.child("target"))
 
 
-def _validate_container_source(source: autoscaling_v2.ContainerResourceMetricSource, path: Path) -> FieldErrors:
+def _validate_container_source(source: autoscaling_v2.ContainerResourceMetricSource, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     if not source.name:
         errors.append(required(path.child("name"), "must specify a resource name"))
@@ -202,11 +210,11 @@ def _validate_container_source(source: autoscaling_v2.ContainerResourceMetricSou
     if not source.container:
         errors.append(required(path.child("container"), "must specify a container"))
     else:
-        errors += dns_label(source.container, path.child("container"))
+        errors += validate_dns_label(source.container, path.child("container"))
     return errors + _validate_resource_target(source.target, path.child("target"))
 
 
-def _validate_resource_target(target: autoscaling_v2.MetricTarget, path: Path) -> FieldErrors:
+def _validate_resource_target(target: autoscaling_v2.MetricTarget, path: FieldPath) -> FieldErrors:
     errors = _validate_target(target, path)
     utilization, value = target.average_utilization, target.average_value
     if utilization is None and value is None:
@@ -218,7 +226,7 @@ def _validate_resource_target(target: autoscaling_v2.MetricTarget, path: Path) -
     return errors
 
 
-def _validate_target(target: autoscaling_v2.MetricTarget, path: Path) -> FieldErrors:
+def _validate_target(target: autoscaling_v2.MetricTarget, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     if not target.type:
         errors.append(required(path.child("type"), "must specify a metric target type"))
@@ -232,13 +240,13 @@ def _validate_target(target: autoscaling_v2.MetricTarget, path: Path) -> FieldEr
     return errors
 
 
-def _validate_identifier(metric: autoscaling_v2.MetricIdentifier, path: Path) -> FieldErrors:
+def _validate_identifier(metric: autoscaling_v2.MetricIdentifier, path: FieldPath) -> FieldErrors:
     if not metric.name:
         return [required(path.child("name"), "must specify a metric name")]
-    return violations(check_path_segment_name, metric.name, path.child("name"))
+    return check_errors(check_path_segment_name, metric.name, path.child("name"))
 
 
-def _validate_rules(rules: autoscaling_v2.HPAScalingRules, path: Path) -> FieldErrors:
+def _validate_rules(rules: autoscaling_v2.HPAScalingRules, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     window, at = rules.stabilization_window_seconds, path.child("stabilizationWindowSeconds")
     if window is not None and window < 0:
@@ -256,12 +264,12 @@ def _validate_rules(rules: autoscaling_v2.HPAScalingRules, path: Path) -> FieldE
     return errors
 
 
-def _validate_policy(policy: autoscaling_v2.HPAScalingPolicy, path: Path) -> FieldErrors:
+def _validate_policy(policy: autoscaling_v2.HPAScalingPolicy, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     if policy.type not in _POLICY_TYPES:
         errors.append(not_supported(path.child("type"), policy.type, _POLICY_TYPES))
-    errors += positive(policy.value, path.child("value"))
-    errors += positive(policy.period_seconds, path.child("periodSeconds"))
+    errors += validate_positive(policy.value, path.child("value"))
+    errors += validate_positive(policy.period_seconds, path.child("periodSeconds"))
     if policy.period_seconds > _MAX_PERIOD:
         detail = f"must be less than or equal to {_MAX_PERIOD}"
         errors.append(invalid(path.child("periodSeconds"), policy.period_seconds, detail))
@@ -274,9 +282,9 @@ def _validate_status(
     errors: FieldErrors = []
     for index, condition in enumerate(new.status.conditions):
         at = _STATUS.child("conditions").index(index).child("observedGeneration")
-        errors += not_negative(condition.observed_generation, at)
-    errors += not_negative(new.status.current_replicas, _STATUS.child("currentReplicas"))
-    return errors + not_negative(new.status.desired_replicas, _STATUS.child("desiredReplicas"))
+        errors += validate_nonnegative(condition.observed_generation, at)
+    errors += validate_nonnegative(new.status.current_replicas, _STATUS.child("currentReplicas"))
+    return errors + validate_nonnegative(new.status.desired_replicas, _STATUS.child("desiredReplicas"))
 
 
-AUTOSCALER = Rules(_validate_create, _validate_update, {"status": _validate_status})
+AUTOSCALER = ValidationRules(_validate_create, _validate_update, {"status": _validate_status})

@@ -29,7 +29,7 @@ class ScheduleError(ValueError):
     """Raised for a malformed schedule; the message is shown to clients."""
 
 
-def schedule_problem(schedule: str) -> str:
+def schedule_error(schedule: str) -> str:
     """Return the reason why a schedule is malformed, or an empty string."""
     try:
         _check_schedule(schedule)
@@ -108,7 +108,7 @@ def _number(text: str, names: dict[str, int]) -> int:
     return int(text)
 
 
-def time_zone_problems(zone: str) -> list[str]:
+def time_zone_errors(zone: str) -> list[str]:
     """Return the problems of a time zone's name."""
     if not zone:
         return ["timeZone must be nil or non-empty string"]

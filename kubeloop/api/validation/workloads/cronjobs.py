@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Final
 
 from kubeloop.api.generated.batch_v1 import CronJob, CronJobSpec, JobSpec
-from kubeloop.api.meta.field_path import FieldErrors, Path, invalid, not_supported, required
-from kubeloop.api.validation.shared.declarative import generated, generated_last
-from kubeloop.api.validation.shared.go_values import internal
+from kubeloop.api.meta.field_path import FieldErrors, FieldPath, invalid, not_supported, required
+from kubeloop.api.validation.shared.declarative import mark_generated, sort_generated_last
+from kubeloop.api.validation.shared.go_values import to_internal
 from kubeloop.api.validation.shared.objectmeta import METADATA
-from kubeloop.api.validation.shared.rules import Rules
-from kubeloop.api.validation.shared.scalars import not_negative, one_of
-from kubeloop.api.validation.workloads.cron_format import schedule_problem, time_zone_problems
+from kubeloop.api.validation.shared.rules import ValidationRules
+from kubeloop.api.validation.shared.scalars import validate_enum, validate_nonnegative
+from kubeloop.api.validation.workloads.cron_format import schedule_error, time_zone_errors
 from kubeloop.api.validation.workloads.jobs import validate_job_template_spec
 
-_SPEC: Final = Path("spec")
+_SPEC: Final = FieldPath("spec")
 _POLICIES: Final = ("Allow", "Forbid", "Replace")
 # Each job's name is the cron job's, a dash and ten digits, and must itself be a label.
 _NAME_MAX: Final = 52
@@ -25,22 +25,22 @@ def _validate_spec(spec: CronJobSpec, old: CronJobSpec | None) -> FieldErrors:
     if spec.schedule:
         errors += _validate_schedule(spec, old is not None and "TZ" in old.schedule)
     else:
-        errors += generated([required(_SPEC.child("schedule"))])
-    errors += not_negative(spec.starting_deadline_seconds, _SPEC.child("startingDeadlineSeconds"))
+        errors += mark_generated([required(_SPEC.child("schedule"))])
+    errors += validate_nonnegative(spec.starting_deadline_seconds, _SPEC.child("startingDeadlineSeconds"))
     if spec.time_zone is not None and (old is None or old.time_zone != spec.time_zone):
         at, zone = _SPEC.child("timeZone"), spec.time_zone
-        errors += [invalid(at, zone, problem) for problem in time_zone_problems(zone)]
-    errors += one_of(spec.concurrency_policy, _POLICIES, _SPEC.child("concurrencyPolicy"))
+        errors += [invalid(at, zone, problem) for problem in time_zone_errors(zone)]
+    errors += validate_enum(spec.concurrency_policy, _POLICIES, _SPEC.child("concurrencyPolicy"))
     errors += _validate_job_template(spec.job_template.spec, _SPEC.child("jobTemplate", "spec"))
-    errors += not_negative(spec.successful_jobs_history_limit, _SPEC.child("successfulJobsHistoryLimit"))
-    errors += not_negative(spec.failed_jobs_history_limit, _SPEC.child("failedJobsHistoryLimit"))
-    return generated_last(errors)
+    errors += validate_nonnegative(spec.successful_jobs_history_limit, _SPEC.child("successfulJobsHistoryLimit"))
+    errors += validate_nonnegative(spec.failed_jobs_history_limit, _SPEC.child("failedJobsHistoryLimit"))
+    return sort_generated_last(errors)
 
 
 def _validate_schedule(spec: CronJobSpec, zone_allowed: bool) -> FieldErrors:
     """Validate a schedule; only old objects may have the time zone in it instead of its field."""
     path = _SPEC.child("schedule")
-    problem = schedule_problem(spec.schedule)
+    problem = schedule_error(spec.schedule)
     errors: FieldErrors = [invalid(path, spec.schedule, problem)] if problem else []
     if "TZ" in spec.schedule:
         if not zone_allowed:
@@ -52,10 +52,10 @@ def _validate_schedule(spec: CronJobSpec, zone_allowed: bool) -> FieldErrors:
     return errors
 
 
-def _validate_job_template(spec: JobSpec, path: Path) -> FieldErrors:
+def _validate_job_template(spec: JobSpec, path: FieldPath) -> FieldErrors:
     errors = validate_job_template_spec(spec, path)
     if spec.selector is not None:
-        errors.append(invalid(path.child("selector"), internal(spec.selector), "`selector` will be auto-generated"))
+        errors.append(invalid(path.child("selector"), to_internal(spec.selector), "`selector` will be auto-generated"))
     if spec.manual_selector:
         errors.append(not_supported(path.child("manualSelector"), True, ("nil", "false")))
     return errors
@@ -73,4 +73,4 @@ def _validate_update(new: CronJob, old: CronJob) -> FieldErrors:
     return _validate_spec(new.spec, old.spec)
 
 
-CRON_JOB = Rules(_validate_cron_job, _validate_update)
+CRON_JOB = ValidationRules(_validate_cron_job, _validate_update)

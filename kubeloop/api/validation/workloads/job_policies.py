@@ -16,7 +16,7 @@ from kubeloop.api.meta.field_path import (
     ErrorType,
     FieldError,
     FieldErrors,
-    Path,
+    FieldPath,
     duplicate,
     invalid,
     not_supported,
@@ -25,7 +25,7 @@ from kubeloop.api.meta.field_path import (
     too_long,
     too_many,
 )
-from kubeloop.api.validation.shared.scalars import not_negative, qualified_name
+from kubeloop.api.validation.shared.scalars import validate_nonnegative, validate_qualified_name
 from kubeloop.api.validation.workloads.index_ranges import IndexListError, count_indexes
 
 _RULES_MAX: Final = 20
@@ -37,7 +37,7 @@ _OPERATORS: Final = ("In", "NotIn")
 _STATUSES: Final = ("False", "True", "Unknown")
 
 
-def omitted(path: Path, detail: str) -> FieldError:
+def invalid_without_value(path: FieldPath, detail: str) -> FieldError:
     """Build the error for an invalid value that is too long to show."""
     return FieldError(ErrorType.INVALID, path, detail=detail)
 
@@ -46,7 +46,7 @@ def _valid_values(values: tuple[str, ...]) -> str:
     return f"valid values: [{' '.join(map(quote, values))}]"
 
 
-def validate_failure_policy(spec: JobSpec, path: Path) -> FieldErrors:
+def validate_failure_policy(spec: JobSpec, path: FieldPath) -> FieldErrors:
     """Validate a podFailurePolicy."""
     rules = (spec.pod_failure_policy.rules or ()) if spec.pod_failure_policy is not None else ()
     errors: FieldErrors = []
@@ -59,7 +59,7 @@ def validate_failure_policy(spec: JobSpec, path: Path) -> FieldErrors:
     return errors
 
 
-def _failure_rule(rule: PodFailurePolicyRule, per_index: bool, names: Set[str], path: Path) -> FieldErrors:
+def _failure_rule(rule: PodFailurePolicyRule, per_index: bool, names: Set[str], path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     at = path.child("action")
     if not rule.action:
@@ -73,19 +73,19 @@ def _failure_rule(rule: PodFailurePolicyRule, per_index: bool, names: Set[str], 
     if rule.on_pod_conditions:
         errors += _pod_conditions(rule.on_pod_conditions, path.child("onPodConditions"))
     if rule.on_exit_codes is not None and rule.on_pod_conditions:
-        errors.append(omitted(path, "specifying both OnExitCodes and OnPodConditions is not supported"))
+        errors.append(invalid_without_value(path, "specifying both OnExitCodes and OnPodConditions is not supported"))
     if rule.on_exit_codes is None and not rule.on_pod_conditions:
-        errors.append(omitted(path, "specifying one of OnExitCodes and OnPodConditions is required"))
+        errors.append(invalid_without_value(path, "specifying one of OnExitCodes and OnPodConditions is required"))
     return errors
 
 
-def _pod_conditions(patterns: tuple[PodFailurePolicyOnPodConditionsPattern, ...], path: Path) -> FieldErrors:
+def _pod_conditions(patterns: tuple[PodFailurePolicyOnPodConditionsPattern, ...], path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     if len(patterns) > _PATTERNS_MAX:
         errors.append(too_many(path, len(patterns), _PATTERNS_MAX))
     for index, pattern in enumerate(patterns):
         at = path.index(index)
-        errors += qualified_name(pattern.type, at.child("type"))
+        errors += validate_qualified_name(pattern.type, at.child("type"))
         if not pattern.status:
             errors.append(required(at.child("status"), _valid_values(_STATUSES)))
         elif pattern.status not in _STATUSES:
@@ -93,7 +93,7 @@ def _pod_conditions(patterns: tuple[PodFailurePolicyOnPodConditionsPattern, ...]
     return errors
 
 
-def _exit_codes(codes: PodFailurePolicyOnExitCodesRequirement, names: Set[str], path: Path) -> FieldErrors:
+def _exit_codes(codes: PodFailurePolicyOnExitCodesRequirement, names: Set[str], path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     at = path.child("operator")
     if not codes.operator:
@@ -106,7 +106,7 @@ def _exit_codes(codes: PodFailurePolicyOnExitCodesRequirement, names: Set[str], 
     return errors + _exit_code_values(codes.values, codes.operator, path.child("values"))
 
 
-def _exit_code_values(values: tuple[int, ...] | None, operator: str, path: Path) -> FieldErrors:
+def _exit_code_values(values: tuple[int, ...] | None, operator: str, path: FieldPath) -> FieldErrors:
     if not values:
         return [invalid(path, values, "at least one value is required")]
     errors: FieldErrors = []
@@ -124,7 +124,7 @@ def _exit_code_values(values: tuple[int, ...] | None, operator: str, path: Path)
     return errors
 
 
-def validate_success_policy(spec: JobSpec, path: Path) -> FieldErrors:
+def validate_success_policy(spec: JobSpec, path: FieldPath) -> FieldErrors:
     """Validate a successPolicy."""
     rules = (spec.success_policy.rules or ()) if spec.success_policy is not None else ()
     at = path.child("rules")
@@ -138,7 +138,7 @@ def validate_success_policy(spec: JobSpec, path: Path) -> FieldErrors:
     return errors
 
 
-def _success_rule(rule: SuccessPolicyRule, completions: int | None, path: Path) -> FieldErrors:
+def _success_rule(rule: SuccessPolicyRule, completions: int | None, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     indexes, count = rule.succeeded_indexes, rule.succeeded_count
     if indexes is None and count is None:
@@ -157,7 +157,7 @@ def _success_rule(rule: SuccessPolicyRule, completions: int | None, path: Path) 
             errors.append(invalid(at, indexes, f"error parsing succeededIndexes: {problem}"))
     if count is not None:
         at = path.child("succeededCount")
-        errors += not_negative(count, at)
+        errors += validate_nonnegative(count, at)
         if count > completions:
             detail = f"must be less than or equal to {completions} (the number of specified completions)"
             errors.append(invalid(at, count, detail))

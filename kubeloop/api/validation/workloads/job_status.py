@@ -8,23 +8,23 @@ from __future__ import annotations
 from typing import Final
 
 from kubeloop.api.generated.batch_v1 import Job, UncountedTerminatedPods
-from kubeloop.api.meta.field_path import FieldErrors, Path, duplicate, invalid, required
-from kubeloop.api.validation.shared.go_values import internal
-from kubeloop.api.validation.shared.scalars import not_negative
+from kubeloop.api.meta.field_path import FieldErrors, FieldPath, duplicate, invalid, required
+from kubeloop.api.validation.shared.go_values import to_internal
+from kubeloop.api.validation.shared.scalars import validate_nonnegative
 from kubeloop.api.validation.workloads.index_ranges import IndexListError, count_indexes, overlap
-from kubeloop.api.validation.workloads.job_policies import omitted
+from kubeloop.api.validation.workloads.job_policies import invalid_without_value
 
-_STATUS: Final = Path("status")
+_STATUS: Final = FieldPath("status")
 _CONDITIONS: Final = _STATUS.child("conditions")
 
 
-def is_true(job: Job, kind: str, status: str = "True") -> bool:
+def has_job_condition(job: Job, kind: str, status: str = "True") -> bool:
     """Return True if a condition of a job has a status."""
     return any(one.type == kind and one.status == status for one in job.status.conditions)
 
 
 def _is_finished(job: Job) -> bool:
-    return is_true(job, "Complete") or is_true(job, "Failed")
+    return has_job_condition(job, "Complete") or has_job_condition(job, "Failed")
 
 
 def validate_job_status(new: Job, old: Job) -> FieldErrors:
@@ -38,7 +38,7 @@ def validate_job_status(new: Job, old: Job) -> FieldErrors:
         ("ready", status.ready),
         ("terminating", status.terminating),
     ):
-        errors += not_negative(number, _STATUS.child(name))
+        errors += validate_nonnegative(number, _STATUS.child(name))
     if status.uncounted_terminated_pods is not None:
         errors += _validate_uncounted(status.uncounted_terminated_pods)
     errors += _validate_exclusive(new, old) + _validate_completion_time(new, old) + _validate_announced(new, old)
@@ -54,7 +54,7 @@ def _changed(new: Job, old: Job, *attributes: str) -> bool:
 
 
 def _flipped(new: Job, old: Job, *kinds: str) -> bool:
-    return any(is_true(new, kind) != is_true(old, kind) for kind in kinds)
+    return any(has_job_condition(new, kind) != has_job_condition(old, kind) for kind in kinds)
 
 
 def _validate_uncounted(pods: UncountedTerminatedPods) -> FieldErrors:
@@ -74,17 +74,17 @@ def _validate_uncounted(pods: UncountedTerminatedPods) -> FieldErrors:
 def _validate_exclusive(new: Job, old: Job) -> FieldErrors:
     """Validate that a job is not both complete and failed."""
     problems: list[str] = []
-    if is_true(new, "Complete"):
-        if is_true(new, "Failed") and _flipped(new, old, "Complete", "Failed"):
+    if has_job_condition(new, "Complete"):
+        if has_job_condition(new, "Failed") and _flipped(new, old, "Complete", "Failed"):
             problems.append("cannot set Complete=True and Failed=true conditions")
-        if is_true(new, "FailureTarget") and _flipped(new, old, "Complete", "FailureTarget"):
+        if has_job_condition(new, "FailureTarget") and _flipped(new, old, "Complete", "FailureTarget"):
             problems.append("cannot set Complete=True and FailureTarget=true conditions")
-    return [omitted(_CONDITIONS, problem) for problem in problems]
+    return [invalid_without_value(_CONDITIONS, problem) for problem in problems]
 
 
 def _validate_completion_time(new: Job, old: Job) -> FieldErrors:
     errors: FieldErrors = []
-    start, end, complete = new.status.start_time, new.status.completion_time, is_true(new, "Complete")
+    start, end, complete = new.status.start_time, new.status.completion_time, has_job_condition(new, "Complete")
     at = _STATUS.child("completionTime")
     if _flipped(new, old, "Complete") or _changed(new, old, "completion_time"):
         if end is not None and not complete:
@@ -100,45 +100,49 @@ def _validate_announced(new: Job, old: Job) -> FieldErrors:
     """Validate that an interim condition precedes each terminal condition."""
     problems: list[str] = []
     failed_now = _flipped(new, old, "Failed") or _changed(new, old, "failed_indexes")
-    if is_true(new, "Failed") and not is_true(new, "FailureTarget") and failed_now:
+    if has_job_condition(new, "Failed") and not has_job_condition(new, "FailureTarget") and failed_now:
         problems.append("cannot set Failed=True condition without the FailureTarget=true condition")
     complete_now = _flipped(new, old, "Complete", "SuccessCriteriaMet")
-    if is_true(new, "Complete") and not is_true(new, "SuccessCriteriaMet") and complete_now:
+    if has_job_condition(new, "Complete") and not has_job_condition(new, "SuccessCriteriaMet") and complete_now:
         problems.append("cannot set Complete=True condition without the SuccessCriteriaMet=true condition")
-    return [omitted(_CONDITIONS, problem) for problem in problems]
+    return [invalid_without_value(_CONDITIONS, problem) for problem in problems]
 
 
 def _validate_success_criteria(new: Job) -> FieldErrors:
     problems: list[str] = []
-    met = is_true(new, "SuccessCriteriaMet")
-    if met and is_true(new, "Failed"):
+    met = has_job_condition(new, "SuccessCriteriaMet")
+    if met and has_job_condition(new, "Failed"):
         problems.append("cannot set SuccessCriteriaMet=True and Failed=true conditions")
-    if met and is_true(new, "FailureTarget"):
+    if met and has_job_condition(new, "FailureTarget"):
         problems.append("cannot set SuccessCriteriaMet=True and FailureTarget=true conditions")
-    if new.spec.success_policy is not None and is_true(new, "Complete") and not met:
+    if new.spec.success_policy is not None and has_job_condition(new, "Complete") and not met:
         problems.append("cannot set Complete=True for Job with SuccessPolicy unless SuccessCriteriaMet=True")
-    return [omitted(_CONDITIONS, problem) for problem in problems]
+    return [invalid_without_value(_CONDITIONS, problem) for problem in problems]
 
 
 def _validate_lasting(new: Job, old: Job) -> FieldErrors:
     """Validate that terminal conditions, counters and times are never reverted."""
-    lost = [kind for kind in ("Failed", "Complete", "FailureTarget") if is_true(old, kind) and not is_true(new, kind)]
-    errors = [omitted(_CONDITIONS, f"cannot disable the terminal {kind}=True condition") for kind in lost]
+    lost = [
+        kind
+        for kind in ("Failed", "Complete", "FailureTarget")
+        if has_job_condition(old, kind) and not has_job_condition(new, kind)
+    ]
+    errors = [invalid_without_value(_CONDITIONS, f"cannot disable the terminal {kind}=True condition") for kind in lost]
     errors += _validate_counters(new, old)
     end, before = new.status.completion_time, old.status.completion_time
     if end is not None and before is not None and end != before:
         errors.append(invalid(_STATUS.child("completionTime"), end, "field is immutable"))
-    resuming = is_true(old, "Suspended") and is_true(new, "Suspended", "False")
+    resuming = has_job_condition(old, "Suspended") and has_job_condition(new, "Suspended", "False")
     start, begun = new.status.start_time, old.status.start_time
     if begun is not None and begun != start and not resuming and not new.spec.suspend:
         detail = "field is immutable for unsuspended job once set"
         errors.append(invalid(_STATUS.child("startTime"), start, detail))
-    met, was_met = is_true(new, "SuccessCriteriaMet"), is_true(old, "SuccessCriteriaMet")
+    met, was_met = has_job_condition(new, "SuccessCriteriaMet"), has_job_condition(old, "SuccessCriteriaMet")
     if was_met and not met:
-        errors.append(omitted(_CONDITIONS, "cannot disable the SuccessCriteriaMet=True condition"))
-    if is_true(old, "Complete") and not was_met and met:
+        errors.append(invalid_without_value(_CONDITIONS, "cannot disable the SuccessCriteriaMet=True condition"))
+    if has_job_condition(old, "Complete") and not was_met and met:
         detail = "cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions"
-        errors.append(omitted(_CONDITIONS, detail))
+        errors.append(invalid_without_value(_CONDITIONS, detail))
     return errors
 
 
@@ -157,7 +161,7 @@ def _validate_finished(new: Job, old: Job) -> FieldErrors:
     counting = pods is not None and bool(pods.failed or pods.succeeded)
     if counting and (ended or _changed(new, old, "uncounted_terminated_pods")):
         at = _STATUS.child("uncountedTerminatedPods")
-        errors.append(invalid(at, internal(pods), "must be empty for finished job"))
+        errors.append(invalid(at, to_internal(pods), "must be empty for finished job"))
     return errors
 
 

@@ -10,7 +10,7 @@ from kubeloop.api.generated.batch_v1 import Job, JobSpec
 from kubeloop.api.generated.core_v1 import Affinity, Container, PodTemplateSpec
 from kubeloop.api.meta.field_path import (
     FieldErrors,
-    Path,
+    FieldPath,
     invalid,
     not_supported,
     required,
@@ -19,16 +19,16 @@ from kubeloop.api.meta.field_path import (
 from kubeloop.api.meta.name_rules import check_dns1123_label, validate_domain_prefixed_path
 from kubeloop.api.selectors import validate_label_selector
 from kubeloop.api.validation.pods.templates import validate_template
-from kubeloop.api.validation.shared.go_values import internal
+from kubeloop.api.validation.shared.go_values import to_internal
 from kubeloop.api.validation.shared.objectmeta import METADATA
-from kubeloop.api.validation.shared.rules import Rules
-from kubeloop.api.validation.shared.scalars import not_negative, unchanged
+from kubeloop.api.validation.shared.rules import ValidationRules
+from kubeloop.api.validation.shared.scalars import validate_nonnegative, validate_unchanged
 from kubeloop.api.validation.workloads.job_policies import validate_failure_policy, validate_success_policy
-from kubeloop.api.validation.workloads.job_status import is_true, validate_job_status
-from kubeloop.api.validation.workloads.shared import labels_mismatch, matcher_of, selector_unchanged
+from kubeloop.api.validation.workloads.job_status import has_job_condition, validate_job_status
+from kubeloop.api.validation.workloads.shared import labels_mismatch_error, matcher_of, validate_selector_unchanged
 
-_SPEC: Final = Path("spec")
-_LABELS: Final = Path("spec").child("template", "metadata", "labels")
+_SPEC: Final = FieldPath("spec")
+_LABELS: Final = FieldPath("spec").child("template", "metadata", "labels")
 _INDEXED_MAX: Final = 100_000
 _MANY_COMPLETIONS: Final = 100_000
 _MAX_OF_MANY: Final = 10_000
@@ -39,7 +39,7 @@ _OLD_UID, _OLD_NAME = "controller-uid", "job-name"
 _UID, _NAME = "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"
 
 
-def validate_job_template_spec(spec: JobSpec, path: Path) -> FieldErrors:
+def validate_job_template_spec(spec: JobSpec, path: FieldPath) -> FieldErrors:
     """Validate a job's spec before the server has generated its selector."""
     errors: FieldErrors = []
     for name, number in (
@@ -51,7 +51,7 @@ def validate_job_template_spec(spec: JobSpec, path: Path) -> FieldErrors:
         ("backoffLimitPerIndex", spec.backoff_limit_per_index),
         ("maxFailedIndexes", spec.max_failed_indexes),
     ):
-        errors += not_negative(number, path.child(name))
+        errors += validate_nonnegative(number, path.child(name))
     if spec.max_failed_indexes is not None and spec.backoff_limit_per_index is None:
         errors.append(required(path.child("backoffLimitPerIndex"), "when maxFailedIndexes is specified"))
     if spec.managed_by is not None:
@@ -64,7 +64,7 @@ def validate_job_template_spec(spec: JobSpec, path: Path) -> FieldErrors:
     if spec.success_policy is not None:
         at = path.child("successPolicy")
         if spec.completion_mode != "Indexed":
-            errors.append(invalid(at, internal(spec.success_policy), _NEEDS_INDEXES))
+            errors.append(invalid(at, to_internal(spec.success_policy), _NEEDS_INDEXES))
         else:
             errors += validate_success_policy(spec, at)
     errors += _validate_replacement(spec, path.child("podReplacementPolicy"))
@@ -72,7 +72,7 @@ def validate_job_template_spec(spec: JobSpec, path: Path) -> FieldErrors:
     return errors + _validate_restart_policy(spec, path.child("template", "spec", "restartPolicy"))
 
 
-def _validate_completion_mode(spec: JobSpec, path: Path) -> FieldErrors:
+def _validate_completion_mode(spec: JobSpec, path: FieldPath) -> FieldErrors:
     errors: FieldErrors = []
     mode = spec.completion_mode
     if mode is not None and mode not in ("NonIndexed", "Indexed"):
@@ -89,7 +89,7 @@ def _validate_completion_mode(spec: JobSpec, path: Path) -> FieldErrors:
     return errors
 
 
-def _validate_indexed(spec: JobSpec, path: Path) -> FieldErrors:
+def _validate_indexed(spec: JobSpec, path: FieldPath) -> FieldErrors:
     """Validate the limits that keep the index lists in a status short."""
     errors: FieldErrors = []
     completions, parallelism, most = spec.completions, spec.parallelism or 0, spec.max_failed_indexes
@@ -118,13 +118,13 @@ def _validate_indexed(spec: JobSpec, path: Path) -> FieldErrors:
     return errors
 
 
-def _validate_replacement(spec: JobSpec, path: Path) -> FieldErrors:
+def _validate_replacement(spec: JobSpec, path: FieldPath) -> FieldErrors:
     policy = spec.pod_replacement_policy
     supported = _REPLACEMENTS if spec.pod_failure_policy is None else ("Failed",)
     return [] if policy is None or policy in supported else [not_supported(path, policy, supported)]
 
 
-def _validate_restart_policy(spec: JobSpec, path: Path) -> FieldErrors:
+def _validate_restart_policy(spec: JobSpec, path: FieldPath) -> FieldErrors:
     """Validate a job's restart policy; Always, the default of pods, counts as missing."""
     policy = spec.template.spec.restart_policy
     if policy in ("Always", ""):
@@ -144,7 +144,7 @@ def _validate_spec(spec: JobSpec) -> FieldErrors:
     matcher = matcher_of(spec.selector)
     labels = spec.template.metadata.labels
     if matcher is not None and not matcher.matches(labels):
-        errors += labels_mismatch(labels, _SPEC.child("template"))
+        errors += labels_mismatch_error(labels, _SPEC.child("template"))
     return errors
 
 
@@ -163,7 +163,7 @@ def _validate_generated_selector(job: Job) -> FieldErrors:
             errors.append(invalid(_LABELS.key(key), dict(labels), f"must be '{value}'"))
     matcher = matcher_of(job.spec.selector)
     if matcher is not None and not matcher.matches(expected):
-        errors.append(invalid(_SPEC.child("selector"), internal(job.spec.selector), "`selector` not auto-generated"))
+        errors.append(invalid(_SPEC.child("selector"), to_internal(job.spec.selector), "`selector` not auto-generated"))
     return errors
 
 
@@ -186,18 +186,18 @@ def _validate_job(job: Job) -> FieldErrors:
 def _validate_update(new: Job, old: Job) -> FieldErrors:
     after, before = new.spec, old.spec
     errors = _validate_spec(after) + _validate_completions(after, before)
-    errors += selector_unchanged(after.selector, before.selector)
+    errors += validate_selector_unchanged(after.selector, before.selector)
     errors += _validate_template_update(new, old)
-    errors += unchanged(after.completion_mode, before.completion_mode, _SPEC.child("completionMode"))
-    errors += unchanged(
+    errors += validate_unchanged(after.completion_mode, before.completion_mode, _SPEC.child("completionMode"))
+    errors += validate_unchanged(
         after.pod_failure_policy, before.pod_failure_policy, _SPEC.child("podFailurePolicy"),
-        internal(after.pod_failure_policy),
+        to_internal(after.pod_failure_policy),
     )  # fmt: skip
     limit = _SPEC.child("backoffLimitPerIndex")
-    errors += unchanged(after.backoff_limit_per_index, before.backoff_limit_per_index, limit)
-    errors += unchanged(after.managed_by, before.managed_by, _SPEC.child("managedBy"))
-    errors += unchanged(
-        after.success_policy, before.success_policy, _SPEC.child("successPolicy"), internal(after.success_policy)
+    errors += validate_unchanged(after.backoff_limit_per_index, before.backoff_limit_per_index, limit)
+    errors += validate_unchanged(after.managed_by, before.managed_by, _SPEC.child("managedBy"))
+    errors += validate_unchanged(
+        after.success_policy, before.success_policy, _SPEC.child("successPolicy"), to_internal(after.success_policy)
     )
     return errors + _validate_hostnames(new)
 
@@ -206,7 +206,7 @@ def _validate_completions(new: JobSpec, old: JobSpec) -> FieldErrors:
     """Validate changes of completions: only an indexed job can be scaled, together with parallelism."""
     path = _SPEC.child("completions")
     if new.completion_mode != "Indexed":
-        return unchanged(new.completions, old.completions, path)
+        return validate_unchanged(new.completions, old.completions, path)
     if new.completions in (None, old.completions, new.parallelism):
         return []
     return [invalid(path, new.completions, "can only be modified in tandem with spec.parallelism")]
@@ -215,16 +215,16 @@ def _validate_completions(new: JobSpec, old: JobSpec) -> FieldErrors:
 def _validate_template_update(new: Job, old: Job) -> FieldErrors:
     """Validate template changes: only a suspended job's scheduling directives and resources may change."""
     after, before = new.spec.template, old.spec.template
-    halted = is_true(old, "Suspended") or old.status.start_time is None
+    halted = has_job_condition(old, "Suspended") or old.status.start_time is None
     if not (old.spec.suspend and halted and old.status.active == 0):
-        return unchanged(after, before, _SPEC.child("template"), internal(after))
+        return validate_unchanged(after, before, _SPEC.child("template"), to_internal(after))
     before = _with_directives(before, after)
     spec = replace(
         before.spec,
         containers=_with_resources(before.spec.containers or (), after.spec.containers or ()),
         init_containers=_with_resources(before.spec.init_containers, after.spec.init_containers),
     )
-    return unchanged(after.spec, spec, _SPEC.child("template.spec"), internal(after.spec))
+    return validate_unchanged(after.spec, spec, _SPEC.child("template.spec"), to_internal(after.spec))
 
 
 def _with_directives(old: PodTemplateSpec, new: PodTemplateSpec) -> PodTemplateSpec:
@@ -254,4 +254,4 @@ def _with_resources(old: tuple[Container, ...], new: tuple[Container, ...]) -> t
     )
 
 
-JOB = Rules(_validate_job, _validate_update, {"status": validate_job_status})
+JOB = ValidationRules(_validate_job, _validate_update, {"status": validate_job_status})

@@ -6,85 +6,94 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from kubeloop.api.meta.field_path import FieldErrors, Path, duplicate, invalid, required
-from kubeloop.api.validation.shared.declarative import generated_last
-from kubeloop.api.validation.shared.formats import label_key, long_name, path_segment_name, short_name
+from kubeloop.api.meta.field_path import FieldErrors, FieldPath, duplicate, invalid, required
+from kubeloop.api.validation.shared.declarative import sort_generated_last
+from kubeloop.api.validation.shared.formats import (
+    validate_label_key,
+    validate_long_name,
+    validate_path_segment_name,
+    validate_short_name,
+)
 from kubeloop.api.validation.shared.meta_conditions import validate_conditions
-from kubeloop.api.validation.shared.rules import Rules
-from kubeloop.api.validation.shared.tags import Field, Shape, Tags
+from kubeloop.api.validation.shared.rules import ValidationRules
+from kubeloop.api.validation.shared.tags import DeclarativeValidation, FieldTags, StructTags
 
-_SPEC: Final = Path("spec")
-_STATUS: Final = Path("status")
+_SPEC: Final = FieldPath("spec")
+_STATUS: Final = FieldPath("status")
 _COMPOSITE: Final = "CompositePodGroup"
 _TOPOLOGY: Final = "TopologyAwareWorkloadScheduling"
 _MAX_DEPTH: Final = 4
 
 
-_SHORT_NAME: Final = Field(required=True, format=short_name)
-_LONG_NAME: Final = Field(format=long_name)
-_CLASS_NAME: Final = Field(immutable="always", format=long_name)
-_PRIORITY: Final = Field(immutable="always", maximum=1_000_000_000)
-_PREEMPTION: Final = Field(
+_SHORT_NAME: Final = FieldTags(required=True, format=validate_short_name)
+_LONG_NAME: Final = FieldTags(format=validate_long_name)
+_CLASS_NAME: Final = FieldTags(immutable="always", format=validate_long_name)
+_PRIORITY: Final = FieldTags(immutable="always", maximum=1_000_000_000)
+_PREEMPTION: Final = FieldTags(
     gate="PodGroupPreemptionPolicy", immutable="always", symbols=("Never", "PreemptLowerPriority")
 )
-_CLAIMS: Final = Field(immutable="always", max_items=4, keys=("name",), shape="claim")
-_TEMPLATES: Final = Field(max_items=8, keys=("name",), same_items=True, shape="template")
+_CLAIMS: Final = FieldTags(immutable="always", max_items=4, keys=("name",), shape="claim")
+_TEMPLATES: Final = FieldTags(max_items=8, keys=("name",), same_items=True, shape="template")
 _COMPOSITES: Final = replace(_TEMPLATES, shape="composite template")
 
-TAGS: Final = Tags(
+TAGS: Final = DeclarativeValidation(
     {
-        "group": Shape(
+        "group": StructTags(
             {
-                "parentCompositePodGroupName": Field(gate=_COMPOSITE, immutable="always", format=long_name),
-                "workloadRef": Field(immutable="always", shape="reference"),
-                "schedulingPolicy": Field(shape="policy"),
-                "schedulingConstraints": Field(gate=_TOPOLOGY, immutable="with its gate", shape="constraints"),
+                "parentCompositePodGroupName": FieldTags(
+                    gate=_COMPOSITE, immutable="always", format=validate_long_name
+                ),
+                "workloadRef": FieldTags(immutable="always", shape="reference"),
+                "schedulingPolicy": FieldTags(shape="policy"),
+                "schedulingConstraints": FieldTags(gate=_TOPOLOGY, immutable="with its gate", shape="constraints"),
                 "resourceClaims": _CLAIMS,
-                "disruptionMode": Field(required=True, immutable="always", shape="mode"),
+                "disruptionMode": FieldTags(required=True, immutable="always", shape="mode"),
                 "priorityClassName": _CLASS_NAME,
                 "priority": _PRIORITY,
                 "preemptionPolicy": _PREEMPTION,
             }
         ),
-        "group status": Shape({"resourceClaimStatuses": Field(max_items=4, keys=("name",), shape="claim status")}),
-        "composite": Shape(
+        "group status": StructTags(
+            {"resourceClaimStatuses": FieldTags(max_items=4, keys=("name",), shape="claim status")}
+        ),
+        "composite": StructTags(
             {
                 "parentCompositePodGroupName": _CLASS_NAME,
-                "workloadRef": Field(required=True, immutable="always", shape="reference"),
-                "schedulingPolicy": Field(immutable="always", shape="composite policy"),
-                "schedulingConstraints": Field(immutable="always", shape="constraints"),
-                "disruptionMode": Field(required=True, immutable="always", shape="mode"),
+                "workloadRef": FieldTags(required=True, immutable="always", shape="reference"),
+                "schedulingPolicy": FieldTags(immutable="always", shape="composite policy"),
+                "schedulingConstraints": FieldTags(immutable="always", shape="constraints"),
+                "disruptionMode": FieldTags(required=True, immutable="always", shape="mode"),
                 "priorityClassName": _CLASS_NAME,
                 "priority": _PRIORITY,
                 "preemptionPolicy": _PREEMPTION,
             }
         ),
-        "workload": Shape(
+        "workload": StructTags(
             {
-                "controllerRef": Field(immutable="always", shape="controller"),
+                "controllerRef": FieldTags(immutable="always", shape="controller"),
                 "podGroupTemplates": _TEMPLATES,
                 "compositePodGroupTemplates": replace(_COMPOSITES, gate=_COMPOSITE),
             },
             unions=(("podGroupTemplates", "compositePodGroupTemplates"),),
         ),
-        "template": Shape(
+        "template": StructTags(
             {
                 "name": _SHORT_NAME,
-                "schedulingPolicy": Field(shape="policy"),
-                "schedulingConstraints": Field(gate=_TOPOLOGY, immutable="always", shape="constraints"),
+                "schedulingPolicy": FieldTags(shape="policy"),
+                "schedulingConstraints": FieldTags(gate=_TOPOLOGY, immutable="always", shape="constraints"),
                 "resourceClaims": _CLAIMS,
-                "disruptionMode": Field(immutable="always", shape="mode"),
+                "disruptionMode": FieldTags(immutable="always", shape="mode"),
                 "priorityClassName": _CLASS_NAME,
                 "priority": _PRIORITY,
                 "preemptionPolicy": _PREEMPTION,
             }
         ),
-        "composite template": Shape(
+        "composite template": StructTags(
             {
                 "name": _SHORT_NAME,
-                "schedulingPolicy": Field(shape="composite policy"),
-                "schedulingConstraints": Field(immutable="always", shape="constraints"),
-                "disruptionMode": Field(immutable="always", shape="mode"),
+                "schedulingPolicy": FieldTags(shape="composite policy"),
+                "schedulingConstraints": FieldTags(immutable="always", shape="constraints"),
+                "disruptionMode": FieldTags(immutable="always", shape="mode"),
                 "priorityClassName": _CLASS_NAME,
                 "priority": _PRIORITY,
                 "preemptionPolicy": _PREEMPTION,
@@ -92,32 +101,34 @@ TAGS: Final = Tags(
                 "compositePodGroupTemplates": _COMPOSITES,
             }
         ),
-        "controller": Shape(
+        "controller": StructTags(
             {
                 "apiGroup": _LONG_NAME,
-                "kind": Field(required=True, format=path_segment_name),
-                "name": Field(required=True, format=path_segment_name),
+                "kind": FieldTags(required=True, format=validate_path_segment_name),
+                "name": FieldTags(required=True, format=validate_path_segment_name),
             }
         ),
-        "reference": Shape({"workloadName": Field(required=True, format=long_name), "templateName": _SHORT_NAME}),
-        "policy": Shape(
-            {"basic": Field(immutable="always"), "gang": Field(stays_there=True, shape="gang")},
+        "reference": StructTags(
+            {"workloadName": FieldTags(required=True, format=validate_long_name), "templateName": _SHORT_NAME}
+        ),
+        "policy": StructTags(
+            {"basic": FieldTags(immutable="always"), "gang": FieldTags(stays_there=True, shape="gang")},
             unions=(("basic", "gang"),),
         ),
-        "gang": Shape({"minCount": Field(required=True, minimum=1)}),
-        "composite policy": Shape(
-            {"basic": Field(immutable="always"), "gang": Field(stays_there=True, shape="gang of groups")},
+        "gang": StructTags({"minCount": FieldTags(required=True, minimum=1)}),
+        "composite policy": StructTags(
+            {"basic": FieldTags(immutable="always"), "gang": FieldTags(stays_there=True, shape="gang of groups")},
             unions=(("basic", "gang"),),
         ),
-        "gang of groups": Shape({"minGroupCount": Field(required=True, minimum=1)}),
-        "constraints": Shape({"topology": Field(max_items=1, shape="topology")}),
-        "topology": Shape({"key": Field(required=True, format=label_key)}),
-        "claim": Shape(
+        "gang of groups": StructTags({"minGroupCount": FieldTags(required=True, minimum=1)}),
+        "constraints": StructTags({"topology": FieldTags(max_items=1, shape="topology")}),
+        "topology": StructTags({"key": FieldTags(required=True, format=validate_label_key)}),
+        "claim": StructTags(
             {"name": _SHORT_NAME, "resourceClaimName": _LONG_NAME, "resourceClaimTemplateName": _LONG_NAME},
             unions=(("resourceClaimName", "resourceClaimTemplateName"),),
         ),
-        "claim status": Shape({"resourceClaimName": _LONG_NAME}),
-        "mode": Shape({}, unions=(("single", "all"),)),
+        "claim status": StructTags({"resourceClaimName": _LONG_NAME}),
+        "mode": StructTags({}, unions=(("single", "all"),)),
     }
 )
 
@@ -156,11 +167,11 @@ def _validate_composite_status(new: Any, old: Any) -> FieldErrors:
 
 
 def _validate_workload(obj: Any) -> FieldErrors:
-    return generated_last(_validate_templates(obj.spec) + TAGS.on_create(obj.spec, "workload", _SPEC))
+    return sort_generated_last(_validate_templates(obj.spec) + TAGS.on_create(obj.spec, "workload", _SPEC))
 
 
 def _validate_workload_update(new: Any, old: Any) -> FieldErrors:
-    return generated_last(_validate_templates(new.spec) + TAGS.on_update(new.spec, old.spec, "workload", _SPEC))
+    return sort_generated_last(_validate_templates(new.spec) + TAGS.on_update(new.spec, old.spec, "workload", _SPEC))
 
 
 def _validate_templates(spec: Any) -> FieldErrors:
@@ -179,7 +190,7 @@ def _validate_templates(spec: Any) -> FieldErrors:
 _CHILDLESS: Final = "must have at least one child PodGroupTemplate or CompositePodGroupTemplate"
 
 
-def _repeated_names(parent: Any, path: Path, names: set[str]) -> FieldErrors:
+def _repeated_names(parent: Any, path: FieldPath, names: set[str]) -> FieldErrors:
     """Return errors for names that repeat across lists; declarative validation finds those in one list."""
     at = path.child("compositePodGroupTemplates")
     templates = parent.composite_pod_group_templates
@@ -191,7 +202,7 @@ def _repeated_names(parent: Any, path: Path, names: set[str]) -> FieldErrors:
     return errors
 
 
-def _taken(templates: Any, path: Path, names: set[str]) -> FieldErrors:
+def _taken(templates: Any, path: FieldPath, names: set[str]) -> FieldErrors:
     taken = [(index, one.name) for index, one in enumerate(templates) if one.name in names]
     names.update(one.name for one in templates)
     return [duplicate(path.index(index).child("name"), name) for index, name in taken]
@@ -223,7 +234,7 @@ def _rank(template: Any) -> tuple[str, int | None]:
     return template.priority_class_name, template.priority
 
 
-def _childless(parent: Any, path: Path) -> Iterator[tuple[Path, str]]:
+def _childless(parent: Any, path: FieldPath) -> Iterator[tuple[FieldPath, str]]:
     for index, template in enumerate(parent.composite_pod_group_templates):
         at = path.child("compositePodGroupTemplates").index(index)
         if not template.pod_group_templates and not template.composite_pod_group_templates:
@@ -231,6 +242,8 @@ def _childless(parent: Any, path: Path) -> Iterator[tuple[Path, str]]:
         yield from _childless(template, at)
 
 
-POD_GROUP = Rules(_validate_group, _validate_group_update, {"status": _validate_group_status})
-COMPOSITE_POD_GROUP = Rules(_validate_composite, _validate_composite_update, {"status": _validate_composite_status})
-WORKLOAD = Rules(_validate_workload, _validate_workload_update)
+POD_GROUP = ValidationRules(_validate_group, _validate_group_update, {"status": _validate_group_status})
+COMPOSITE_POD_GROUP = ValidationRules(
+    _validate_composite, _validate_composite_update, {"status": _validate_composite_status}
+)
+WORKLOAD = ValidationRules(_validate_workload, _validate_workload_update)

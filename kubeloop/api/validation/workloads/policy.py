@@ -5,15 +5,19 @@ from __future__ import annotations
 from typing import Final
 
 from kubeloop.api.generated.policy_v1 import PodDisruptionBudget, PodDisruptionBudgetSpec
-from kubeloop.api.meta.field_path import FieldErrors, Path, invalid, not_supported
+from kubeloop.api.meta.field_path import FieldErrors, FieldPath, invalid, not_supported
 from kubeloop.api.selectors import validate_label_selector
-from kubeloop.api.validation.shared.go_values import ordered
+from kubeloop.api.validation.shared.go_values import ordered_object
 from kubeloop.api.validation.shared.meta_conditions import validate_conditions
-from kubeloop.api.validation.shared.rules import Rules
-from kubeloop.api.validation.shared.scalars import int_or_percent, not_negative, not_over_hundred_percent
+from kubeloop.api.validation.shared.rules import ValidationRules
+from kubeloop.api.validation.shared.scalars import (
+    validate_int_or_percent,
+    validate_nonnegative,
+    validate_not_more_than_100_percent,
+)
 
-_SPEC: Final = Path("spec")
-_STATUS: Final = Path("status")
+_SPEC: Final = FieldPath("spec")
+_STATUS: Final = FieldPath("status")
 _EVICTION_POLICIES: Final = frozenset(("AlwaysAllow", "IfHealthyBudget"))
 
 
@@ -23,8 +27,8 @@ def _validate_spec(spec: PodDisruptionBudgetSpec, any_values: bool) -> FieldErro
         errors.append(invalid(_SPEC, _shown_spec(spec), "minAvailable and maxUnavailable cannot be both set"))
     for name, amount in (("minAvailable", spec.min_available), ("maxUnavailable", spec.max_unavailable)):
         if amount is not None:
-            errors += int_or_percent(amount, _SPEC.child(name))
-            errors += not_over_hundred_percent(amount, _SPEC.child(name))
+            errors += validate_int_or_percent(amount, _SPEC.child(name))
+            errors += validate_not_more_than_100_percent(amount, _SPEC.child(name))
     errors += validate_label_selector(spec.selector, _SPEC.child("selector"), any_values)
     policy = spec.unhealthy_pod_eviction_policy
     if policy is not None and policy not in _EVICTION_POLICIES:
@@ -33,7 +37,7 @@ def _validate_spec(spec: PodDisruptionBudgetSpec, any_values: bool) -> FieldErro
 
 
 def _shown_spec(spec: PodDisruptionBudgetSpec) -> object:
-    return ordered({
+    return ordered_object({
         "MinAvailable": spec.min_available,
         "Selector": spec.selector,
         "MaxUnavailable": spec.max_unavailable,
@@ -57,8 +61,8 @@ def _validate_status(new: PodDisruptionBudget, old: PodDisruptionBudget) -> Fiel
         ("disruptionsAllowed", status.disruptions_allowed), ("currentHealthy", status.current_healthy),
         ("desiredHealthy", status.desired_healthy), ("expectedPods", status.expected_pods),
     ):  # fmt: skip
-        errors += not_negative(count, _STATUS.child(name))
+        errors += validate_nonnegative(count, _STATUS.child(name))
     return errors
 
 
-DISRUPTION_BUDGET = Rules(_validate_create, _validate_update, {"status": _validate_status})
+DISRUPTION_BUDGET = ValidationRules(_validate_create, _validate_update, {"status": _validate_status})

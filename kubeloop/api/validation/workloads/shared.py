@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from kubeloop.api.generated.core_v1 import PodTemplateSpec
 from kubeloop.api.generated.meta_v1 import LabelSelector
-from kubeloop.api.meta.field_path import FieldErrors, Path, forbidden, invalid, not_supported
+from kubeloop.api.meta.field_path import FieldErrors, FieldPath, forbidden, invalid, not_supported
 from kubeloop.api.selectors import LabelSelector as Matcher
-from kubeloop.api.selectors import SelectorError, from_label_selector
-from kubeloop.api.validation.shared.go_values import internal
-from kubeloop.api.validation.shared.scalars import NOT_NEGATIVE, percent_of, unchanged
+from kubeloop.api.selectors import SelectorError, label_selector_as_selector
+from kubeloop.api.validation.shared.go_values import to_internal
+from kubeloop.api.validation.shared.scalars import NOT_NEGATIVE, percent_of, validate_unchanged
 
-STATUS: Final = Path("status")
+STATUS: Final = FieldPath("status")
 NO_MATCH: Final = "`selector` does not match template `labels`"
 ABOVE_REPLICAS: Final = "cannot be greater than status.replicas"
 
@@ -21,27 +21,27 @@ ABOVE_REPLICAS: Final = "cannot be greater than status.replicas"
 def matcher_of(selector: LabelSelector | None) -> Matcher | None:
     """Return the matcher of a selector; None if it is malformed."""
     try:
-        return from_label_selector(selector)
+        return label_selector_as_selector(selector)
     except SelectorError:
         return None
 
 
-def is_empty(selector: LabelSelector) -> bool:
+def is_empty_selector(selector: LabelSelector) -> bool:
     """Return True if a selector has no requirements."""
     return not selector.match_labels and not selector.match_expressions
 
 
-def selector_unchanged(new: LabelSelector | None, old: LabelSelector | None) -> FieldErrors:
+def validate_selector_unchanged(new: LabelSelector | None, old: LabelSelector | None) -> FieldErrors:
     """Validate that a workload's selector is unchanged."""
-    return unchanged(new, old, Path("spec").child("selector"), internal(new))
+    return validate_unchanged(new, old, FieldPath("spec").child("selector"), to_internal(new))
 
 
-def labels_mismatch(labels: Mapping[str, str], path: Path) -> FieldErrors:
+def labels_mismatch_error(labels: Mapping[str, str], path: FieldPath) -> FieldErrors:
     """Return the error for a template that its workload would not select; absent labels are shown as null."""
     return [invalid(path.child("metadata", "labels"), dict(labels) or None, NO_MATCH)]
 
 
-def validate_long_running(template: PodTemplateSpec, kind: str, path: Path) -> FieldErrors:
+def validate_long_running(template: PodTemplateSpec, kind: str, path: FieldPath) -> FieldErrors:
     """Validate a template of pods that run until they are deleted."""
     errors: FieldErrors = []
     spec = template.spec
@@ -53,7 +53,7 @@ def validate_long_running(template: PodTemplateSpec, kind: str, path: Path) -> F
     return errors
 
 
-def whole_or_percent(value: int | str | None) -> int:
+def int_or_percent_value(value: int | str | None) -> int:
     """Return the number of a count or percentage; 0 for any other text."""
     if value is None:
         return 0
@@ -65,7 +65,7 @@ def whole_or_percent(value: int | str | None) -> int:
     return int(value) if value.isascii() and value.lstrip("+-").isdigit() and value.count("+") < 2 else 0
 
 
-def no_negative_counts(status: Any, fields: Iterable[tuple[str, str]]) -> FieldErrors:
+def validate_nonnegative_counts(status: Any, fields: Iterable[tuple[str, str]]) -> FieldErrors:
     """Validate that no count of a status is negative; counts may be absent."""
     return [
         invalid(STATUS.child(name), value, NOT_NEGATIVE)
@@ -74,7 +74,7 @@ def no_negative_counts(status: Any, fields: Iterable[tuple[str, str]]) -> FieldE
     ]
 
 
-def not_above(status: Any, fields: Iterable[tuple[str, str]], most: int, detail: str) -> FieldErrors:
+def validate_counts_at_most(status: Any, fields: Iterable[tuple[str, str]], most: int, detail: str) -> FieldErrors:
     """Validate that counts of a status do not exceed a maximum."""
     return [
         invalid(STATUS.child(name), value, detail)
@@ -83,7 +83,7 @@ def not_above(status: Any, fields: Iterable[tuple[str, str]], most: int, detail:
     ]
 
 
-def not_decremented(new: int | None, old: int | None) -> FieldErrors:
+def validate_collision_count(new: int | None, old: int | None) -> FieldErrors:
     """Validate that a collision count does not decrease."""
     if old is None or (new is not None and new >= old):
         return []

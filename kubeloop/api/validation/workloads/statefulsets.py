@@ -8,33 +8,33 @@ from msgspec.structs import replace
 
 from kubeloop.api.generated.apps_v1 import StatefulSet, StatefulSetSpec, StatefulSetUpdateStrategy
 from kubeloop.api.generated.core_v1 import PersistentVolumeClaimVolumeSource, PodTemplateSpec, Volume
-from kubeloop.api.meta.field_path import FieldErrors, Path, invalid, not_supported, required
+from kubeloop.api.meta.field_path import FieldErrors, FieldPath, invalid, not_supported, required
 from kubeloop.api.selectors import validate_label_selector
 from kubeloop.api.validation.pods.templates import validate_template
-from kubeloop.api.validation.shared.go_values import internal
-from kubeloop.api.validation.shared.rules import Rules
+from kubeloop.api.validation.shared.go_values import to_internal
+from kubeloop.api.validation.shared.rules import ValidationRules
 from kubeloop.api.validation.shared.scalars import (
-    dns_label,
-    int_or_percent,
-    not_negative,
-    not_over_hundred_percent,
-    unchanged,
+    validate_dns_label,
+    validate_int_or_percent,
+    validate_nonnegative,
+    validate_not_more_than_100_percent,
+    validate_unchanged,
 )
 from kubeloop.api.validation.storage.claim_spec import validate_claim_spec
 from kubeloop.api.validation.workloads.shared import (
     ABOVE_REPLICAS,
-    is_empty,
-    labels_mismatch,
+    int_or_percent_value,
+    is_empty_selector,
+    labels_mismatch_error,
     matcher_of,
-    no_negative_counts,
-    not_above,
-    not_decremented,
-    selector_unchanged,
+    validate_collision_count,
+    validate_counts_at_most,
     validate_long_running,
-    whole_or_percent,
+    validate_nonnegative_counts,
+    validate_selector_unchanged,
 )
 
-_SPEC: Final = Path("spec")
+_SPEC: Final = FieldPath("spec")
 _POLICIES: Final = ("OrderedReady", "Parallel")
 _RETENTIONS: Final = ("Retain", "Delete")
 _PARTS: Final = (
@@ -60,34 +60,34 @@ def _validate_spec(spec: StatefulSetSpec, is_new: bool) -> FieldErrors:
     if is_new:
         for index, claim in enumerate(spec.volume_claim_templates):
             errors += validate_claim_spec(claim.spec, _SPEC.child("volumeClaimTemplates").index(index).child("spec"))
-    errors += not_negative(spec.replicas, _SPEC.child("replicas"))
-    errors += not_negative(spec.min_ready_seconds, _SPEC.child("minReadySeconds"))
+    errors += validate_nonnegative(spec.replicas, _SPEC.child("replicas"))
+    errors += validate_nonnegative(spec.min_ready_seconds, _SPEC.child("minReadySeconds"))
     if spec.ordinals is not None:
-        errors += not_negative(spec.ordinals.start, _SPEC.child("ordinals.start"))
+        errors += validate_nonnegative(spec.ordinals.start, _SPEC.child("ordinals.start"))
     if is_new and spec.service_name:
-        errors += dns_label(spec.service_name, _SPEC.child("serviceName"))
+        errors += validate_dns_label(spec.service_name, _SPEC.child("serviceName"))
     errors += _validate_selected_template(spec)
     return errors + validate_long_running(spec.template, "StatefulSet", _SPEC.child("template"))
 
 
-def _validate_strategy(strategy: StatefulSetUpdateStrategy, path: Path) -> FieldErrors:
+def _validate_strategy(strategy: StatefulSetUpdateStrategy, path: FieldPath) -> FieldErrors:
     rolling, at = strategy.rolling_update, path.child("rollingUpdate")
     if not strategy.type:
         return [required(path)]
     if strategy.type == "OnDelete":
         detail = "only allowed for updateStrategy 'RollingUpdate'"
-        return [] if rolling is None else [invalid(at, internal(rolling), detail)]
+        return [] if rolling is None else [invalid(at, to_internal(rolling), detail)]
     if strategy.type != "RollingUpdate":
-        return [invalid(path, internal(strategy), "must be 'RollingUpdate' or 'OnDelete'")]
+        return [invalid(path, to_internal(strategy), "must be 'RollingUpdate' or 'OnDelete'")]
     if rolling is None:
         return []
-    errors = not_negative(rolling.partition, at.child("partition"))
+    errors = validate_nonnegative(rolling.partition, at.child("partition"))
     most = rolling.max_unavailable
     if most is not None:
-        errors += int_or_percent(most, at.child("maxUnavailable"))
-        if whole_or_percent(most) == 0:
+        errors += validate_int_or_percent(most, at.child("maxUnavailable"))
+        if int_or_percent_value(most) == 0:
             errors.append(invalid(at.child("maxUnavailable"), most, "cannot be 0"))
-        errors += not_over_hundred_percent(most, at.child("maxUnavailable"))
+        errors += validate_not_more_than_100_percent(most, at.child("maxUnavailable"))
     return errors
 
 
@@ -110,14 +110,14 @@ def _validate_selected_template(spec: StatefulSetSpec) -> FieldErrors:
         errors.append(required(at))
     else:
         errors += validate_label_selector(spec.selector, at)
-        if is_empty(spec.selector):
-            errors.append(invalid(at, internal(spec.selector), "empty selector is invalid for statefulset"))
+        if is_empty_selector(spec.selector):
+            errors.append(invalid(at, to_internal(spec.selector), "empty selector is invalid for statefulset"))
     matcher = matcher_of(spec.selector)
     if matcher is None:
-        return [*errors, invalid(at, internal(spec.selector), "")]
+        return [*errors, invalid(at, to_internal(spec.selector), "")]
     labels = spec.template.metadata.labels
     if not matcher.empty and not matcher.matches(labels):
-        errors += labels_mismatch(labels, _SPEC.child("template"))
+        errors += labels_mismatch_error(labels, _SPEC.child("template"))
     return errors + validate_template(_template_of_pods(spec), _SPEC.child("template"))
 
 
@@ -139,24 +139,26 @@ def _validate_stateful_set(obj: StatefulSet) -> FieldErrors:
 def _validate_update(new: StatefulSet, old: StatefulSet) -> FieldErrors:
     after, before = new.spec, old.spec
     errors = _validate_spec(after, is_new=False)
-    errors += selector_unchanged(after.selector, before.selector)
-    claims = internal(after.volume_claim_templates) if after.volume_claim_templates else ()
-    errors += unchanged(
+    errors += validate_selector_unchanged(after.selector, before.selector)
+    claims = to_internal(after.volume_claim_templates) if after.volume_claim_templates else ()
+    errors += validate_unchanged(
         after.volume_claim_templates, before.volume_claim_templates, _SPEC.child("volumeClaimTemplates"), claims
     )
-    errors += unchanged(after.service_name, before.service_name, _SPEC.child("serviceName"))
-    return errors + unchanged(
+    errors += validate_unchanged(after.service_name, before.service_name, _SPEC.child("serviceName"))
+    return errors + validate_unchanged(
         after.pod_management_policy, before.pod_management_policy, _SPEC.child("podManagementPolicy")
     )
 
 
 def _validate_status(new: StatefulSet, old: StatefulSet) -> FieldErrors:
     status = new.status
-    errors = no_negative_counts(status, _COUNTS)
-    errors += not_above(status, _PARTS, status.replicas, ABOVE_REPLICAS)
+    errors = validate_nonnegative_counts(status, _COUNTS)
+    errors += validate_counts_at_most(status, _PARTS, status.replicas, ABOVE_REPLICAS)
     available = (("available_replicas", "availableReplicas"),)
-    errors += not_above(status, available, status.ready_replicas, "cannot be greater than status.readyReplicas")
-    return errors + not_decremented(status.collision_count, old.status.collision_count)
+    errors += validate_counts_at_most(
+        status, available, status.ready_replicas, "cannot be greater than status.readyReplicas"
+    )
+    return errors + validate_collision_count(status.collision_count, old.status.collision_count)
 
 
-STATEFUL_SET = Rules(_validate_stateful_set, _validate_update, {"status": _validate_status})
+STATEFUL_SET = ValidationRules(_validate_stateful_set, _validate_update, {"status": _validate_status})

@@ -10,45 +10,56 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kubeloop.api.kinds import Resource
-from kubeloop.apiserver.admission import Attempt, Chain
-from kubeloop.apiserver.admission.dynamic.expression_evaluator import Judge
+from kubeloop.apiserver.admission import AdmissionChain, Attributes
+from kubeloop.apiserver.admission.dynamic.expression_evaluator import ExpressionEvaluator
 from kubeloop.apiserver.admission.dynamic.lazy import GROUP
-from kubeloop.apiserver.admission.dynamic.match_rules import UNSEEN_BY_POLICIES, UNSEEN_BY_WEBHOOKS, Matcher
+from kubeloop.apiserver.admission.dynamic.match_rules import EXEMPT_FROM_POLICIES, EXEMPT_FROM_WEBHOOKS, Matcher
 from kubeloop.apiserver.admission.dynamic.metrics import AdmissionMetrics
-from kubeloop.apiserver.admission.dynamic.policies.mutating import MutatingPolicies
-from kubeloop.apiserver.admission.dynamic.policies.policies import MutatingPolicy, ValidatingPolicy, bound
-from kubeloop.apiserver.admission.dynamic.policies.validating import ValidatingPolicies
-from kubeloop.apiserver.admission.dynamic.reinvocation import Participants, Reinvocation
-from kubeloop.apiserver.admission.dynamic.versioned_attributes import Subject
-from kubeloop.apiserver.admission.dynamic.webhooks.asking import Webhooks
-from kubeloop.apiserver.admission.dynamic.webhooks.calling import Caller
-from kubeloop.apiserver.admission.dynamic.webhooks.hooks import Hook, hooks_of
+from kubeloop.apiserver.admission.dynamic.policies.mutating import MutatingPolicyDispatcher
+from kubeloop.apiserver.admission.dynamic.policies.policies import (
+    MutatingPolicy,
+    ValidatingPolicy,
+    policies_with_bindings,
+)
+from kubeloop.apiserver.admission.dynamic.policies.validating import ValidatingPolicyDispatcher
+from kubeloop.apiserver.admission.dynamic.reinvocation import Reinvocation, ReinvocationContext
+from kubeloop.apiserver.admission.dynamic.versioned_attributes import VersionedAttributes
+from kubeloop.apiserver.admission.dynamic.webhooks.asking import WebhookDispatcher
+from kubeloop.apiserver.admission.dynamic.webhooks.calling import WebhookCaller
+from kubeloop.apiserver.admission.dynamic.webhooks.hooks import WebhookAccessor, hooks_of
 from kubeloop.apiserver.admission.lookup import RegistryLookup
 from kubeloop.apiserver.apiextensions.conversion.converter import convert
-from kubeloop.apiserver.authorization import Authorizer
-from kubeloop.apiserver.background.offload import Aside
-from kubeloop.apiserver.registry.storage import Registry
-from kubeloop.apiserver.webhook_client.client_config import Callees
+from kubeloop.apiserver.authorization import UnionAuthorizer
+from kubeloop.apiserver.background.offload import WorkerThread
+from kubeloop.apiserver.registry.storage import StorageRegistry
+from kubeloop.apiserver.webhook_client.client_config import WebhookClients
 from kubeloop.clock import Clock
 
 
-class Configuration:
+class DynamicAdmission:
     """Configured policies and webhooks; installed in the chain of plugins only while there are any."""
 
-    def __init__(self, registry: Registry, chain: Chain, authorizer: Authorizer, clock: Clock, aside: Aside) -> None:
+    def __init__(
+        self,
+        registry: StorageRegistry,
+        chain: AdmissionChain,
+        authorizer: UnionAuthorizer,
+        clock: Clock,
+        aside: WorkerThread,
+    ) -> None:
         self._registry = registry
         self._chain = chain
         self._lookup = RegistryLookup(registry)
-        self._callees = Callees(self._lookup, clock.random())
+        self._callees = WebhookClients(self._lookup, clock.random())
         self._matcher = Matcher(self._lookup, self._equivalents)
         metrics = self._metrics = AdmissionMetrics()
-        judge = Judge(aside, metrics, clock)
-        caller = Caller(self._callees, clock)
-        self._webhooks = Webhooks(caller, self._matcher, authorizer, judge)
-        self._mutating_policies = MutatingPolicies(self._matcher, registry, authorizer, judge)
-        self._validating_policies = ValidatingPolicies(self._matcher, registry, authorizer, judge)
-        self._mutating: Sequence[Hook] = ()
-        self._validating: Sequence[Hook] = ()
+        judge = ExpressionEvaluator(aside, metrics, clock)
+        caller = WebhookCaller(self._callees, clock)
+        self._webhooks = WebhookDispatcher(caller, self._matcher, authorizer, judge)
+        self._mutating_policies = MutatingPolicyDispatcher(self._matcher, registry, authorizer, judge)
+        self._validating_policies = ValidatingPolicyDispatcher(self._matcher, registry, authorizer, judge)
+        self._mutating: Sequence[WebhookAccessor] = ()
+        self._validating: Sequence[WebhookAccessor] = ()
         self._changing: Sequence[MutatingPolicy] = ()
         self._demanding: Sequence[ValidatingPolicy] = ()
 
@@ -70,10 +81,10 @@ class Configuration:
         """Yield the metrics of dynamic admission in Prometheus text format."""
         return self._metrics.lines()
 
-    async def _mutate(self, attempt: Attempt) -> None:
-        subject = Subject(attempt, convert, settled=False)
+    async def _mutate(self, attempt: Attributes) -> None:
+        subject = VersionedAttributes(attempt, convert, settled=False)
         reinvocation = Reinvocation()
-        policies, webhooks = Participants(reinvocation), Participants(reinvocation)
+        policies, webhooks = ReinvocationContext(reinvocation), ReinvocationContext(reinvocation)
         await self._mutate_once(subject, reinvocation, policies, webhooks)
         if reinvocation.is_needed:
             reinvocation.is_second = True
@@ -81,23 +92,29 @@ class Configuration:
             await self._mutate_once(subject, reinvocation, policies, webhooks)
 
     async def _mutate_once(
-        self, subject: Subject, reinvocation: Reinvocation, policies: Participants, webhooks: Participants
+        self,
+        subject: VersionedAttributes,
+        reinvocation: Reinvocation,
+        policies: ReinvocationContext,
+        webhooks: ReinvocationContext,
     ) -> None:
         qualified = subject.attempt.resource.qualified
-        if self._changing and qualified not in UNSEEN_BY_POLICIES:
+        if self._changing and qualified not in EXEMPT_FROM_POLICIES:
             await self._mutating_policies.mutate(self._changing, subject, policies)
-        if self._mutating and qualified not in UNSEEN_BY_WEBHOOKS:
+        if self._mutating and qualified not in EXEMPT_FROM_WEBHOOKS:
             await self._webhooks.mutate(self._mutating, subject, webhooks, reinvocation)
 
-    async def _validate(self, attempt: Attempt) -> None:
-        subject = Subject(attempt, convert, settled=True)
-        if self._demanding and attempt.resource.qualified not in UNSEEN_BY_POLICIES:
+    async def _validate(self, attempt: Attributes) -> None:
+        subject = VersionedAttributes(attempt, convert, settled=True)
+        if self._demanding and attempt.resource.qualified not in EXEMPT_FROM_POLICIES:
             await self._validating_policies.validate(self._demanding, subject)
-        if self._validating and attempt.resource.qualified not in UNSEEN_BY_WEBHOOKS:
+        if self._validating and attempt.resource.qualified not in EXEMPT_FROM_WEBHOOKS:
             await self._webhooks.validate(self._validating, subject)
 
     def _policies(self, make: Any, kind: str) -> Any:
-        return bound(make, self._every(f"{kind}admissionpolicies"), self._every(f"{kind}admissionpolicybindings"))
+        return policies_with_bindings(
+            make, self._every(f"{kind}admissionpolicies"), self._every(f"{kind}admissionpolicybindings")
+        )
 
     def _every(self, plural: str) -> list[Any]:
         return self._registry.every(plural, group=GROUP)

@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from kubeloop.api.expressions.admission import Expression
+from kubeloop.api.expressions.admission import CompiledExpression
 from kubeloop.apiserver.admission.dynamic.expressions import (
     CONDITIONS_BUDGET,
-    Budget,
-    ConditionsFailed,
-    Decision,
+    CelCostBudget,
     Evaluation,
-    decided,
+    MatchConditionsError,
+    MatchResult,
+    evaluate_match_conditions,
 )
-from kubeloop.apiserver.admission.dynamic.metrics import AdmissionMetrics, Conditions
-from kubeloop.apiserver.background.offload import Aside
+from kubeloop.apiserver.admission.dynamic.metrics import AdmissionMetrics, MatchConditionLabels
+from kubeloop.apiserver.background.offload import WorkerThread
 from kubeloop.clock import Clock
 
 T = TypeVar("T")
 
 
-class Judge:
+class ExpressionEvaluator:
     """Evaluator of expressions, shared by policies and webhooks."""
 
-    def __init__(self, aside: Aside, metrics: AdmissionMetrics, clock: Clock) -> None:
+    def __init__(self, aside: WorkerThread, metrics: AdmissionMetrics, clock: Clock) -> None:
         self._aside = aside
         self.metrics = metrics
         self.clock = clock
@@ -37,23 +37,25 @@ class Judge:
 
     async def are_met(
         self,
-        conditions: Sequence[Expression],
+        conditions: Sequence[CompiledExpression],
         inputs: Mapping[str, Any],
-        about: Conditions,
+        about: MatchConditionLabels,
         *,
         lenient: bool,
-        variables: Mapping[str, Expression] | None = None,
+        variables: Mapping[str, CompiledExpression] | None = None,
     ) -> bool:
         """Return True if all conditions hold.
 
         Raises `ConditionsFailed` if the evaluation fails and `lenient` is not set.
         """
 
-        def decide() -> Decision:
-            return decided(conditions, Evaluation(inputs, Budget(CONDITIONS_BUDGET), variables), lenient)
+        def decide() -> MatchResult:
+            return evaluate_match_conditions(
+                conditions, Evaluation(inputs, CelCostBudget(CONDITIONS_BUDGET), variables), lenient
+            )
 
         decision, seconds = await self.evaluated(decide)
         self.metrics.conditions.evaluated(about, decision, seconds)
         if decision.failure:
-            raise ConditionsFailed(decision.failure)
+            raise MatchConditionsError(decision.failure)
         return decision.met

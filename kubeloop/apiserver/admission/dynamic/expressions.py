@@ -11,34 +11,34 @@ from kubeloop.api import codec
 from kubeloop.api.cel.library import authorizer as library
 from kubeloop.api.cel.program import CALL_LIMIT
 from kubeloop.api.cel.values import CelError, Timestamp
-from kubeloop.api.expressions.admission import VARIABLES, Expression
+from kubeloop.api.expressions.admission import VARIABLES, CompiledExpression
 from kubeloop.api.kinds import Resource
 from kubeloop.api.meta.field_path import aggregate
-from kubeloop.apiserver.admission.dynamic.versioned_attributes import Subject
-from kubeloop.apiserver.authorization import Authorizer
-from kubeloop.apiserver.authorization.attributes import Attributes
-from kubeloop.apiserver.background.offload import asked_in_loop
+from kubeloop.apiserver.admission.dynamic.versioned_attributes import VersionedAttributes
+from kubeloop.apiserver.authorization import UnionAuthorizer
+from kubeloop.apiserver.authorization.attributes import AuthorizationAttributes
+from kubeloop.apiserver.background.offload import call_in_loop
 from kubeloop.apiserver.request.context import User
 
 POLICY_BUDGET: Final = 10_000_000
 CONDITIONS_BUDGET: Final = 2_500_000
 _OUT_OF_BUDGET: Final = "validation failed due to running out of cost budget, no further validation rules will be run"
-_HIDDEN_OF_NAMESPACES: Final = ("managedFields", "ownerReferences", "selfLink")
+_OMITTED_NAMESPACE_FIELDS: Final = ("managedFields", "ownerReferences", "selfLink")
 _ACCOUNTS: Final = "system:serviceaccounts"
 
 
-class OutOfBudget(Exception):
+class CelBudgetExceeded(Exception):
     """Error for an exhausted cost budget: nothing more is evaluated."""
 
     def __init__(self) -> None:
         super().__init__(_OUT_OF_BUDGET)
 
 
-class ConditionsFailed(Exception):
+class MatchConditionsError(Exception):
     """Error for match conditions that could not be evaluated."""
 
 
-class Outcome(NamedTuple):
+class EvaluationResult(NamedTuple):
     """Value of an expression, or the error that prevented it."""
 
     value: Any
@@ -46,7 +46,7 @@ class Outcome(NamedTuple):
 
 
 @dataclass(slots=True)
-class Budget:
+class CelCostBudget:
     """Remaining cost budget."""
 
     left: int
@@ -54,14 +54,14 @@ class Budget:
     def spend(self, cost: int) -> None:
         """Subtract a cost; raises `OutOfBudget`."""
         if cost > self.left:
-            raise OutOfBudget
+            raise CelBudgetExceeded
         self.left -= cost
 
 
 class Variables(Mapping[str, Any]):
     """Variables of a policy: each is evaluated lazily, at most once."""
 
-    def __init__(self, expressions: Mapping[str, Expression], seen: Mapping[str, Any]) -> None:
+    def __init__(self, expressions: Mapping[str, CompiledExpression], seen: Mapping[str, Any]) -> None:
         self._expressions = expressions
         self._seen = seen
         self._known: dict[str, Any] = {}
@@ -81,7 +81,7 @@ class Variables(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self._expressions)
 
-    def _evaluated(self, name: str, expression: Expression) -> Any:
+    def _evaluated(self, name: str, expression: CompiledExpression) -> Any:
         if expression.program is None:
             return CelError(f'composited variable "{name}" fails to compile: {expression.problem}')
         try:
@@ -97,7 +97,10 @@ class Evaluation:
     """Evaluation of several expressions that share their variables and a budget."""
 
     def __init__(
-        self, inputs: Mapping[str, Any], budget: Budget, variables: Mapping[str, Expression] | None = None
+        self,
+        inputs: Mapping[str, Any],
+        budget: CelCostBudget,
+        variables: Mapping[str, CompiledExpression] | None = None,
     ) -> None:
         self._seen: dict[str, Any] = dict(inputs)
         self._variables: Variables | None = None
@@ -105,10 +108,10 @@ class Evaluation:
             self._variables = self._seen[VARIABLES] = Variables(variables, self._seen)
         self._budget = budget
 
-    def outcome(self, expression: Expression) -> Outcome:
+    def outcome(self, expression: CompiledExpression) -> EvaluationResult:
         """Evaluate an expression. Raises `OutOfBudget`."""
         if expression.program is None:
-            return Outcome(None, f"compilation error: {expression.problem}")
+            return EvaluationResult(None, f"compilation error: {expression.problem}")
         try:
             value, cost = expression.program.evaluate(self._seen, CALL_LIMIT)
             problem = ""
@@ -119,10 +122,10 @@ class Evaluation:
             spent, self._variables.cost = self._variables.cost, 0
             self._budget.spend(spent)
         self._budget.spend(cost)
-        return Outcome(value, problem)
+        return EvaluationResult(value, problem)
 
 
-class Decision(NamedTuple):
+class MatchResult(NamedTuple):
     """Result of match conditions: met or not, the number of errors, and the failure message if not ignored."""
 
     met: bool
@@ -130,22 +133,24 @@ class Decision(NamedTuple):
     failure: str = ""
 
 
-def decided(conditions: Sequence[Expression], evaluation: Evaluation, lenient: bool) -> Decision:
+def evaluate_match_conditions(
+    conditions: Sequence[CompiledExpression], evaluation: Evaluation, lenient: bool
+) -> MatchResult:
     """Evaluate match conditions: a false one decides; else errors do, unless `lenient` ignores them."""
     try:
         outcomes = [evaluation.outcome(condition) for condition in conditions]
-    except OutOfBudget as error:
-        return Decision(False, 0, "" if lenient else str(error))
+    except CelBudgetExceeded as error:
+        return MatchResult(False, 0, "" if lenient else str(error))
     problems = [one.problem for one in outcomes if one.problem]
     if any(one.value is False for one in outcomes):
-        return Decision(False, len(problems))
-    return Decision(not problems, len(problems), "" if lenient or not problems else aggregate(problems))
+        return MatchResult(False, len(problems))
+    return MatchResult(not problems, len(problems), "" if lenient or not problems else aggregate(problems))
 
 
 # -- CEL variables -----------------------------------------------------------------------------------------------
 
 
-def request_document(subject: Subject, resource: Resource) -> dict[str, Any]:
+def request_document(subject: VersionedAttributes, resource: Resource) -> dict[str, Any]:
     """Return the CEL variable `request`: the attributes of a write except its objects."""
     attempt, own = subject.attempt, subject.attempt.resource
     told: dict[str, Any] = {
@@ -169,8 +174,12 @@ def _resource_document(resource: Resource) -> dict[str, str]:
     return {"group": resource.group, "version": resource.version, "resource": resource.plural}
 
 
-async def inputs_of(
-    subject: Subject, resource: Resource, namespace: Any, authorizer: Authorizer | None, params: Any = None
+async def cel_variables_of(
+    subject: VersionedAttributes,
+    resource: Resource,
+    namespace: Any,
+    authorizer: UnionAuthorizer | None,
+    params: Any = None,
 ) -> dict[str, Any]:
     """Return all CEL variables for expressions about a write."""
     inputs: dict[str, Any] = {
@@ -181,8 +190,8 @@ async def inputs_of(
         "params": params,
     }
     if authorizer is not None:
-        decide = asked_in_loop(asyncio.get_running_loop(), deciding(authorizer, subject.attempt.user))
-        asked = library.Authorizer(decide)
+        decide = call_in_loop(asyncio.get_running_loop(), memoized_authorizer(authorizer, subject.attempt.user))
+        asked = library.CelAuthorizer(decide)
         attempt = subject.attempt
         inputs["authorizer"] = asked
         inputs["authorizer.requestResource"] = library.ResourceCheck(
@@ -201,7 +210,7 @@ def namespace_document(namespace: Any) -> dict[str, Any] | None:
     if namespace is None:
         return None
     document: dict[str, Any] = codec.to_plain(namespace)
-    metadata = {name: value for name, value in document["metadata"].items() if name not in _HIDDEN_OF_NAMESPACES}
+    metadata = {name: value for name, value in document["metadata"].items() if name not in _OMITTED_NAMESPACE_FIELDS}
     for name in ("creationTimestamp", "deletionTimestamp"):
         if metadata.get(name):
             metadata[name] = Timestamp.fromisoformat(metadata[name])
@@ -212,25 +221,27 @@ def namespace_document(namespace: Any) -> dict[str, Any] | None:
     return {"metadata": metadata, "spec": document.get("spec") or {}, "status": status}
 
 
-def deciding(
-    authorizer: Authorizer, user: User
-) -> Callable[[library.PathCheck | library.ResourceCheck, str], library.Decision]:
+def memoized_authorizer(
+    authorizer: UnionAuthorizer, user: User
+) -> Callable[[library.PathCheck | library.ResourceCheck, str], library.CelDecision]:
     """Return the authorization function for CEL's `authorizer`; equal questions are evaluated once."""
-    known: dict[tuple[Any, str], library.Decision] = {}
+    known: dict[tuple[Any, str], library.CelDecision] = {}
 
-    def decide(asked: library.PathCheck | library.ResourceCheck, verb: str) -> library.Decision:
+    def decide(asked: library.PathCheck | library.ResourceCheck, verb: str) -> library.CelDecision:
         if (asked, verb) not in known:
             decision = authorizer.decide(_attributes(asked, verb, user))
-            known[asked, verb] = library.Decision(decision.allowed, decision.reason)
+            known[asked, verb] = library.CelDecision(decision.allowed, decision.reason)
         return known[asked, verb]
 
     return decide
 
 
-def _attributes(asked: library.PathCheck | library.ResourceCheck, verb: str, user: User) -> Attributes:
+def _attributes(asked: library.PathCheck | library.ResourceCheck, verb: str, user: User) -> AuthorizationAttributes:
     if (account := asked.authorizer.service_account) is not None:
         namespace, name = account
         user = User(f"system:serviceaccount:{namespace}:{name}", (_ACCOUNTS, f"{_ACCOUNTS}:{namespace}"))
     if isinstance(asked, library.PathCheck):
-        return Attributes(user, verb, path=asked.path)
-    return Attributes(user, verb, asked.group, "*", asked.resource, asked.subresource, asked.namespace, asked.name)
+        return AuthorizationAttributes(user, verb, path=asked.path)
+    return AuthorizationAttributes(
+        user, verb, asked.group, "*", asked.resource, asked.subresource, asked.namespace, asked.name
+    )

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kubeloop.apiserver.admission import Chain
-from kubeloop.apiserver.authorization import Authorizer
-from kubeloop.apiserver.background.offload import Aside
-from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.apiserver.admission import AdmissionChain
+from kubeloop.apiserver.authorization import UnionAuthorizer
+from kubeloop.apiserver.background.offload import WorkerThread
+from kubeloop.apiserver.registry.storage import StorageRegistry
 from kubeloop.clock import Clock
-from kubeloop.store import Event, Subscription
+from kubeloop.store import StoreEvent, Subscription
 
 if TYPE_CHECKING:
-    from kubeloop.apiserver.admission.dynamic.chain import Configuration
-    from kubeloop.apiserver.metrics import Metrics
+    from kubeloop.apiserver.admission.dynamic.chain import DynamicAdmission
+    from kubeloop.apiserver.metrics import ApiServerMetrics
 
 GROUP = "admissionregistration.k8s.io"
 _PLURALS = (
@@ -30,11 +30,17 @@ _PLURALS = (
 )
 
 
-class Configured:
+class LazyDynamicAdmission:
     """Subscription to the configurations, from the server's start to its end."""
 
     def __init__(
-        self, registry: Registry, chain: Chain, authorizer: Authorizer, metrics: Metrics, clock: Clock, aside: Aside
+        self,
+        registry: StorageRegistry,
+        chain: AdmissionChain,
+        authorizer: UnionAuthorizer,
+        metrics: ApiServerMetrics,
+        clock: Clock,
+        aside: WorkerThread,
     ) -> None:
         self._registry = registry
         self._aside = aside
@@ -42,7 +48,7 @@ class Configured:
         self._authorizer = authorizer
         self._metrics = metrics
         self._clock = clock
-        self._configuration: Configuration | None = None
+        self._configuration: DynamicAdmission | None = None
         self._subscriptions: list[Subscription] = []
 
     def start(self) -> None:
@@ -60,10 +66,12 @@ class Configured:
         if self._configuration is not None:
             self._configuration.close()
 
-    def _follow(self, _events: Sequence[Event]) -> None:
+    def _follow(self, _events: Sequence[StoreEvent]) -> None:
         if self._configuration is None:
-            from kubeloop.apiserver.admission.dynamic.chain import Configuration
+            from kubeloop.apiserver.admission.dynamic.chain import DynamicAdmission
 
-            self._configuration = Configuration(self._registry, self._chain, self._authorizer, self._clock, self._aside)
+            self._configuration = DynamicAdmission(
+                self._registry, self._chain, self._authorizer, self._clock, self._aside
+            )
             self._metrics.also(self._configuration.metric_lines)
         self._configuration.changed()

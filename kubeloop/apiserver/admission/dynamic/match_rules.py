@@ -12,10 +12,10 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from kubeloop.api import errors
 from kubeloop.api.kinds import Resource
-from kubeloop.api.selectors import EVERYTHING, LabelSelector, from_label_selector
-from kubeloop.apiserver.admission import Attempt, Lookup
+from kubeloop.api.selectors import EVERYTHING, LabelSelector, label_selector_as_selector
+from kubeloop.apiserver.admission import Attributes, Lookup
 
-_REMEMBERED: Final = 4096
+_MAX_CACHED: Final = 4096
 # Webhooks on these could lock out all users: from repairing the configuration, or from all that needs permissions.
 _CONFIGURATION: Final = frozenset(
     f"{plural}.admissionregistration.k8s.io"
@@ -38,8 +38,8 @@ _REVIEWS: Final = frozenset(
         "tokenreviews.authentication.k8s.io",
     )
 )
-UNSEEN_BY_WEBHOOKS: Final = _CONFIGURATION | _REVIEWS
-UNSEEN_BY_POLICIES: Final = (
+EXEMPT_FROM_WEBHOOKS: Final = _CONFIGURATION | _REVIEWS
+EXEMPT_FROM_POLICIES: Final = (
     frozenset(name for name in _CONFIGURATION if "policies." in name or "bindings." in name) | _REVIEWS
 )
 
@@ -68,7 +68,7 @@ class RuleObject(Protocol):
         """Scope that matches: Cluster, Namespaced or `*`."""
 
 
-class Write(NamedTuple):
+class MatchAttributes(NamedTuple):
     """Attributes of a write that rules match. A Namespace counts as being in itself."""
 
     operation: str
@@ -78,7 +78,7 @@ class Write(NamedTuple):
     name: str
 
 
-def namespace_of(attempt: Attempt) -> str:
+def namespace_of(attempt: Attributes) -> str:
     """Return the namespace of a write; that of a Namespace is its own name."""
     return attempt.name if is_namespace(attempt.resource) else attempt.namespace
 
@@ -88,34 +88,34 @@ def is_namespace(resource: Resource) -> bool:
     return resource.plural == "namespaces" and not resource.group
 
 
-def write_of(attempt: Attempt) -> Write:
+def match_attributes_of(attempt: Attributes) -> MatchAttributes:
     """Return the attributes of a write for matching."""
     inside = bool(namespace_of(attempt))
-    return Write(attempt.operation, attempt.resource, attempt.subresource, inside, attempt.name)
+    return MatchAttributes(attempt.operation, attempt.resource, attempt.subresource, inside, attempt.name)
 
 
-def rule_matches(rule: RuleObject, write: Write) -> bool:
+def rule_matches(rule: RuleObject, write: MatchAttributes) -> bool:
     """Return True if a rule matches a write by operation, group, version, resource and scope."""
     resource = write.resource
     return (
         _in_scope(rule.scope, write)
-        and _listed(rule.operations, write.operation)
-        and _listed(rule.api_groups, resource.group)
-        and _listed(rule.api_versions, resource.version)
-        and any(_names(pattern, resource.plural, write.subresource) for pattern in rule.resources)
+        and _matches_any(rule.operations, write.operation)
+        and _matches_any(rule.api_groups, resource.group)
+        and _matches_any(rule.api_versions, resource.version)
+        and any(_matches_pattern(pattern, resource.plural, write.subresource) for pattern in rule.resources)
     )
 
 
-def _listed(items: Sequence[str], wanted: str) -> bool:
+def _matches_any(items: Sequence[str], wanted: str) -> bool:
     return wanted in items or "*" in items
 
 
-def _names(pattern: str, plural: str, subresource: str) -> bool:
+def _matches_pattern(pattern: str, plural: str, subresource: str) -> bool:
     resource, _, part = pattern.partition("/")
     return resource in ("*", plural) and part in ("*", subresource)
 
 
-def _in_scope(scope: str | None, write: Write) -> bool:
+def _in_scope(scope: str | None, write: MatchAttributes) -> bool:
     if scope in (None, "*"):
         return True
     namespaced = write.in_namespace and not is_namespace(write.resource)
@@ -126,23 +126,23 @@ Equivalents = Callable[[Resource], Sequence[Resource]]
 
 
 def first_match(
-    rules: Sequence[RuleObject], write: Write, others: Iterable[Resource], equivalent: bool
+    rules: Sequence[RuleObject], write: MatchAttributes, others: Iterable[Resource], equivalent: bool
 ) -> Resource | None:
     """Return the resource under which a rule matches a write: the requested one, or an equivalent version."""
     for rule in rules:
-        if rule_matches(rule, write) and _is_named(rule, write.name):
+        if rule_matches(rule, write) and _matches_name(rule, write.name):
             return write.resource
     if not equivalent:
         return None
     other_writes = [write._replace(resource=other) for other in others]
     for rule in rules:
         for other in other_writes:
-            if rule_matches(rule, other) and _is_named(rule, write.name):
+            if rule_matches(rule, other) and _matches_name(rule, write.name):
                 return other.resource
     return None
 
 
-def _is_named(rule: RuleObject, name: str) -> bool:
+def _matches_name(rule: RuleObject, name: str) -> bool:
     names = _names_of(rule)
     return not names or name in names
 
@@ -154,7 +154,7 @@ def _names_of(rule: RuleObject) -> Sequence[str]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Criteria:
+class MatchCriteria:
     """Match criteria: rules, selectors and excluded rules."""
 
     rules: Sequence[RuleObject]
@@ -169,7 +169,7 @@ class Criteria:
         """True if any rule depends on the object's name."""
         return any(_names_of(rule) for rule in (*self.rules, *self.excluded))
 
-    def resource_for(self, write: Write, others: Sequence[Resource]) -> Resource | None:
+    def resource_for(self, write: MatchAttributes, others: Sequence[Resource]) -> Resource | None:
         """Return the resource under which the rules match a write; None if none matches or one excludes it."""
         if self.excluded and first_match(self.excluded, write, others, self.equivalent) is not None:
             return None
@@ -178,9 +178,9 @@ class Criteria:
         return first_match(self.rules, write, others, self.equivalent)
 
 
-def selector_of(selector: Any) -> LabelSelector:
+def selector_or_everything(selector: Any) -> LabelSelector:
     """Return the label selector; an absent one matches everything."""
-    return EVERYTHING if selector is None else from_label_selector(selector)
+    return EVERYTHING if selector is None else label_selector_as_selector(selector)
 
 
 class Matcher:
@@ -195,32 +195,32 @@ class Matcher:
         """Clear the cache, after the criteria have changed."""
         self._known.clear()
 
-    def resource_for(self, criteria: Criteria, attempt: Attempt) -> Resource | None:
+    def resource_for(self, criteria: MatchCriteria, attempt: Attributes) -> Resource | None:
         """Return the version in which the criteria match a write; None if they don't match."""
         found = self._by_rules(criteria, attempt)
         if found is None or not self._has_labels(criteria, attempt):
             return None
         return found if self._in_namespace(criteria, attempt) else None
 
-    def _by_rules(self, criteria: Criteria, attempt: Attempt) -> Resource | None:
-        write = write_of(attempt)
+    def _by_rules(self, criteria: MatchCriteria, attempt: Attributes) -> Resource | None:
+        write = match_attributes_of(attempt)
         name = write.name if criteria.by_name else ""
         key = (id(criteria), id(write.resource), write.operation, write.subresource, write.in_namespace, name)
         known = self._known.get(key)
         if known is None or known[0] is not write.resource:
-            if len(self._known) >= _REMEMBERED:
+            if len(self._known) >= _MAX_CACHED:
                 self._known.clear()
             others = [one for one in self._equivalents(write.resource) if one is not write.resource]
             known = self._known[key] = write.resource, criteria.resource_for(write, others)
         return known[1]
 
-    def _has_labels(self, criteria: Criteria, attempt: Attempt) -> bool:
+    def _has_labels(self, criteria: MatchCriteria, attempt: Attributes) -> bool:
         selector = criteria.objects
         # Connect options have no metadata, and are never matched by a selector.
         found = [obj.metadata for obj in (attempt.obj, attempt.old) if obj is not None and hasattr(obj, "metadata")]
         return selector is EVERYTHING or any(selector.matches(metadata.labels or {}) for metadata in found)
 
-    def _in_namespace(self, criteria: Criteria, attempt: Attempt) -> bool:
+    def _in_namespace(self, criteria: MatchCriteria, attempt: Attributes) -> bool:
         selector = criteria.namespaces
         name = namespace_of(attempt)
         if selector is EVERYTHING or not (name or is_namespace(attempt.resource)):

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Final, NamedTuple
 
-from kubeloop.apiserver.admission.dynamic.expressions import Decision
-from kubeloop.apiserver.measures import Counters, Histograms
+from kubeloop.apiserver.admission.dynamic.expressions import MatchResult
+from kubeloop.apiserver.measures import CounterFamily, HistogramFamily
 
 _HIGHEST_CODE: Final = 600
 _OF_CALLS: Final = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10, 25)
@@ -27,7 +27,7 @@ def error_type_of(problem: str) -> str:
     return COMPILE if problem.startswith("compilation error") else INVALID
 
 
-class Conditions(NamedTuple):
+class MatchConditionLabels(NamedTuple):
     """Labels of match conditions: name and kind of the owner, admission type and operation."""
 
     name: str
@@ -40,12 +40,12 @@ class WebhookMetrics:
     """Metrics of webhook calls; `kind` is "admit" for mutating ones, "validating" for others."""
 
     def __init__(self) -> None:
-        self._requests = Counters(f"{_WEBHOOK}request_total", "name", "type", "operation", "code", "rejected")
+        self._requests = CounterFamily(f"{_WEBHOOK}request_total", "name", "type", "operation", "code", "rejected")
         of_rejections = ("name", "type", "operation", "error_type", "rejection_code")
-        self._rejections = Counters(f"{_WEBHOOK}rejection_count", *of_rejections)
-        self._ignored = Counters(f"{_WEBHOOK}fail_open_count", "name", "type")
+        self._rejections = CounterFamily(f"{_WEBHOOK}rejection_count", *of_rejections)
+        self._ignored = CounterFamily(f"{_WEBHOOK}fail_open_count", "name", "type")
         of_calls = ("name", "type", "operation", "rejected")
-        self._durations = Histograms(f"{_WEBHOOK}admission_duration_seconds", _OF_CALLS, *of_calls)
+        self._durations = HistogramFamily(f"{_WEBHOOK}admission_duration_seconds", _OF_CALLS, *of_calls)
 
     def called(self, name: str, kind: str, operation: str, code: int, seconds: float, *, rejected: bool) -> None:
         """Count a call and observe its duration in seconds."""
@@ -71,11 +71,11 @@ class ConditionMetrics:
     """Metrics of match conditions."""
 
     def __init__(self) -> None:
-        self._errors = Counters(f"{_CONDITION}evaluation_errors_total", *_ABOUT)
-        self._exclusions = Counters(f"{_CONDITION}exclusions_total", *_ABOUT)
-        self._durations = Histograms(f"{_CONDITION}evaluation_seconds", _OF_CONDITIONS, *_ABOUT)
+        self._errors = CounterFamily(f"{_CONDITION}evaluation_errors_total", *_ABOUT)
+        self._exclusions = CounterFamily(f"{_CONDITION}exclusions_total", *_ABOUT)
+        self._durations = HistogramFamily(f"{_CONDITION}evaluation_seconds", _OF_CONDITIONS, *_ABOUT)
 
-    def evaluated(self, about: Conditions, decision: Decision, seconds: float) -> None:
+    def evaluated(self, about: MatchConditionLabels, decision: MatchResult, seconds: float) -> None:
         """Observe an evaluation: duration, errors, and exclusions of webhooks."""
         self._durations.observe(seconds, *about)
         if decision.problems:
@@ -94,12 +94,12 @@ class PolicyMetrics:
     def __init__(self) -> None:
         labels = ("policy", "policy_binding", "error_type")
         of_validations, of_mutations = "apiserver_validating_admission_policy_", "apiserver_mutating_admission_policy_"
-        self._validations = Counters(f"{of_validations}check_total", *labels, "enforcement_action")
-        self._validation_times = Histograms(
+        self._validations = CounterFamily(f"{of_validations}check_total", *labels, "enforcement_action")
+        self._validation_times = HistogramFamily(
             f"{of_validations}check_duration_seconds", _OF_CHECKS, *labels, "enforcement_action"
         )
-        self._mutations = Counters(f"{of_mutations}check_total", *labels)
-        self._mutation_times = Histograms(f"{of_mutations}check_duration_seconds", _OF_CHECKS, *labels)
+        self._mutations = CounterFamily(f"{of_mutations}check_total", *labels)
+        self._mutation_times = HistogramFamily(f"{of_mutations}check_duration_seconds", _OF_CHECKS, *labels)
 
     def validated(self, policy: str, binding: str, error_type: str, action: str, seconds: float) -> None:
         """Count and time an evaluation of a validating policy."""

@@ -19,7 +19,7 @@ class Reinvocation:
         return int(self.is_second)
 
 
-class Participants:
+class ReinvocationContext:
     """Policies or webhooks that took part in the mutation of one write.
 
     `_seen` are the reinvocable ones that have seen all changes so far, `_to_ask` those that have not.

@@ -7,8 +7,8 @@ from typing import Any, Final, NamedTuple
 
 from kubeloop.api import codec
 from kubeloop.api.kinds import Resource
-from kubeloop.api.structural.instance import Instance
-from kubeloop.apiserver.admission import Attempt
+from kubeloop.api.structural.instance import CustomResourceObject
+from kubeloop.apiserver.admission import Attributes
 from kubeloop.apiserver.admission.dynamic.match_rules import namespace_of
 from kubeloop.apiserver.apiextensions.scale import set_replicas
 from kubeloop.apiserver.decoding import decode_document
@@ -18,11 +18,11 @@ Document = dict[str, Any]
 # Converts an object to another version of its kind.
 Convert = Callable[[Any, Resource, Resource], Awaitable[Any]]
 # Metadata that is set on storage, and therefore hidden during mutation.
-_LATER: Final = ("uid", "creationTimestamp")
+_SYSTEM_METADATA: Final = ("uid", "creationTimestamp")
 _OPTIONS: Final = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
 
 
-class Kind(NamedTuple):
+class AdmissionKind(NamedTuple):
     """GroupVersionKind."""
 
     group: str
@@ -34,10 +34,10 @@ class Kind(NamedTuple):
         return {"group": self.group, "version": self.version, "kind": self.kind}
 
 
-class Subject:
+class VersionedAttributes:
     """Write under mutating (`settled` is False) or validating admission, with its documents by version."""
 
-    def __init__(self, attempt: Attempt, convert: Convert, *, settled: bool) -> None:
+    def __init__(self, attempt: Attributes, convert: Convert, *, settled: bool) -> None:
         self.attempt = attempt
         self._convert = convert
         self._hides = attempt.operation == "CREATE" and not attempt.subresource and not settled
@@ -59,15 +59,15 @@ class Subject:
         """True if the write is to the scale subresource."""
         return self.attempt.subresource == "scale"
 
-    def kind_in(self, resource: Resource) -> Kind:
+    def kind_in(self, resource: Resource) -> AdmissionKind:
         """Return the kind of the write's object in a version; a posted object (Binding, …) has its own."""
         obj, own = self.attempt.obj, self.attempt.resource
         if self.is_scale:
-            return Kind(SCALE.group, SCALE.version, SCALE.kind)
-        if obj is not None and not isinstance(obj, Instance) and obj.kind != own.kind:
+            return AdmissionKind(SCALE.group, SCALE.version, SCALE.kind)
+        if obj is not None and not isinstance(obj, CustomResourceObject) and obj.kind != own.kind:
             group, _, version = obj.api_version.rpartition("/")
-            return Kind(group, version, obj.kind)
-        return Kind(resource.group, resource.version, resource.kind)
+            return AdmissionKind(group, version, obj.kind)
+        return AdmissionKind(resource.group, resource.version, resource.kind)
 
     async def document(self, resource: Resource) -> Document | None:
         """Return the object's current document. Must not be changed."""
@@ -127,13 +127,13 @@ class Subject:
 
     def _scale_to(self, replicas: int) -> None:
         parent = self.attempt.obj
-        if isinstance(parent, Instance):
+        if isinstance(parent, CustomResourceObject):
             set_replicas(parent, replicas)
         elif parent is not None:
             codec.force_setattr(parent.spec, "replicas", replicas)
         self._objects.clear()
 
-    def _typed(self, kind: Kind, resource: Resource) -> Resource:
+    def _typed(self, kind: AdmissionKind, resource: Resource) -> Resource:
         if kind == (resource.group, resource.version, resource.kind):
             return resource
         return Resource(kind.group, kind.version, f"{kind.kind.lower()}s", kind.kind)
@@ -149,7 +149,7 @@ class Subject:
         return document
 
     def _without_later(self, metadata: Document) -> Document:
-        hidden = (*_LATER, "name") if self.attempt.has_drawn_name else _LATER
+        hidden = (*_SYSTEM_METADATA, "name") if self.attempt.has_drawn_name else _SYSTEM_METADATA
         return {name: value for name, value in metadata.items() if name not in hidden}
 
     def _give_back(self, metadata: Any) -> None:

@@ -4,32 +4,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kubeloop.apiserver.admission import Attempt, Plugin
+from kubeloop.apiserver.admission import AdmissionPlugin, Attributes
 
 if TYPE_CHECKING:  # the kind's types are imported with its first object
     from kubeloop.api.generated.certificates_v1 import CertificateSigningRequest
 
 _SIGNER = "kubernetes.io/kube-apiserver-client"
-_ALMIGHTY = "system:masters"
+_MASTERS_GROUP = "system:masters"
 
 
-class CertificateSubjectRestriction(Plugin):
+class CertificateSubjectRestriction(AdmissionPlugin):
     """Rejects CSRs for the kube-apiserver-client signer with the group system:masters."""
 
     name = "CertificateSubjectRestriction"
     resources = frozenset({"certificatesigningrequests.certificates.k8s.io"})
 
-    def check(self, attempt: Attempt) -> None:
+    def check(self, attempt: Attributes) -> None:
         """Reject the CSR if its subject has the group."""
         assert attempt.obj is not None
         request: CertificateSigningRequest = attempt.obj
         if request.spec.signer_name != _SIGNER:
             return
-        if _ALMIGHTY in _organizations(attempt, request):
-            raise attempt.forbidden(f"use of {_SIGNER} signer with {_ALMIGHTY} group is not allowed")
+        if _MASTERS_GROUP in _organizations(attempt, request):
+            raise attempt.forbidden(f"use of {_SIGNER} signer with {_MASTERS_GROUP} group is not allowed")
 
 
-def _organizations(attempt: Attempt, request: CertificateSigningRequest) -> set[str]:
+def _organizations(attempt: Attributes, request: CertificateSigningRequest) -> set[str]:
     # Imported here to keep start-up fast: few servers need it.
     from cryptography import x509
     from cryptography.x509.oid import NameOID

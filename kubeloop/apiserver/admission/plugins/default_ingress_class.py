@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kubeloop.api.codec import force_setattr
-from kubeloop.apiserver.admission import Attempt, Lookup, Plugin
+from kubeloop.apiserver.admission import AdmissionPlugin, Attributes, Lookup
 from kubeloop.apiserver.admission.plugins.default_classes import default_class
 
 if TYPE_CHECKING:  # the kind's types are imported with its first object
@@ -15,7 +15,7 @@ _CLASS_ANNOTATION = "kubernetes.io/ingress.class"
 _IS_DEFAULT = ("ingressclass.kubernetes.io/is-default-class",)
 
 
-class DefaultIngressClass(Plugin):
+class DefaultIngressClass(AdmissionPlugin):
     """Sets the default IngressClass."""
 
     name = "DefaultIngressClass"
@@ -24,7 +24,7 @@ class DefaultIngressClass(Plugin):
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
 
-    def admit(self, attempt: Attempt) -> None:
+    def admit(self, attempt: Attributes) -> None:
         """Set ingressClassName if neither the field nor the annotation is set."""
         assert attempt.obj is not None
         ingress: Ingress = attempt.obj

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from kubeloop.api.codec import force_setattr
 from kubeloop.api.generated.core_v1 import PersistentVolumeClaim
-from kubeloop.apiserver.admission import Attempt, Lookup, Plugin
+from kubeloop.apiserver.admission import AdmissionPlugin, Attributes, Lookup
 from kubeloop.apiserver.admission.plugins.default_classes import default_class
 
 CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 _IS_DEFAULT = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 
 
-class DefaultStorageClass(Plugin):
+class DefaultStorageClass(AdmissionPlugin):
     """Sets the default StorageClass."""
 
     name = "DefaultStorageClass"
@@ -20,7 +20,7 @@ class DefaultStorageClass(Plugin):
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
 
-    def admit(self, attempt: Attempt) -> None:
+    def admit(self, attempt: Attributes) -> None:
         """Set storageClassName if neither the field nor the annotation is set."""
         claim = attempt.obj
         assert isinstance(claim, PersistentVolumeClaim)

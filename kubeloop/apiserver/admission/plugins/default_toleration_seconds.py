@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from kubeloop.api.codec import force_setattr
 from kubeloop.api.generated.core_v1 import Pod, Toleration
-from kubeloop.apiserver.admission import Attempt, Plugin
+from kubeloop.apiserver.admission import AdmissionPlugin, Attributes
 
 DEFAULT_SECONDS = 300
 
 
-class DefaultTolerationSeconds(Plugin):
+class DefaultTolerationSeconds(AdmissionPlugin):
     """Adds tolerations for the not-ready and unreachable taints."""
 
     name = "DefaultTolerationSeconds"
@@ -22,7 +22,7 @@ class DefaultTolerationSeconds(Plugin):
             _toleration("node.kubernetes.io/unreachable", unreachable_seconds),
         )
 
-    def admit(self, attempt: Attempt) -> None:
+    def admit(self, attempt: Attributes) -> None:
         """Add the default tolerations that the pod's own do not cover."""
         pod = attempt.obj
         assert isinstance(pod, Pod)

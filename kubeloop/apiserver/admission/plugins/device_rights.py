@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from kubeloop.api import errors
-from kubeloop.api.meta.field_path import FieldError, Path, forbidden
+from kubeloop.api.meta.field_path import FieldError, FieldPath, forbidden
 from kubeloop.api.meta.name_rules import check_dns1123_subdomain
-from kubeloop.apiserver.admission import Attempt, Lookup, Plugin
-from kubeloop.apiserver.authorization import Authorizer
-from kubeloop.apiserver.authorization.attributes import Attributes, refusal
+from kubeloop.apiserver.admission import AdmissionPlugin, Attributes, Lookup
+from kubeloop.apiserver.authorization import UnionAuthorizer
+from kubeloop.apiserver.authorization.attributes import AuthorizationAttributes, forbidden_error
 
 if TYPE_CHECKING:
     from kubeloop.api.generated.resource_v1 import AllocatedDeviceStatus, ResourceClaimStatus
@@ -26,12 +26,12 @@ _SERVICE_ACCOUNT: Final = "system:serviceaccount:"
 _VERBS: Final = {"PATCH": "patch", "PUT": "update"}
 
 
-def _refuse(attempt: Attempt, found: Sequence[FieldError]) -> None:
+def _raise_invalid(attempt: Attributes, found: Sequence[FieldError]) -> None:
     if found:
         raise errors.invalid(_GROUP, attempt.resource.kind, attempt.name, found)
 
 
-class DeviceAdminAccess(Plugin):
+class DeviceAdminAccess(AdmissionPlugin):
     """Allows admin access to devices only in namespaces with the admin-access label."""
 
     name = "DeviceAdminAccess"
@@ -42,38 +42,38 @@ class DeviceAdminAccess(Plugin):
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
 
-    def check(self, attempt: Attempt) -> None:
+    def check(self, attempt: Attributes) -> None:
         """Reject a request or allocation with admin access in any other namespace."""
         if attempt.subresource:
-            path = _granted(attempt.obj) if _granted(attempt.old) is None else None
+            path = _admin_access_granted(attempt.obj) if _admin_access_granted(attempt.old) is None else None
         else:
-            path = _requested(attempt.obj) if attempt.operation == "CREATE" else None
+            path = _admin_access_requested(attempt.obj) if attempt.operation == "CREATE" else None
         if path is None:
             return
         namespace = self._lookup.find("namespaces", "", attempt.namespace)
         if namespace is None or namespace.metadata.labels.get(_LABEL) != "true":
             why = f"admin access to devices requires the `{_LABEL}: true` label on the containing namespace"
-            _refuse(attempt, [forbidden(path, why)])
+            _raise_invalid(attempt, [forbidden(path, why)])
 
 
-def _requested(obj: Any) -> Path | None:
+def _admin_access_requested(obj: Any) -> FieldPath | None:
     spec = getattr(obj.spec, "spec", obj.spec)  # a template has the claim's spec nested in its own
     for index, one in enumerate(spec.devices.requests or ()):
         asked = getattr(one, "exactly", one)  # the first versions have no `exactly` field
         if asked is not None and asked.admin_access:
-            return Path("spec").child("devices", "requests").index(index).child("adminAccess")
+            return FieldPath("spec").child("devices", "requests").index(index).child("adminAccess")
     return None
 
 
-def _granted(claim: Any) -> Path | None:
+def _admin_access_granted(claim: Any) -> FieldPath | None:
     allocation = claim.status.allocation
     for index, one in enumerate(allocation.devices.results if allocation is not None else ()):
         if one.admin_access:
-            return Path("status").child("allocation", "devices", "results").index(index).child("adminAccess")
+            return FieldPath("status").child("allocation", "devices", "results").index(index).child("adminAccess")
     return None
 
 
-class ClaimStatusRights(Plugin):
+class ResourceClaimStatusAuthorization(AdmissionPlugin):
     """Requires permission to bind claims, or on the drivers whose device status changes, for status writes."""
 
     name = "ClaimStatusRights"
@@ -81,28 +81,32 @@ class ClaimStatusRights(Plugin):
     subresources = frozenset({"status"})
     operations = frozenset({"UPDATE"})
 
-    def __init__(self, authorizer: Authorizer) -> None:
+    def __init__(self, authorizer: UnionAuthorizer) -> None:
         self._authorizer = authorizer
 
-    def check(self, attempt: Attempt) -> None:
+    def check(self, attempt: Attributes) -> None:
         """Reject a status write without these permissions."""
         assert attempt.obj is not None
         assert attempt.old is not None
-        _refuse(attempt, [*self._binding(attempt), *self._devices(attempt)])
+        _raise_invalid(attempt, [*self._binding(attempt), *self._devices(attempt)])
 
-    def _binding(self, attempt: Attempt) -> Iterator[FieldError]:
+    def _binding(self, attempt: Attributes) -> Iterator[FieldError]:
         new, old = _statuses(attempt)
         if (new.allocation, new.reserved_for) == (old.allocation, old.reserved_for):
             return
         verb = _VERBS.get(attempt.method, "update")
-        asked = Attributes(attempt.user, verb, _GROUP, attempt.resource.version, "resourceclaims", "binding")
+        asked = AuthorizationAttributes(
+            attempt.user, verb, _GROUP, attempt.resource.version, "resourceclaims", "binding"
+        )
         decision = self._authorizer.decide(asked)
         if not decision.allowed:
             what = "changing status.allocation or status.reservedFor requires"
             told = f'{what} resource="resourceclaims/binding", verb="{verb}" permission'
-            yield forbidden(Path("status").child("allocation"), f"{told}: {refusal(asked, decision.reason)}")
+            yield forbidden(
+                FieldPath("status").child("allocation"), f"{told}: {forbidden_error(asked, decision.reason)}"
+            )
 
-    def _devices(self, attempt: Attempt) -> Iterator[FieldError]:
+    def _devices(self, attempt: Attributes) -> Iterator[FieldError]:
         """Yield errors for changed device status; a claim without allocation is not checked."""
         new, old = _statuses(attempt)
         if new.allocation is None:
@@ -113,7 +117,7 @@ class ClaimStatusRights(Plugin):
             verbs.insert(0, f"associated-node:{verb}")
         for driver in sorted(_changed_drivers(new, old)):
             questions = [
-                Attributes(
+                AuthorizationAttributes(
                     attempt.user, each, _GROUP, attempt.resource.version, "resourceclaims", "driver",
                     attempt.namespace, driver,
                 )
@@ -122,11 +126,11 @@ class ClaimStatusRights(Plugin):
             answers = [self._authorizer.decide(one) for one in questions]
             if not any(one.allowed for one in answers):
                 told = f'requires resource="resourceclaims/driver", verb="[{" ".join(verbs)}]" permission'
-                why = refusal(questions[0], answers[0].reason)
-                yield forbidden(Path("status").child("devices"), f"changing status.devices {told}: {why}")
+                why = forbidden_error(questions[0], answers[0].reason)
+                yield forbidden(FieldPath("status").child("devices"), f"changing status.devices {told}: {why}")
 
 
-def _statuses(attempt: Attempt) -> tuple[ResourceClaimStatus, ResourceClaimStatus]:
+def _statuses(attempt: Attributes) -> tuple[ResourceClaimStatus, ResourceClaimStatus]:
     new: Any = attempt.obj
     old: Any = attempt.old
     return new.status, old.status
@@ -153,7 +157,7 @@ def _node_of(status: ResourceClaimStatus) -> str:
     return field.values[0] if is_one else ""
 
 
-def _is_on_node(attempt: Attempt, node: str) -> bool:
+def _is_on_node(attempt: Attributes, node: str) -> bool:
     """Return True if a service account's token says that its pod is on the node."""
     said = dict(attempt.user.extra).get(_NODE_NAME, ())
     is_account = attempt.user.name.startswith(_SERVICE_ACCOUNT)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from kubeloop.api import errors
 from kubeloop.api.kinds import Resource
-from kubeloop.apiserver.admission import Attempt, Lookup, Operation, Plugin
+from kubeloop.apiserver.admission import AdmissionPlugin, Attributes, Lookup, Operation
 
 _IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
 # Its response must not reveal that a namespace exists.
 _ACCESS_REVIEW = "localsubjectaccessreviews.authorization.k8s.io"
 
 
-class NamespaceLifecycle(Plugin):
+class NamespaceLifecycle(AdmissionPlugin):
     """Guards the lifecycle of namespaces."""
 
     name = "NamespaceLifecycle"
@@ -25,18 +25,18 @@ class NamespaceLifecycle(Plugin):
             return operation == "DELETE"
         return operation == "CREATE" and resource.namespaced and resource.qualified != _ACCESS_REVIEW
 
-    def admit(self, attempt: Attempt) -> None:
+    def admit(self, attempt: Attributes) -> None:
         """Reject the deletion of an immortal namespace, or a create without an active namespace."""
         if attempt.operation == "DELETE":
             self._keep_immortal(attempt)
         elif attempt.namespace:
             self._require_active(attempt)
 
-    def _keep_immortal(self, attempt: Attempt) -> None:
+    def _keep_immortal(self, attempt: Attributes) -> None:
         if attempt.name in _IMMORTAL:
             raise errors.forbidden("", "namespaces", attempt.name, "this namespace may not be deleted")
 
-    def _require_active(self, attempt: Attempt) -> None:
+    def _require_active(self, attempt: Attributes) -> None:
         namespace = attempt.namespace
         found = self._find("namespaces", "", namespace)
         if found is None:
@@ -45,7 +45,7 @@ class NamespaceLifecycle(Plugin):
             raise attempt.forbidden(
                 f"unable to create new content in namespace {namespace} because it is being terminated",
                 (
-                    errors.Cause(
+                    errors.StatusCause(
                         "NamespaceTerminating", f"namespace {namespace} is being terminated", "metadata.namespace"
                     ),
                 ),

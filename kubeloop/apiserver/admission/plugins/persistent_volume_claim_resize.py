@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from kubeloop.api.generated.core_v1 import PersistentVolumeClaim
 from kubeloop.api.scalars.quantity import parse_quantity
-from kubeloop.apiserver.admission import Attempt, Lookup, Plugin
+from kubeloop.apiserver.admission import AdmissionPlugin, Attributes, Lookup
 from kubeloop.apiserver.admission.plugins.default_storage_class import class_name_of
 
 
-class PersistentVolumeClaimResize(Plugin):
+class PersistentVolumeClaimResize(AdmissionPlugin):
     """Rejects expansions of claims that are not bound, or whose class forbids it."""
 
     name = "PersistentVolumeClaimResize"
@@ -18,7 +18,7 @@ class PersistentVolumeClaimResize(Plugin):
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
 
-    def check(self, attempt: Attempt) -> None:
+    def check(self, attempt: Attributes) -> None:
         """Reject a larger request that is not allowed."""
         claim, old = attempt.obj, attempt.old
         if not isinstance(claim, PersistentVolumeClaim) or not isinstance(old, PersistentVolumeClaim):

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from kubeloop.api.errors import Cause
+from kubeloop.api.errors import StatusCause
 from kubeloop.api.generated.core_v1 import Node, Pod, PodSpec
 from kubeloop.api.scalars.quantity import Quantity, parse_quantity
-from kubeloop.api.strategy.pods.resources import aggregate
-from kubeloop.apiserver.admission import Attempt, Lookup, Plugin
+from kubeloop.api.strategy.pods.resources import aggregate_container_resources
+from kubeloop.apiserver.admission import AdmissionPlugin, Attributes, Lookup
 
 _OS_LABEL = "kubernetes.io/os"
 _RESIZABLE = ("cpu", "memory")
 
 
-class PodResizeValidator(Plugin):
+class PodResizeValidator(AdmissionPlugin):
     """Validates writes to the resize subresource against the pod's node."""
 
     name = "PodResizeValidator"
@@ -23,7 +23,7 @@ class PodResizeValidator(Plugin):
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
 
-    def check(self, attempt: Attempt) -> None:
+    def check(self, attempt: Attributes) -> None:
         """Reject a resize that the node does not support, or that exceeds its allocatable resources."""
         pod, old = attempt.obj, attempt.old
         if not isinstance(pod, Pod) or not isinstance(old, Pod) or not pod.spec.node_name:
@@ -37,12 +37,12 @@ class PodResizeValidator(Plugin):
         if system != "linux":
             raise attempt.forbidden(
                 f'pod resize is only supported on linux nodes, node "{node.metadata.name}" is "{system}"',
-                (Cause("UnsupportedPlatform"),),
+                (StatusCause("UnsupportedPlatform"),),
             )
         lacking = _lacking(pod.spec, node)
         if lacking:
             raise attempt.forbidden(
-                f"node didn't have enough allocatable resources: {'; '.join(lacking)}", (Cause("NodeCapacity"),)
+                f"node didn't have enough allocatable resources: {'; '.join(lacking)}", (StatusCause("NodeCapacity"),)
             )
 
 
@@ -60,7 +60,7 @@ def _lacking(spec: PodSpec, node: Node) -> list[str]:
 
 def _requested(spec: PodSpec, name: str) -> Quantity:
     """Return the pod's total request of a resource, including overhead."""
-    amount = aggregate(spec, "requests").get(name, Quantity(0))
+    amount = aggregate_container_resources(spec, "requests").get(name, Quantity(0))
     if spec.resources is not None and name in spec.resources.requests:
         amount = parse_quantity(spec.resources.requests[name])
     return amount + parse_quantity(spec.overhead.get(name, "0"))

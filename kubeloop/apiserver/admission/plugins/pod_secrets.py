@@ -21,7 +21,7 @@ _REFERRING_SOURCES = (
 )
 
 
-def names_a_secret(spec: PodSpec) -> bool:
+def has_secret_reference(spec: PodSpec) -> bool:
     """Return True if any part of a pod refers to a secret."""
     return (
         bool(spec.image_pull_secrets)
@@ -54,7 +54,7 @@ def _volume_names_a_secret(volume: Volume) -> bool:
     return False
 
 
-def first_unlisted_secret(spec: PodSpec, account: ServiceAccount) -> str:
+def unlisted_secret_error(spec: PodSpec, account: ServiceAccount) -> str:
     """Return the error for the first secret that the account does not list; empty if all are listed."""
     listed = {secret.name for secret in account.secrets}
     owner = account.metadata.name
@@ -69,7 +69,7 @@ def first_unlisted_secret(spec: PodSpec, account: ServiceAccount) -> str:
     return found or _unlisted_pull_secret(spec, account)
 
 
-def first_unlisted_ephemeral_secret(spec: PodSpec, account: ServiceAccount) -> str:
+def unlisted_ephemeral_secret_error(spec: PodSpec, account: ServiceAccount) -> str:
     """Return the same error for ephemeral containers only."""
     listed = {secret.name for secret in account.secrets}
     return _in_containers(spec.ephemeral_containers, "ephemeral container", listed, account.metadata.name)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from kubeloop.api.codec import force_setattr
 from kubeloop.api.generated.core_v1 import Binding, Pod
-from kubeloop.apiserver.admission import Attempt, Lookup, Plugin
+from kubeloop.apiserver.admission import AdmissionPlugin, Attributes, Lookup
 
 _LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
 
-class PodTopologyLabels(Plugin):
+class PodTopologyLabels(AdmissionPlugin):
     """Copies topology labels from the node on binding."""
 
     name = "PodTopologyLabels"
@@ -19,7 +19,7 @@ class PodTopologyLabels(Plugin):
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
 
-    def admit(self, attempt: Attempt) -> None:
+    def admit(self, attempt: Attributes) -> None:
         """Add the node's topology labels to a Binding, or to a pod that has a node."""
         obj = attempt.obj
         if isinstance(obj, Pod):

@@ -9,7 +9,7 @@ from kubeloop.api.codec import force_setattr
 from kubeloop.api.features.gates import DEFAULT_FEATURES, Features
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.kinds import Resource
-from kubeloop.apiserver.admission import Attempt, Lookup, Operation, Plugin
+from kubeloop.apiserver.admission import AdmissionPlugin, Attributes, Lookup, Operation
 
 if TYPE_CHECKING:  # the kind's types are imported with its first object
     from kubeloop.api.generated.scheduling_v1 import PriorityClass
@@ -21,7 +21,7 @@ _GROUPS = {"podgroups.scheduling.k8s.io": "pod group", "compositepodgroups.sched
 _SYSTEM_CLASSES = frozenset({"system-cluster-critical", "system-node-critical"})
 
 
-class _Rank(NamedTuple):
+class _ResolvedPriority(NamedTuple):
     """Resolved priority: class name, value and preemption policy."""
 
     class_name: str
@@ -29,10 +29,10 @@ class _Rank(NamedTuple):
     preemption_policy: str | None
 
 
-_WITHOUT_CLASS = _Rank("", 0, "PreemptLowerPriority")
+_WITHOUT_CLASS = _ResolvedPriority("", 0, "PreemptLowerPriority")
 
 
-class Priority(Plugin):
+class PriorityPlugin(AdmissionPlugin):
     """Resolves priority classes, and validates PriorityClass objects."""
 
     name = "Priority"
@@ -54,7 +54,7 @@ class Priority(Plugin):
             return operation == "CREATE"
         return resource.qualified == _CLASSES and operation != "CONNECT"
 
-    def admit(self, attempt: Attempt) -> None:
+    def admit(self, attempt: Attributes) -> None:
         """Set priority and preemption policy from the class on create; keep them on update."""
         if attempt.resource.qualified in _GROUPS:
             self._rank_group(attempt, _GROUPS[attempt.resource.qualified])
@@ -63,9 +63,9 @@ class Priority(Plugin):
         if attempt.operation == "CREATE":
             self._rank(attempt, attempt.obj)
         elif isinstance(attempt.old, Pod):
-            _keep_rank(attempt.obj, attempt.old)
+            _keep_priority(attempt.obj, attempt.old)
 
-    def check(self, attempt: Attempt) -> None:
+    def check(self, attempt: Attributes) -> None:
         """Reject a second default class, and the deletion of a system class."""
         if attempt.operation == "DELETE" and attempt.name in _SYSTEM_CLASSES:
             raise attempt.forbidden("this is a system priority class and cannot be deleted")
@@ -78,7 +78,7 @@ class Priority(Plugin):
                 f"PriorityClass {current.metadata.name} is already marked as default. Only one default can exist"
             )
 
-    def _rank(self, attempt: Attempt, pod: Pod) -> None:
+    def _rank(self, attempt: Attributes, pod: Pod) -> None:
         spec = pod.spec
         rank = self._rank_of(attempt, spec.priority_class_name) if spec.priority_class_name else self._default_rank()
         if spec.priority is not None and spec.priority != rank.priority:
@@ -97,7 +97,7 @@ class Priority(Plugin):
         if policy is not None:
             force_setattr(spec, "preemption_policy", policy)
 
-    def _rank_group(self, attempt: Attempt, called: str) -> None:
+    def _rank_group(self, attempt: Attributes, called: str) -> None:
         assert attempt.obj is not None
         spec = attempt.obj.spec
         rank = self._rank_of(attempt, spec.priority_class_name) if spec.priority_class_name else self._default_rank()
@@ -109,21 +109,21 @@ class Priority(Plugin):
         force_setattr(spec, "priority", rank.priority)
         force_setattr(spec, "priority_class_name", rank.class_name)
         if self._features.is_on("PodGroupPreemptionPolicy") and rank.preemption_policy is not None:
-            _take_policy(attempt, rank.preemption_policy, called)
+            _set_preemption_policy(attempt, rank.preemption_policy, called)
 
-    def _rank_of(self, attempt: Attempt, class_name: str) -> _Rank:
+    def _rank_of(self, attempt: Attributes, class_name: str) -> _ResolvedPriority:
         found: PriorityClass | None = self._lookup.find("priorityclasses", "", class_name, _GROUP)
         if found is None:
             raise attempt.forbidden(f"no PriorityClass with name {class_name} was found")
-        return _Rank(class_name, found.value, found.preemption_policy)
+        return _ResolvedPriority(class_name, found.value, found.preemption_policy)
 
-    def _default_rank(self) -> _Rank:
+    def _default_rank(self) -> _ResolvedPriority:
         classes = self._lookup.every("priorityclasses", "", _GROUP)
         if classes is not self._classes:
             default = self._default_class()
             self._default = _WITHOUT_CLASS
             if default is not None:
-                self._default = _Rank(default.metadata.name, default.value, default.preemption_policy)
+                self._default = _ResolvedPriority(default.metadata.name, default.value, default.preemption_policy)
             self._classes = classes
         return self._default
 
@@ -133,7 +133,7 @@ class Priority(Plugin):
         return min(defaults, key=lambda known: known.value, default=None)
 
 
-def _take_policy(attempt: Attempt, policy: str, called: str) -> None:
+def _set_preemption_policy(attempt: Attributes, policy: str, called: str) -> None:
     """Set or verify a group's preemption policy; an unset one means the default, even if its class differs."""
     assert attempt.obj is not None
     spec = attempt.obj.spec
@@ -146,7 +146,7 @@ def _take_policy(attempt: Attempt, policy: str, called: str) -> None:
     force_setattr(spec, "preemption_policy", policy)
 
 
-def _keep_rank(pod: Pod, old: Pod) -> None:
+def _keep_priority(pod: Pod, old: Pod) -> None:
     """Restore priority and preemption policy if an update leaves them out."""
     if pod.spec.priority is None and old.spec.priority is not None:
         force_setattr(pod.spec, "priority", old.spec.priority)

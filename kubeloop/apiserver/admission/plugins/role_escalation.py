@@ -13,11 +13,11 @@ import msgspec
 
 from kubeloop.api import errors
 from kubeloop.api.generated.rbac_v1 import PolicyRule
-from kubeloop.apiserver.admission import Attempt, Plugin
-from kubeloop.apiserver.authorization import ADMINISTRATORS, Authorizer
-from kubeloop.apiserver.authorization.attributes import Attributes
-from kubeloop.apiserver.authorization.escalation import missing_rights, told
-from kubeloop.apiserver.authorization.rbac import GROUP, Rbac, RoleNotFound
+from kubeloop.apiserver.admission import AdmissionPlugin, Attributes
+from kubeloop.apiserver.authorization import ADMINISTRATORS, UnionAuthorizer
+from kubeloop.apiserver.authorization.attributes import AuthorizationAttributes
+from kubeloop.apiserver.authorization.escalation import escalation_message, uncovered_rules
+from kubeloop.apiserver.authorization.rbac import GROUP, RBACAuthorizer, RoleNotFound
 
 if TYPE_CHECKING:
     from kubeloop.api.generated.rbac_v1 import RoleRef
@@ -29,7 +29,7 @@ _EVERYTHING = (
 _PLURALS = {"Role": "roles", "ClusterRole": "clusterroles"}
 
 
-class RoleEscalation(Plugin):
+class RoleEscalation(AdmissionPlugin):
     """Rejects Roles and bindings that grant more than their author has."""
 
     name = "RoleEscalation"
@@ -38,22 +38,22 @@ class RoleEscalation(Plugin):
     )
     operations = frozenset({"CREATE", "UPDATE"})
 
-    def __init__(self, authorizer: Authorizer, rbac: Rbac) -> None:
+    def __init__(self, authorizer: UnionAuthorizer, rbac: RBACAuthorizer) -> None:
         self._authorizer = authorizer
         self._rbac = rbac
 
-    def admit(self, attempt: Attempt) -> None:
+    def admit(self, attempt: Attributes) -> None:
         """Check the granted rules, unless the author is an administrator or only removes ownership metadata."""
-        if ADMINISTRATORS in attempt.user.groups or _only_lets_go(attempt):
+        if ADMINISTRATORS in attempt.user.groups or _is_only_gc_update(attempt):
             return
         if attempt.resource.plural.endswith("bindings"):
             self._check_binding(attempt)
         else:
             self._check_role(attempt)
 
-    def _check_role(self, attempt: Attempt) -> None:
+    def _check_role(self, attempt: Attributes) -> None:
         name = attempt.old.metadata.name if attempt.old is not None else ""
-        asked = Attributes(
+        asked = AuthorizationAttributes(
             attempt.user, "escalate", GROUP, "*", attempt.resource.plural, namespace=attempt.namespace, name=name
         )
         if self._authorizer.decide(asked).allowed:
@@ -66,9 +66,9 @@ class RoleEscalation(Plugin):
             except errors.Forbidden:
                 raise attempt.forbidden("must have cluster-admin privileges to use the aggregationRule") from None
 
-    def _check_binding(self, attempt: Attempt) -> None:
+    def _check_binding(self, attempt: Attributes) -> None:
         role: RoleRef = attempt.obj.role_ref  # type: ignore[union-attr]  # a write has an object
-        asked = Attributes(
+        asked = AuthorizationAttributes(
             attempt.user,
             "bind",
             role.api_group,
@@ -86,11 +86,11 @@ class RoleEscalation(Plugin):
             raise errors.not_found(GROUP, attempt.resource.plural, missing.name) from None
         self._demand(attempt, rules)
 
-    def _demand(self, attempt: Attempt, granted: Sequence[PolicyRule]) -> None:
+    def _demand(self, attempt: Attributes, granted: Sequence[PolicyRule]) -> None:
         owned, problems = self._rbac.rules_of(attempt.user, attempt.namespace)
-        missing = missing_rights(owned, granted)
+        missing = uncovered_rules(owned, granted)
         if missing:
-            raise attempt.forbidden(told(attempt.user, missing, problems))
+            raise attempt.forbidden(escalation_message(attempt.user, missing, problems))
 
 
 def _aggregates(role: Any) -> bool:
@@ -98,7 +98,7 @@ def _aggregates(role: Any) -> bool:
     return rule is not None and bool(rule.cluster_role_selectors)
 
 
-def _only_lets_go(attempt: Attempt) -> bool:
+def _is_only_gc_update(attempt: Attributes) -> bool:
     """Return True if only finalizers and owner references change, as by the garbage collector."""
     old, new = attempt.old, attempt.obj
     if old is None or new is None:

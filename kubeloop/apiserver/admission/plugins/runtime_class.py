@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kubeloop.api.codec import force_setattr
 from kubeloop.api.generated.core_v1 import Pod, PodSpec
 from kubeloop.api.scalars.quantity import parse_quantity
-from kubeloop.apiserver.admission import Attempt, Lookup, Plugin
+from kubeloop.apiserver.admission import AdmissionPlugin, Attributes, Lookup
 from kubeloop.apiserver.admission.plugins.tolerations import merge_tolerations
 
 if TYPE_CHECKING:  # the kind's types are imported with its first object
@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # the kind's types are imported with its first object
 _MISMATCH = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
 
 
-class RuntimeClassPlugin(Plugin):
+class RuntimeClassPlugin(AdmissionPlugin):
     """Applies RuntimeClasses to pods."""
 
     name = "RuntimeClass"
@@ -26,7 +26,7 @@ class RuntimeClassPlugin(Plugin):
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
 
-    def admit(self, attempt: Attempt) -> None:
+    def admit(self, attempt: Attributes) -> None:
         """Set overhead, node selector and tolerations of the pod's RuntimeClass."""
         pod = attempt.obj
         assert isinstance(pod, Pod)
@@ -38,9 +38,9 @@ class RuntimeClassPlugin(Plugin):
                 raise attempt.forbidden(_MISMATCH)
             force_setattr(pod.spec, "overhead", found.overhead.pod_fixed)
         if found.scheduling is not None:
-            _steer(attempt, pod.spec, found.scheduling)
+            _set_scheduling(attempt, pod.spec, found.scheduling)
 
-    def check(self, attempt: Attempt) -> None:
+    def check(self, attempt: Attributes) -> None:
         """Reject a pod whose overhead differs from that of its RuntimeClass."""
         pod = attempt.obj
         assert isinstance(pod, Pod)
@@ -56,14 +56,14 @@ class RuntimeClassPlugin(Plugin):
                 "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
             )
 
-    def _class_of(self, attempt: Attempt, name: str) -> RuntimeClass:
+    def _class_of(self, attempt: Attributes, name: str) -> RuntimeClass:
         found: RuntimeClass | None = self._lookup.find("runtimeclasses", "", name, "node.k8s.io")
         if found is None:
             raise attempt.forbidden(f'pod rejected: RuntimeClass "{name}" not found')
         return found
 
 
-def _steer(attempt: Attempt, spec: PodSpec, scheduling: Scheduling) -> None:
+def _set_scheduling(attempt: Attributes, spec: PodSpec, scheduling: Scheduling) -> None:
     selector = dict(spec.node_selector)
     for key, value in scheduling.node_selector.items():
         own = selector.setdefault(key, value)

@@ -21,13 +21,13 @@ from kubeloop.api.generated.core_v1 import (
     VolumeMount,
     VolumeProjection,
 )
-from kubeloop.apiserver.admission import Attempt, Lookup, Plugin
+from kubeloop.apiserver.admission import AdmissionPlugin, Attributes, Lookup
 from kubeloop.apiserver.admission.plugins.pod_secrets import (
-    first_unlisted_ephemeral_secret,
-    first_unlisted_secret,
-    names_a_secret,
+    has_secret_reference,
+    unlisted_ephemeral_secret_error,
+    unlisted_secret_error,
 )
-from kubeloop.clock import lasting_suffix
+from kubeloop.clock import deterministic_suffix
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 _ENFORCE_ANNOTATION = "kubernetes.io/enforce-mountable-secrets"
@@ -62,7 +62,7 @@ _TOKEN_SOURCE = ProjectedVolumeSource(
 )
 
 
-class ServiceAccountPlugin(Plugin):
+class ServiceAccountPlugin(AdmissionPlugin):
     """Defaults and validates service accounts of pods."""
 
     name = "ServiceAccount"
@@ -73,7 +73,7 @@ class ServiceAccountPlugin(Plugin):
     def __init__(self, lookup: Lookup) -> None:
         self._find = lookup.find
 
-    def admit(self, attempt: Attempt) -> None:
+    def admit(self, attempt: Attributes) -> None:
         """Set account, token mount and image pull secrets on create; mirror pods are only checked."""
         pod = attempt.obj
         if attempt.operation != "CREATE" or not isinstance(pod, Pod):
@@ -93,7 +93,7 @@ class ServiceAccountPlugin(Plugin):
             force_setattr(spec, "image_pull_secrets", account.image_pull_secrets)
         _check_secrets(attempt, pod, account)
 
-    def check(self, attempt: Attempt) -> None:
+    def check(self, attempt: Attributes) -> None:
         """Reject a missing account, secrets that the account does not list, or API references of a mirror pod."""
         pod = attempt.obj
         if not isinstance(pod, Pod):
@@ -107,7 +107,7 @@ class ServiceAccountPlugin(Plugin):
             else:
                 _check_secrets(attempt, pod, self._account_of(attempt, pod.spec))
 
-    def _account_of(self, attempt: Attempt, spec: PodSpec) -> ServiceAccount:
+    def _account_of(self, attempt: Attributes, spec: PodSpec) -> ServiceAccount:
         namespace, name = attempt.namespace, spec.service_account_name
         if not name:
             pod_name = attempt.obj.metadata.name if attempt.obj is not None else ""
@@ -119,10 +119,10 @@ class ServiceAccountPlugin(Plugin):
             )
         return account
 
-    def _check_ephemeral(self, attempt: Attempt, pod: Pod) -> None:
+    def _check_ephemeral(self, attempt: Attributes, pod: Pod) -> None:
         account = self._account_of(attempt, pod.spec)
         if _enforces_secrets(account):
-            found = first_unlisted_ephemeral_secret(pod.spec, account)
+            found = unlisted_ephemeral_secret_error(pod.spec, account)
             if found:
                 raise attempt.forbidden(found)
 
@@ -136,7 +136,7 @@ def _mount_token(spec: PodSpec, account: ServiceAccount) -> None:
     if not needy:
         return
     existing = _token_volume(spec) if spec.volumes else ""
-    volume, mount = _token_parts(existing or _VOLUME_PREFIX + lasting_suffix(account.metadata.uid))
+    volume, mount = _token_parts(existing or _VOLUME_PREFIX + deterministic_suffix(account.metadata.uid))
     for container in needy:
         force_setattr(container, "volume_mounts", (*container.volume_mounts, mount))
     if not existing:
@@ -170,19 +170,19 @@ def _enforces_secrets(account: ServiceAccount) -> bool:
     return account.metadata.annotations.get(_ENFORCE_ANNOTATION, "") in _TRUE
 
 
-def _check_secrets(attempt: Attempt, pod: Pod, account: ServiceAccount) -> None:
+def _check_secrets(attempt: Attributes, pod: Pod, account: ServiceAccount) -> None:
     if _enforces_secrets(account):
-        found = first_unlisted_secret(pod.spec, account)
+        found = unlisted_secret_error(pod.spec, account)
         if found:
             raise attempt.forbidden(found)
 
 
-def _check_mirror(attempt: Attempt, pod: Pod) -> None:
+def _check_mirror(attempt: Attributes, pod: Pod) -> None:
     """Reject a mirror pod that refers to API objects: it shows a static pod that already runs."""
     spec = pod.spec
     if spec.service_account_name:
         raise attempt.forbidden("a mirror pod may not reference service accounts")
-    if names_a_secret(spec):
+    if has_secret_reference(spec):
         raise attempt.forbidden("a mirror pod may not reference secrets")
     for volume in spec.volumes:
         if volume.projected is not None and any(

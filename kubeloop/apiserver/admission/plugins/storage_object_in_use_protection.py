@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kubeloop.api.codec import force_setattr
-from kubeloop.apiserver.admission import Attempt, Plugin
+from kubeloop.apiserver.admission import AdmissionPlugin, Attributes
 
 # The protection controllers remove these finalizers once the object is unused.
 _FINALIZERS = {
@@ -13,13 +13,13 @@ _FINALIZERS = {
 }
 
 
-class StorageObjectInUseProtection(Plugin):
+class StorageObjectInUseProtection(AdmissionPlugin):
     """Adds the protection finalizer to new storage objects."""
 
     name = "StorageObjectInUseProtection"
     resources = frozenset(_FINALIZERS)
 
-    def admit(self, attempt: Attempt) -> None:
+    def admit(self, attempt: Attributes) -> None:
         """Add the finalizer of the kind unless the object has it."""
         assert attempt.obj is not None
         finalizer = _FINALIZERS[attempt.resource.qualified]

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from kubeloop.api.codec import force_setattr
 from kubeloop.api.generated.core_v1 import Node, Taint
-from kubeloop.apiserver.admission import Attempt, Plugin
+from kubeloop.apiserver.admission import AdmissionPlugin, Attributes
 
 _NOT_READY = Taint(key="node.kubernetes.io/not-ready", effect="NoSchedule")
 
 
-class TaintNodesByCondition(Plugin):
+class TaintNodesByCondition(AdmissionPlugin):
     """Adds the not-ready taint to new nodes."""
 
     name = "TaintNodesByCondition"
     resources = frozenset({"nodes"})
 
-    def admit(self, attempt: Attempt) -> None:
+    def admit(self, attempt: Attributes) -> None:
         """Add the taint unless the node has it."""
         node = attempt.obj
         assert isinstance(node, Node)

@@ -15,25 +15,25 @@ import msgspec
 
 from kubeloop.api import errors
 from kubeloop.api.generated.apiextensions_v1 import WebhookConversion
-from kubeloop.apiserver.aggregator.connection import Unreachable
+from kubeloop.apiserver.aggregator.connection import RemoteUnreachable
 from kubeloop.apiserver.apiextensions.conversion.review import (
-    BadConversion,
-    accepted,
-    answered,
-    chosen_version,
-    question,
-    stored_form,
+    ConversionError,
+    choose_conversion_version,
+    encode_conversion_request,
+    encode_stored_form,
+    parse_conversion_response,
+    verify_converted_object,
     version_in,
 )
-from kubeloop.apiserver.measures import Counters, Histograms
-from kubeloop.apiserver.webhook_client.client_config import Callee, Callees
+from kubeloop.apiserver.measures import CounterFamily, HistogramFamily
+from kubeloop.apiserver.webhook_client.client_config import WebhookClients, WebhookTarget
 from kubeloop.clock import Clock, new_uid
 
 _SECONDS: Final = 30
 _TARGET: Final = f"?timeout={_SECONDS}s"
-_MOST_REMEMBERED: Final = 256 << 20
+_MAX_CACHED_BYTES: Final = 256 << 20
 # Maximum bytes of objects per call: the response has to fit, whatever is added to them.
-_MOST_SENT: Final = 4 << 20
+_MAX_SENT_BYTES: Final = 4 << 20
 _HEADERS: Final = (
     ("Content-Type", "application/json"),
     ("Accept", "application/json, */*"),
@@ -55,8 +55,8 @@ class ConversionMetrics:
 
     def __init__(self) -> None:
         labels = ("result", "failure_type")
-        self._requests = Counters("apiserver_conversion_webhook_request_total", *labels)
-        self._durations = Histograms("apiserver_conversion_webhook_duration_seconds", _BUCKETS, *labels)
+        self._requests = CounterFamily("apiserver_conversion_webhook_request_total", *labels)
+        self._durations = HistogramFamily("apiserver_conversion_webhook_duration_seconds", _BUCKETS, *labels)
 
     def asked(self, failure_type: str, seconds: float) -> None:
         """Count a call and observe its duration; an empty failure type means success."""
@@ -76,7 +76,7 @@ class Conversions:
     """
 
     def __init__(
-        self, spec: WebhookConversion, callees: Callees, clock: Clock, metrics: ConversionMetrics | None = None
+        self, spec: WebhookConversion, callees: WebhookClients, clock: Clock, metrics: ConversionMetrics | None = None
     ) -> None:
         self._metrics = metrics or ConversionMetrics()
         self._spec = spec
@@ -103,17 +103,17 @@ class Conversions:
         about = f"{version if kind else originals[0]['apiVersion']}, Kind={source}"
         started, outcome = self._clock.monotonic(), _CALL
         try:
-            review, uid = chosen_version(self._spec.conversion_review_versions or ()), new_uid(self._clock)
-            answer = await self._asked(question(batch, version, uid, review))
+            review, uid = choose_conversion_version(self._spec.conversion_review_versions or ()), new_uid(self._clock)
+            answer = await self._asked(encode_conversion_request(batch, version, uid, review))
             outcome = _MALFORMED
-            converted = answered(answer, uid, review)
+            converted = parse_conversion_response(answer, uid, review)
             outcome = _PARTIAL if converted else _NOTHING
             if len(converted) != len(batch):
-                raise BadConversion(f"returned {len(converted)} objects, expected {len(batch)}")
+                raise ConversionError(f"returned {len(converted)} objects, expected {len(batch)}")
             outcome = _INVALID
             for index, (value, original) in enumerate(zip(batch, originals, strict=True)):
                 self._remember(version, value, self._accepted(original, converted[index], version, index))
-        except BadConversion as error:
+        except ConversionError as error:
             raise errors.ApiError(f"conversion webhook for {about} {error}") from None
         else:
             outcome = ""
@@ -122,26 +122,26 @@ class Conversions:
 
     def _accepted(self, original: dict[str, object], converted: object, version: str, index: int) -> bytes:
         try:
-            return stored_form(accepted(original, converted, version))
-        except BadConversion as error:
-            raise BadConversion(f"returned invalid converted object at index {index}: {error}") from None
+            return encode_stored_form(verify_converted_object(original, converted, version))
+        except ConversionError as error:
+            raise ConversionError(f"returned invalid converted object at index {index}: {error}") from None
         except msgspec.MsgspecError as error:
-            raise BadConversion(f"returned invalid metadata in object at index {index}: {error}") from None
+            raise ConversionError(f"returned invalid metadata in object at index {index}: {error}") from None
 
     async def _asked(self, body: bytes) -> bytes:
         callee = self._callee()
         try:
             answer = await callee.outgoing.request("POST", callee.path + _TARGET, _HEADERS, body, _SECONDS)
-        except Unreachable as error:
-            raise BadConversion(f'failed: Post "{callee.url}{_TARGET}": {error}') from None
+        except RemoteUnreachable as error:
+            raise ConversionError(f'failed: Post "{callee.url}{_TARGET}": {error}') from None
         if not 200 <= answer.status <= 206:
-            told = errors.generic(answer.status, answer.body.decode("utf-8", "replace").strip())
-            raise BadConversion(f"failed: {told.message}")
+            told = errors.generic_server_response(answer.status, answer.body.decode("utf-8", "replace").strip())
+            raise ConversionError(f"failed: {told.message}")
         return answer.body
 
-    def _callee(self) -> Callee:
+    def _callee(self) -> WebhookTarget:
         if self._spec.client_config is None:
-            raise BadConversion("failed: webhook configuration must have either service or URL")
+            raise ConversionError("failed: webhook configuration must have either service or URL")
         return self._callees.of(self._spec.client_config)
 
     def _remember(self, version: str, value: bytes, converted: bytes) -> None:
@@ -150,7 +150,7 @@ class Conversions:
             self._size += len(value) + len(converted)
 
     def _forget_oldest(self) -> None:
-        while self._size > _MOST_REMEMBERED:
+        while self._size > _MAX_CACHED_BYTES:
             (_, value), converted = self._known.popitem(last=False)
             self._size -= len(value) + len(converted)
 
@@ -190,7 +190,7 @@ def _batches(values: Sequence[bytes]) -> Iterator[list[bytes]]:
     batch: list[bytes] = []
     size = 0
     for value in values:
-        if batch and size + len(value) > _MOST_SENT:
+        if batch and size + len(value) > _MAX_SENT_BYTES:
             yield batch
             batch, size = [], 0
         batch.append(value)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from kubeloop.apiserver.apiextensions.conversion.serializer import Unconverted
+from kubeloop.apiserver.apiextensions.conversion.serializer import NotConvertedError
 from kubeloop.apiserver.apiextensions.conversion.watch_hub import values_of
-from kubeloop.apiserver.registry.storage import Conversion, Storage
-from kubeloop.apiserver.watch.hub import Change
+from kubeloop.apiserver.registry.storage import Conversion, ResourceStorage
+from kubeloop.apiserver.watch.hub import WatchChange
 
 Result = TypeVar("Result")
 
 
-async def converted_read(
-    storage: Storage, conversion: Conversion, namespace: str, name: str, read: Callable[[], Result]
+async def read_converted(
+    storage: ResourceStorage, conversion: Conversion, namespace: str, name: str, read: Callable[[], Result]
 ) -> Result:
     """Return the result of reading an object, or a collection if there is no name. Raises an ApiError."""
     if name:
@@ -26,11 +26,11 @@ async def converted_read(
     while True:
         try:
             return read()
-        except Unconverted as missing:  # an older object that the list requested, or one written meanwhile
+        except NotConvertedError as missing:  # an older object that the list requested, or one written meanwhile
             await conversion.prepare([missing.value])
 
 
-async def prepare_past(storage: Storage, conversion: Conversion, asked: int) -> None:
+async def prepare_past(storage: ResourceStorage, conversion: Conversion, asked: int) -> None:
     """Convert everything that a watch starts with; on return the store is unchanged since. Raises an ApiError."""
     while True:
         revision = storage.store.revision
@@ -42,6 +42,6 @@ async def prepare_past(storage: Storage, conversion: Conversion, asked: int) -> 
             return
 
 
-async def prepare_changes(conversion: Conversion, changes: Sequence[Change]) -> None:
+async def prepare_changes(conversion: Conversion, changes: Sequence[WatchChange]) -> None:
     """Convert the objects of changes. Raises an ApiError."""
     await conversion.prepare(values_of([change.event for change in changes]))

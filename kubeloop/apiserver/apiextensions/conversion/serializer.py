@@ -13,18 +13,18 @@ import msgspec
 from kubeloop.api import codec
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.meta.field_path import FieldErrors
-from kubeloop.api.structural.instance import Instance
+from kubeloop.api.structural.instance import CustomResourceObject
 from kubeloop.apiserver.apiextensions.conversion.cache import VersionConversion
 from kubeloop.apiserver.apiextensions.conversion.review import version_in
 from kubeloop.apiserver.apiextensions.resource import CustomResource
-from kubeloop.apiserver.apiextensions.serializer import CustomView
-from kubeloop.apiserver.registry.selector_fields import Memory
+from kubeloop.apiserver.apiextensions.serializer import CustomSerializer
+from kubeloop.apiserver.registry.selector_fields import SelectorFieldCache
 from kubeloop.store import Record
 
 _META: Final = msgspec.json.Decoder(ObjectMeta, dec_hook=codec.decode_hook)
 
 
-class Unconverted(Exception):
+class NotConvertedError(Exception):
     """Error for reading an object that was not prepared."""
 
     def __init__(self, value: bytes) -> None:
@@ -32,7 +32,7 @@ class Unconverted(Exception):
         self.value = value
 
 
-class ConvertedView(CustomView):
+class ConvertedSerializer(CustomSerializer):
     """Serializer of one served version's converted objects."""
 
     def __init__(self, resource: CustomResource, since: int, conversion: VersionConversion) -> None:
@@ -45,11 +45,11 @@ class ConvertedView(CustomView):
             return super().object(value, revision)
         return codec.encode(self.decode_stored(value, revision))
 
-    def decode_stored(self, value: bytes, revision: int) -> Instance:
+    def decode_stored(self, value: bytes, revision: int) -> CustomResourceObject:
         """Decode the converted object; raises `Unconverted`."""
         found = self._conversion.known(value)
         if found is None:
-            raise Unconverted(value)
+            raise NotConvertedError(value)
         obj = super().decode_stored(found, revision)
         if found is not value:
             # Webhook results are pruned and defaulted as if a client had sent them.
@@ -67,7 +67,7 @@ class ConvertedView(CustomView):
         return self._is_recent(revision)
 
 
-class ConvertedMemory(Memory):
+class ConvertedFieldCache(SelectorFieldCache):
     """Cache of selectable fields of converted objects."""
 
     def __init__(self, resource: CustomResource, selectable: tuple[str, ...], conversion: VersionConversion) -> None:
@@ -85,40 +85,40 @@ class ConvertedMemory(Memory):
     def _converted(self, record: Record) -> Record:
         found = self._conversion.known(record.value)
         if found is None:
-            raise Unconverted(record.value)
+            raise NotConvertedError(record.value)
         return Record(record.key, found, record.create_revision, record.mod_revision)
 
 
-class _StoredSo:
+class _StoredVersionRules:
     """Replacement for a version's rules for an object that is only stored again, without validation."""
 
     def __init__(self, stored_version: str) -> None:
         self.stored_version = stored_version
 
-    def problems(self, obj: Instance) -> FieldErrors:
+    def problems(self, obj: CustomResourceObject) -> FieldErrors:
         raise NotImplementedError("an object that nobody changed is not validated")
 
-    def problems_of_change(self, new: Instance, old: Instance, subresource: str) -> FieldErrors:
+    def problems_of_change(self, new: CustomResourceObject, old: CustomResourceObject, subresource: str) -> FieldErrors:
         raise NotImplementedError("an object that nobody changed is not validated")
 
 
-def as_stored(record: Record) -> Instance:
+def decode_unconverted(record: Record) -> CustomResourceObject:
     """Return an object in its stored version."""
     document: dict[str, Any] = msgspec.json.decode(record.value)
     meta = _META.decode(codec.encode(document.pop("metadata")))
     codec.force_setattr(meta, "resource_version", str(record.mod_revision))
     kind, version = document.pop("kind"), document.pop("apiVersion")
-    obj = Instance(kind, version, meta, _StoredSo(version))
+    obj = CustomResourceObject(kind, version, meta, _StoredVersionRules(version))
     obj.update(document)
     return obj
 
 
-def instance_of(value: bytes, resource: CustomResource, resource_version: str) -> Instance:
+def decode_converted(value: bytes, resource: CustomResource, resource_version: str) -> CustomResourceObject:
     """Return converted bytes as an object of their version, pruned and defaulted."""
     document: dict[str, Any] = msgspec.json.decode(value)
     meta = _META.decode(codec.encode(document.pop("metadata")))
     codec.force_setattr(meta, "resource_version", resource_version)
-    obj = Instance(resource.kind, resource.group_version, meta, resource.rules)
+    obj = CustomResourceObject(resource.kind, resource.group_version, meta, resource.rules)
     obj.update({name: part for name, part in document.items() if name not in ("kind", "apiVersion")})
     resource.rules.complete(obj)
     return obj

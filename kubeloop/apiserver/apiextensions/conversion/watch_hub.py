@@ -9,40 +9,40 @@ from functools import partial
 
 from kubeloop.api import errors
 from kubeloop.apiserver.apiextensions.conversion.cache import VersionConversion
-from kubeloop.apiserver.registry.selector_fields import Memory
-from kubeloop.apiserver.watch.hub import Hub, Watcher
-from kubeloop.store import Event, Store
+from kubeloop.apiserver.registry.selector_fields import SelectorFieldCache
+from kubeloop.apiserver.watch.hub import WatchHub, WatchSubscriber
+from kubeloop.store import Store, StoreEvent
 
 log = logging.getLogger(__name__)
 
 
-def values_of(events: Sequence[Event]) -> list[bytes]:
+def values_of(events: Sequence[StoreEvent]) -> list[bytes]:
     """Return the stored bytes of events that a watcher may receive."""
     return [record.value for event in events for record in (event.record, event.previous) if record is not None]
 
 
-class ConvertingHub(Hub):
+class ConvertingWatchHub(WatchHub):
     """Watch hub that keeps the order: later events wait while earlier ones are converted.
 
     `_since` is the revision from which each watcher receives events; `_told` the last one delivered to all.
     """
 
     def __init__(
-        self, store: Store, prefix: str, namespaced: bool, memory: Memory, conversion: VersionConversion
+        self, store: Store, prefix: str, namespaced: bool, memory: SelectorFieldCache, conversion: VersionConversion
     ) -> None:
         super().__init__(store, prefix, namespaced, memory)
         self.conversion = conversion
-        self._waiting: list[Event] = []
-        self._since: dict[Watcher, int] = {}
+        self._waiting: list[StoreEvent] = []
+        self._since: dict[WatchSubscriber, int] = {}
         self._told = store.revision
         self._task: asyncio.Task[None] | None = None
 
-    def add(self, watcher: Watcher) -> None:
+    def add(self, watcher: WatchSubscriber) -> None:
         """Register a watcher for all changes from now on."""
         self._since[watcher] = self._store.revision
         super().add(watcher)
 
-    def remove(self, watcher: Watcher) -> None:
+    def remove(self, watcher: WatchSubscriber) -> None:
         """Unregister a watcher."""
         self._since.pop(watcher, None)
         super().remove(watcher)
@@ -60,7 +60,7 @@ class ConvertingHub(Hub):
             self._task.cancel()
         super().close()
 
-    def _publish(self, events: Sequence[Event]) -> None:
+    def _publish(self, events: Sequence[StoreEvent]) -> None:
         self._waiting.extend(events)
         if self._task is None:
             self._proceed()
@@ -80,10 +80,10 @@ class ConvertingHub(Hub):
             self._task = asyncio.get_running_loop().create_task(self._convert(list(self._waiting)))
             self._task.add_done_callback(partial(self._converted, list(self._waiting)))
 
-    async def _convert(self, events: Sequence[Event]) -> None:
+    async def _convert(self, events: Sequence[StoreEvent]) -> None:
         await self.conversion.prepare(values_of(events))
 
-    def _converted(self, events: Sequence[Event], task: asyncio.Task[None]) -> None:
+    def _converted(self, events: Sequence[StoreEvent], task: asyncio.Task[None]) -> None:
         self._task = None
         if task.cancelled():
             return
@@ -98,7 +98,7 @@ class ConvertingHub(Hub):
         for watcher in tuple(self._watchers):
             watcher.close()
 
-    def _tell(self, events: Sequence[Event]) -> None:
+    def _tell(self, events: Sequence[StoreEvent]) -> None:
         changes = [self.change(event) for event in events]
         shared: dict[object, bytes] = {}
         for watcher in tuple(self._watchers):

@@ -14,13 +14,13 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from kubeloop.apiserver.request.context import Context
+from kubeloop.apiserver.request.context import RequestContext
 from kubeloop.http import Response
 
 if TYPE_CHECKING:
     from kubeloop.apiserver.app import ApiServer
 
-Endpoint = Callable[[Context, "ApiServer"], Awaitable[Response]]
+Endpoint = Callable[[RequestContext, "ApiServer"], Awaitable[Response]]
 
 
 def _endpoint(module: str, name: str) -> Endpoint:
@@ -29,7 +29,7 @@ def _endpoint(module: str, name: str) -> Endpoint:
         endpoint: Endpoint = getattr(import_module(f"{__name__}.{module}"), name)
         return endpoint
 
-    async def serve(ctx: Context, server: ApiServer) -> Response:
+    async def serve(ctx: RequestContext, server: ApiServer) -> Response:
         return await found()(ctx, server)
 
     return serve
@@ -47,13 +47,13 @@ SUBRESOURCES: dict[str, Endpoint] = {
     "token": _endpoint("token", "request_token"),
 }
 # Resources that are computed per request and never stored, by their plural.
-UNSTORED: dict[str, Endpoint] = {
+VIRTUAL_RESOURCES: dict[str, Endpoint] = {
     "bindings": _endpoint("binding", "bind"),
     "componentstatuses": _endpoint("componentstatuses", "component_statuses"),
     "localsubjectaccessreviews": _endpoint("access_reviews", "review_local_subject"),
     "selfsubjectaccessreviews": _endpoint("access_reviews", "review_self"),
-    "selfsubjectreviews": _endpoint("identity_reviews", "who_am_i"),
-    "selfsubjectrulesreviews": _endpoint("access_reviews", "review_own_rules"),
+    "selfsubjectreviews": _endpoint("identity_reviews", "review_self_subject"),
+    "selfsubjectrulesreviews": _endpoint("access_reviews", "review_self_rules"),
     "subjectaccessreviews": _endpoint("access_reviews", "review_subject"),
     "tokenreviews": _endpoint("identity_reviews", "review_token"),
 }

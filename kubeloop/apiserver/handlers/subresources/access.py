@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kubeloop.api.field_selectors import FieldRequirement, FieldSelector, parse_fields
+from kubeloop.api.field_selectors import FieldRequirement, FieldSelector, parse_field_selector
 from kubeloop.api.generated.authorization_v1 import (
     NonResourceAttributes,
     NonResourceRule,
@@ -12,14 +12,14 @@ from kubeloop.api.generated.authorization_v1 import (
     ResourceRule,
 )
 from kubeloop.api.selectors.operators import Operator, SelectorError
-from kubeloop.apiserver.authorization import Authorizer
-from kubeloop.apiserver.authorization.attributes import Attributes, Decision
+from kubeloop.apiserver.authorization import UnionAuthorizer
+from kubeloop.apiserver.authorization.attributes import AuthorizationAttributes, AuthorizationDecision
 from kubeloop.apiserver.request.context import User
 
 _OPERATORS = {"In": Operator.EQUALS, "NotIn": Operator.NOT_EQUALS}
 
 
-class ListedRules(NamedTuple):
+class UserRules(NamedTuple):
     """Rules that apply to a user, as far as the authorizers can enumerate them."""
 
     resources: tuple[ResourceRule, ...]
@@ -28,10 +28,10 @@ class ListedRules(NamedTuple):
     problem: str
 
 
-def decide_resource(authorizer: Authorizer, user: User, asked: ResourceAttributes) -> Decision:
+def decide_resource(authorizer: UnionAuthorizer, user: User, asked: ResourceAttributes) -> AuthorizationDecision:
     """Authorize the resource attributes of an access review."""
     return authorizer.decide(
-        Attributes(
+        AuthorizationAttributes(
             user,
             asked.verb,
             asked.group,
@@ -46,12 +46,12 @@ def decide_resource(authorizer: Authorizer, user: User, asked: ResourceAttribute
     )
 
 
-def decide_path(authorizer: Authorizer, user: User, asked: NonResourceAttributes) -> Decision:
+def decide_path(authorizer: UnionAuthorizer, user: User, asked: NonResourceAttributes) -> AuthorizationDecision:
     """Authorize the non-resource attributes of an access review."""
-    return authorizer.decide(Attributes(user, asked.verb, path=asked.path))
+    return authorizer.decide(AuthorizationAttributes(user, asked.verb, path=asked.path))
 
 
-def rules_of(authorizer: Authorizer, user: User, namespace: str) -> ListedRules:
+def rules_of(authorizer: UnionAuthorizer, user: User, namespace: str) -> UserRules:
     """Return the rules that apply to a user in a namespace."""
     known = authorizer.rules_of(user, namespace)
     resources = [
@@ -69,7 +69,7 @@ def rules_of(authorizer: Authorizer, user: User, namespace: str) -> ListedRules:
         for rule in known.rules
         if rule.non_resource_urls
     ]
-    return ListedRules(tuple(resources), tuple(paths), known.incomplete, known.problem)
+    return UserRules(tuple(resources), tuple(paths), known.incomplete, known.problem)
 
 
 def _fields(asked: ResourceAttributes) -> FieldSelector | None:
@@ -81,6 +81,6 @@ def _fields(asked: ResourceAttributes) -> FieldSelector | None:
         known = (one for one in selector.requirements if one.operator in _OPERATORS and len(one.values) == 1)
         return FieldSelector(tuple(FieldRequirement(one.key, _OPERATORS[one.operator], one.values[0]) for one in known))
     try:
-        return parse_fields(selector.raw_selector)
+        return parse_field_selector(selector.raw_selector)
     except SelectorError:
         return None

@@ -11,16 +11,16 @@ from kubeloop.api.generated.authorization_v1 import (
     SubjectAccessReviewStatus,
     SubjectRulesReviewStatus,
 )
-from kubeloop.apiserver.authorization import Authorizer
-from kubeloop.apiserver.authorization.attributes import Decision
+from kubeloop.apiserver.authorization import UnionAuthorizer
+from kubeloop.apiserver.authorization.attributes import AuthorizationDecision
 from kubeloop.apiserver.handlers.subresources.access import decide_path, decide_resource, rules_of
-from kubeloop.apiserver.handlers.subresources.answers import made_up_object
+from kubeloop.apiserver.handlers.subresources.answers import unstored_object_response
 from kubeloop.apiserver.handlers.subresources.review_rules import local_review_errors, review_errors, self_review_errors
 from kubeloop.apiserver.handlers.write import read_body
-from kubeloop.apiserver.registry.field_manager import track
+from kubeloop.apiserver.registry.field_manager import update_managed_fields
 from kubeloop.apiserver.registry.store import ensure_namespace
-from kubeloop.apiserver.request.context import Context, User
-from kubeloop.apiserver.request.write_options import check_write_options
+from kubeloop.apiserver.request.context import RequestContext, User
+from kubeloop.apiserver.request.write_options import validate_write_options
 from kubeloop.http import Response
 
 if TYPE_CHECKING:
@@ -28,28 +28,28 @@ if TYPE_CHECKING:
     from kubeloop.apiserver.app import ApiServer
 
 
-async def review_subject(ctx: Context, server: ApiServer) -> Response:
+async def review_subject(ctx: RequestContext, server: ApiServer) -> Response:
     """Handle POST of a SubjectAccessReview."""
     review = _read(ctx)
-    _refuse(ctx, review_errors(review))
+    _raise_invalid(ctx, review_errors(review))
     return await _answer(ctx, server, review, _subject(review.spec))
 
 
-async def review_local_subject(ctx: Context, server: ApiServer) -> Response:
+async def review_local_subject(ctx: RequestContext, server: ApiServer) -> Response:
     """Handle POST of a LocalSubjectAccessReview."""
     review = _read(ctx)
-    _refuse(ctx, local_review_errors(review))
+    _raise_invalid(ctx, local_review_errors(review))
     return await _answer(ctx, server, review, _subject(review.spec))
 
 
-async def review_self(ctx: Context, server: ApiServer) -> Response:
+async def review_self(ctx: RequestContext, server: ApiServer) -> Response:
     """Handle POST of a SelfSubjectAccessReview."""
     review = _read(ctx)
-    _refuse(ctx, self_review_errors(review))
+    _raise_invalid(ctx, self_review_errors(review))
     return await _answer(ctx, server, review, ctx.user)
 
 
-async def review_own_rules(ctx: Context, server: ApiServer) -> Response:
+async def review_self_rules(ctx: RequestContext, server: ApiServer) -> Response:
     """Handle POST of a SelfSubjectRulesReview."""
     asked = _read(ctx)
     namespace = asked.spec.namespace
@@ -64,18 +64,18 @@ async def review_own_rules(ctx: Context, server: ApiServer) -> Response:
         evaluation_error=known.problem,
     )
     # The response repeats nothing of the request, as upstream.
-    return made_up_object(ctx, ctx.resource, SelfSubjectRulesReview(status=status), 201)
+    return unstored_object_response(ctx, ctx.resource, SelfSubjectRulesReview(status=status), 201)
 
 
-def _read(ctx: Context) -> Any:
-    check_write_options(ctx.query, "CreateOptions")
+def _read(ctx: RequestContext) -> Any:
+    validate_write_options(ctx.query, "CreateOptions")
     review = read_body(ctx, ctx.resource)
     ensure_namespace(review.metadata, ctx.target.namespace)
-    track(review, None, ctx.resource, ctx, "", None)
+    update_managed_fields(review, None, ctx.resource, ctx, "", None)
     return review
 
 
-def _refuse(ctx: Context, found: list[FieldError]) -> None:
+def _raise_invalid(ctx: RequestContext, found: list[FieldError]) -> None:
     if found:
         # Upstream has lost the kind's name when it reports the error.
         raise errors.invalid(ctx.resource.group, "", "", found)
@@ -86,15 +86,15 @@ def _subject(spec: Any) -> User:
     return User(spec.user, spec.groups, spec.uid, extra)
 
 
-async def _answer(ctx: Context, server: ApiServer, review: Any, user: User) -> Response:
+async def _answer(ctx: RequestContext, server: ApiServer, review: Any, user: User) -> Response:
     await server.mutations.admit_posted(ctx, review)
     decision = _decide(server.authorizer, review.spec, user)
     status = SubjectAccessReviewStatus(allowed=decision.allowed, reason=decision.reason)
     force_setattr(review, "status", status)
-    return made_up_object(ctx, ctx.resource, review, 201)
+    return unstored_object_response(ctx, ctx.resource, review, 201)
 
 
-def _decide(authorizer: Authorizer, spec: Any, user: User) -> Decision:
+def _decide(authorizer: UnionAuthorizer, spec: Any, user: User) -> AuthorizationDecision:
     if spec.resource_attributes is not None:
         return decide_resource(authorizer, user, spec.resource_attributes)
     return decide_path(authorizer, user, spec.non_resource_attributes)

@@ -7,36 +7,36 @@ from typing import Any
 from kubeloop.api import codec, errors
 from kubeloop.api.kinds import Resource
 from kubeloop.apiserver.registry.serializer import partial_head
-from kubeloop.apiserver.request.context import Context
-from kubeloop.apiserver.response.writers import respond
+from kubeloop.apiserver.request.context import RequestContext
+from kubeloop.apiserver.response.writers import document_response
 from kubeloop.http import Response
 
 _CREATED = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}'
 
 
-def success(ctx: Context) -> Response:
+def success_response(ctx: RequestContext) -> Response:
     """Return the 201 Status response of a POST that creates no object of its own."""
-    return respond(ctx, _CREATED, 201)
+    return document_response(ctx, _CREATED, 201)
 
 
-def made_up_object(ctx: Context, resource: Resource, obj: Any, status: int = 200) -> Response:
+def unstored_object_response(ctx: RequestContext, resource: Resource, obj: Any, status: int = 200) -> Response:
     """Return one unstored object in the negotiated format."""
     form = ctx.form
     if not form.convert:
-        return respond(ctx, codec.encode(obj), status)
+        return document_response(ctx, codec.encode(obj), status)
     if form.convert == "PartialObjectMetadata":
-        return respond(ctx, partial_head(form.meta_version) + codec.encode(obj.metadata) + b"}", status)
+        return document_response(ctx, partial_head(form.meta_version) + codec.encode(obj.metadata) + b"}", status)
     if form.convert == "Table":
         meta = {"resourceVersion": obj.metadata.resource_version} if obj.metadata.resource_version else {}
-        return respond(ctx, made_up_table(ctx, resource, [obj], meta, is_list=False), status)
+        return document_response(ctx, encode_unstored_table(ctx, resource, [obj], meta, is_list=False), status)
     package = resource.group.partition(".")[0] or "core"
     raise errors.NotAcceptable(
         f"you requested {form.convert}, but the requested object is not a list (*{package}.{resource.kind})"
     )
 
 
-def made_up_table(
-    ctx: Context, resource: Resource, objects: list[Any], meta: dict[str, Any], *, is_list: bool
+def encode_unstored_table(
+    ctx: RequestContext, resource: Resource, objects: list[Any], meta: dict[str, Any], *, is_list: bool
 ) -> bytes:
     """Return unstored objects as an encoded Table."""
     from kubeloop.apiserver.response.tables import render_table

@@ -10,17 +10,17 @@ from kubeloop.api import errors
 from kubeloop.api.generated.core_v1 import Binding, PodCondition
 from kubeloop.api.kinds import Resource
 from kubeloop.api.meta import conditions, field_path, name_rules
-from kubeloop.api.meta.field_path import FieldError, Path
+from kubeloop.api.meta.field_path import FieldError, FieldPath
 from kubeloop.api.meta.object_meta import time_of
-from kubeloop.apiserver.handlers.subresources.answers import success
+from kubeloop.apiserver.handlers.subresources.answers import success_response
 from kubeloop.apiserver.handlers.write import read_body
-from kubeloop.apiserver.registry.storage import Storage
+from kubeloop.apiserver.registry.storage import ResourceStorage
 from kubeloop.apiserver.registry.store import ensure_namespace
-from kubeloop.apiserver.request.context import Context
-from kubeloop.apiserver.request.preconditions import demand
-from kubeloop.apiserver.request.write_options import check_write_options
+from kubeloop.apiserver.request.context import RequestContext
+from kubeloop.apiserver.request.preconditions import check_preconditions
+from kubeloop.apiserver.request.write_options import validate_write_options
 from kubeloop.http import Response
-from kubeloop.store import Conflict, Record
+from kubeloop.store import Record, StoreConflict
 
 if TYPE_CHECKING:
     from kubeloop.apiserver.app import ApiServer
@@ -35,24 +35,24 @@ _FORGOTTEN_ANNOTATIONS = tuple(
 )
 
 
-async def bind(ctx: Context, server: ApiServer) -> Response:
+async def bind(ctx: RequestContext, server: ApiServer) -> Response:
     """Handle POST of a Binding, to its pod or to the deprecated bindings collection."""
-    check_write_options(ctx.query, "CreateOptions")
+    validate_write_options(ctx.query, "CreateOptions")
     binding: Binding = read_body(ctx, BINDING)
     ensure_namespace(binding.metadata, ctx.target.namespace)
     if ctx.target.name and ctx.target.name != binding.metadata.name:
         raise errors.bad_request("name in URL does not match name in Binding object")
-    found = binding_errors(binding)
+    found = validate_binding(binding)
     if found:
         raise errors.ApiError(field_path.aggregate(error.message() for error in found))
     binding = await server.mutations.admit_posted(ctx, binding)
     await _assign(ctx, server, binding)
-    return success(ctx)
+    return success_response(ctx)
 
 
-def binding_errors(binding: Binding) -> list[FieldError]:
+def validate_binding(binding: Binding) -> list[FieldError]:
     """Return the field errors of a binding's target."""
-    path, target = Path("target"), binding.target
+    path, target = FieldPath("target"), binding.target
     found: list[FieldError] = []
     if target.kind not in ("", "Node"):
         found.append(field_path.not_supported(path.child("kind"), target.kind, ("Node", "<empty>")))
@@ -64,7 +64,7 @@ def binding_errors(binding: Binding) -> list[FieldError]:
     return found
 
 
-async def _assign(ctx: Context, server: ApiServer, binding: Binding) -> None:
+async def _assign(ctx: RequestContext, server: ApiServer, binding: Binding) -> None:
     storage = server.registry.named("", "v1", "pods")
     name = binding.metadata.name
     for _ in range(_ATTEMPTS):
@@ -72,18 +72,18 @@ async def _assign(ctx: Context, server: ApiServer, binding: Binding) -> None:
         if record is None:
             raise errors.not_found("", "pods", name)
         try:
-            await server.mutations.put_record(ctx, storage, record, _bound(ctx, storage, record, binding))
-        except Conflict:
+            await server.mutations.put_record(ctx, storage, record, _with_node(ctx, storage, record, binding))
+        except StoreConflict:
             continue
         return
     raise errors.conflict("", "pods", name)
 
 
-def _bound(ctx: Context, storage: Storage, record: Record, binding: Binding) -> Any:
+def _with_node(ctx: RequestContext, storage: ResourceStorage, record: Record, binding: Binding) -> Any:
     """Return the pod assigned to its node, bypassing strategy and field manager: the server makes the change."""
     pod = storage.seen(record)  # shared: unchanged parts are reused in the new object
     meta, status = pod.metadata, pod.status
-    demand(storage, record, meta, binding.metadata.uid, binding.metadata.resource_version)
+    check_preconditions(storage, record, meta, binding.metadata.uid, binding.metadata.resource_version)
     if why := reason_not_to_bind(pod):
         raise errors.conflict("", "pods/binding", meta.name, why)
     annotations = {**meta.annotations, **binding.metadata.annotations}

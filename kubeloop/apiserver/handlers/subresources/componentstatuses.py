@@ -9,9 +9,9 @@ import msgspec
 from kubeloop.api import codec, errors
 from kubeloop.api.generated.core_v1 import ComponentCondition, ComponentStatus
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.apiserver.handlers.subresources.answers import made_up_object, made_up_table
-from kubeloop.apiserver.request.context import Context
-from kubeloop.apiserver.response.writers import respond
+from kubeloop.apiserver.handlers.subresources.answers import encode_unstored_table, unstored_object_response
+from kubeloop.apiserver.request.context import RequestContext
+from kubeloop.apiserver.response.writers import document_response
 from kubeloop.http import Response
 
 if TYPE_CHECKING:
@@ -23,19 +23,19 @@ _PORTS = {"controller-manager": 10257, "scheduler": 10259}
 _NAMES = ("controller-manager", "etcd-0", "scheduler")
 
 
-async def component_statuses(ctx: Context, server: ApiServer) -> Response:
+async def component_statuses(ctx: RequestContext, server: ApiServer) -> Response:
     """Handle GET of one component, or of the list of all."""
     ctx.warn(_DEPRECATED)
     if ctx.target.verb == "get":
         if ctx.target.name not in _NAMES:
             raise errors.not_found("", "componentstatus", ctx.target.name)
-        return made_up_object(ctx, ctx.resource, status_of(ctx.target.name))
+        return unstored_object_response(ctx, ctx.resource, component_status_of(ctx.target.name))
     if ctx.target.verb != "list":
-        raise errors.generic(405)
-    return _list(ctx, [status_of(name) for name in _NAMES])
+        raise errors.generic_server_response(405)
+    return _list(ctx, [component_status_of(name) for name in _NAMES])
 
 
-def status_of(name: str) -> ComponentStatus:
+def component_status_of(name: str) -> ComponentStatus:
     """Return the ComponentStatus of one component."""
     port = _PORTS.get(name)
     refused = f'Get "https://127.0.0.1:{port}/healthz": dial tcp 127.0.0.1:{port}: connect: connection refused'
@@ -44,9 +44,9 @@ def status_of(name: str) -> ComponentStatus:
     return ComponentStatus(metadata=ObjectMeta(name=name), conditions=(healthy if port is None else absent,))
 
 
-def _list(ctx: Context, components: list[ComponentStatus]) -> Response:
+def _list(ctx: RequestContext, components: list[ComponentStatus]) -> Response:
     if ctx.form.convert == "Table":
-        return respond(ctx, made_up_table(ctx, ctx.resource, list(components), {}, is_list=True))
+        return document_response(ctx, encode_unstored_table(ctx, ctx.resource, list(components), {}, is_list=True))
     items = [codec.to_plain(component) for component in components]
     kind, version = ctx.resource.list_kind, ctx.resource.group_version
     if ctx.form.convert:
@@ -54,4 +54,4 @@ def _list(ctx: Context, components: list[ComponentStatus]) -> Response:
         kind, version = "PartialObjectMetadataList", part
         items = [{"kind": "PartialObjectMetadata", "apiVersion": part, "metadata": item["metadata"]} for item in items]
     document = {"kind": kind, "apiVersion": version, "metadata": {}, "items": items}
-    return respond(ctx, msgspec.json.encode(document))
+    return document_response(ctx, msgspec.json.encode(document))

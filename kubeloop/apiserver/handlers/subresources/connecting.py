@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from kubeloop.apiserver.request.context import Context
+from kubeloop.apiserver.request.context import RequestContext
 from kubeloop.apiserver.request.query import Query
 
 if TYPE_CHECKING:
@@ -31,12 +31,12 @@ class ConnectOptions(msgspec.Struct, omit_defaults=True, rename="camel", kw_only
     path: str = ""
 
 
-def connect_options(ctx: Context) -> ConnectOptions:
+def connect_options(ctx: RequestContext) -> ConnectOptions:
     """Return the connect options of a request."""
     query, subresource = ctx.query, ctx.target.subresource
     if subresource == "proxy":
         kind = f"{ctx.resource.kind}ProxyOptions"
-        return ConnectOptions(kind=kind, path=query.text("path") or _path_behind(ctx))
+        return ConnectOptions(kind=kind, path=query.text("path") or _proxy_path(ctx))
     if subresource == "portforward":
         ports = tuple(int(text) for text in query.every("ports") if text.isdigit())
         return ConnectOptions(kind="PodPortForwardOptions", ports=ports)
@@ -51,11 +51,11 @@ def connect_options(ctx: Context) -> ConnectOptions:
     )
 
 
-def _path_behind(ctx: Context) -> str:
+def _proxy_path(ctx: RequestContext) -> str:
     return ctx.request.path.partition(f"/{ctx.target.name}/proxy")[2]
 
 
-async def admit_connection(ctx: Context, server: ApiServer) -> None:
+async def admit_connection(ctx: RequestContext, server: ApiServer) -> None:
     """Run admission for a connection, and continue with the options as changed by it."""
     asked = connect_options(ctx)
     made = await server.mutations.admit_connect(ctx, asked)

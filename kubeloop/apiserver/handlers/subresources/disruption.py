@@ -9,13 +9,13 @@ import msgspec
 
 from kubeloop.api import errors
 from kubeloop.api.codec import force_setattr
-from kubeloop.api.errors import Cause
+from kubeloop.api.errors import StatusCause
 from kubeloop.api.generated.core_v1 import PodCondition
 from kubeloop.api.generated.meta_v1 import Condition
 from kubeloop.api.generated.policy_v1 import PodDisruptionBudget
 from kubeloop.api.meta import conditions
 from kubeloop.api.scalars.wire import Time
-from kubeloop.api.selectors import SelectorError, from_label_selector
+from kubeloop.api.selectors import SelectorError, label_selector_as_selector
 
 # Evictions that the disruption controller has not observed yet; above this many, further ones wait.
 _MAX_UNCONFIRMED = 2000
@@ -29,7 +29,7 @@ def needs_no_budget(pod: Any) -> bool:
     return pod.status.phase in (*_FINISHED, "Pending") or pod.metadata.deletion_timestamp is not None
 
 
-def may_come_alive(pod: Any) -> bool:
+def may_become_guarded(pod: Any) -> bool:
     """Return True if a pod that needs no budget now may need one later."""
     return pod.status.phase not in _FINISHED and pod.metadata.deletion_timestamp is None
 
@@ -41,12 +41,12 @@ def budgets_of(pod: Any, budgets: Iterable[PodDisruptionBudget]) -> list[PodDisr
 
 def _selects(budget: PodDisruptionBudget, labels: Any) -> bool:
     try:
-        return from_label_selector(budget.spec.selector).matches(labels)
+        return label_selector_as_selector(budget.spec.selector).matches(labels)
     except SelectorError:
         return False
 
 
-def counts_as_unhealthy(pod: Any, budget: PodDisruptionBudget) -> bool:
+def can_evict_unhealthy(pod: Any, budget: PodDisruptionBudget) -> bool:
     """Return True if the unhealthy-pod eviction policy lets the pod go without using up a disruption."""
     if conditions.is_true(pod.status.conditions, "Ready"):
         return False
@@ -55,7 +55,7 @@ def counts_as_unhealthy(pod: Any, budget: PodDisruptionBudget) -> bool:
     return budget.status.current_healthy >= budget.status.desired_healthy > 0
 
 
-def spend(budget: PodDisruptionBudget, pod_name: str, now: Time) -> None:
+def decrement_disruptions_allowed(budget: PodDisruptionBudget, pod_name: str, now: Time) -> None:
     """Count one disruption in the budget's status, or raise. `budget` is the caller's copy, changed in place."""
     _refuse_unless_allowed(budget)
     status = budget.status
@@ -75,7 +75,7 @@ def spend(budget: PodDisruptionBudget, pod_name: str, now: Time) -> None:
 def _refuse_unless_allowed(budget: PodDisruptionBudget) -> None:
     name, status = budget.metadata.name, budget.status
     if status.observed_generation < budget.metadata.generation:
-        raise still_processing(name)
+        raise still_processing_error(name)
     if status.disruptions_allowed < 0:
         negative = "pdb disruptions allowed is negative"
         raise _forbidden(name, negative, negative)
@@ -89,7 +89,7 @@ def _refuse_unless_allowed(budget: PodDisruptionBudget) -> None:
         raise errors.too_many_requests(_REFUSAL, causes=[_cause(_why_exhausted(budget))])
 
 
-def still_processing(name: str) -> errors.TooManyRequests:
+def still_processing_error(name: str) -> errors.TooManyRequests:
     """Return the error for a budget whose status does not reflect its current spec."""
     told = f"The disruption budget {name} is still being processed by the server."
     return errors.too_many_requests(_REFUSAL, _RETRY_SECONDS, [_cause(told)])
@@ -114,8 +114,8 @@ def _forbidden(name: str, why: str, cause: str) -> errors.ApiError:
     return errors.forbidden("policy", "poddisruptionbudget", name, why, [_cause(told)])
 
 
-def _cause(message: str) -> Cause:
-    return Cause("DisruptionBudget", message)
+def _cause(message: str) -> StatusCause:
+    return StatusCause("DisruptionBudget", message)
 
 
 def with_disruption_target(pod: Any, now: Time) -> Any:

@@ -21,22 +21,22 @@ from kubeloop.api.generated.meta_v1 import DeleteOptions, Preconditions
 from kubeloop.api.generated.policy_v1 import Eviction
 from kubeloop.api.kinds import Resource
 from kubeloop.api.meta import field_path
-from kubeloop.api.meta.field_path import Path
+from kubeloop.api.meta.field_path import FieldPath
 from kubeloop.api.meta.object_meta import time_of
-from kubeloop.apiserver.handlers.delete import check_preconditions, delete_record
+from kubeloop.apiserver.handlers.delete import check_delete_preconditions, delete_record
 from kubeloop.apiserver.handlers.subresources import disruption
-from kubeloop.apiserver.handlers.subresources.answers import success
+from kubeloop.apiserver.handlers.subresources.answers import success_response
 from kubeloop.apiserver.handlers.write import read_body
-from kubeloop.apiserver.registry.existing import Current
-from kubeloop.apiserver.registry.storage import Storage
+from kubeloop.apiserver.registry.existing import ExistingObject
+from kubeloop.apiserver.registry.storage import ResourceStorage
 from kubeloop.apiserver.registry.store import ensure_namespace
-from kubeloop.apiserver.request.context import Context, User
+from kubeloop.apiserver.request.context import RequestContext, User
 from kubeloop.apiserver.request.negotiation import PLAIN
 from kubeloop.apiserver.request.query import Query
 from kubeloop.apiserver.request.routing import Target
-from kubeloop.apiserver.request.write_options import check_write_options
+from kubeloop.apiserver.request.write_options import validate_write_options
 from kubeloop.http import Request, Response
-from kubeloop.store import Conflict, Record
+from kubeloop.store import Record, StoreConflict
 
 if TYPE_CHECKING:
     from kubeloop.apiserver.app import ApiServer
@@ -48,9 +48,9 @@ _SERVER = User("system:apiserver", ("system:masters", "system:authenticated"))
 _SERVER_AGENT = {"user-agent": "kube-apiserver/v1.37"}
 
 
-async def evict(ctx: Context, server: ApiServer) -> Response:
+async def evict(ctx: RequestContext, server: ApiServer) -> Response:
     """Handle POST of an Eviction to a pod."""
-    check_write_options(ctx.query, "CreateOptions")
+    validate_write_options(ctx.query, "CreateOptions")
     _accept_old_version(ctx.request)
     eviction: Eviction = read_body(ctx, EVICTION)
     ensure_namespace(eviction.metadata, ctx.target.namespace)
@@ -59,10 +59,10 @@ async def evict(ctx: Context, server: ApiServer) -> Response:
     options = _delete_options(ctx, eviction)
     await server.mutations.admit_posted(ctx, eviction)
     storage = server.registry.of(ctx.resource)
-    pod = await _delete_unless_guarded(ctx, server, storage, options)
+    pod = await _delete_if_unguarded(ctx, server, storage, options)
     if pod is not None:
         await _delete_guarded(ctx, server, storage, pod, options)
-    return success(ctx)
+    return success_response(ctx)
 
 
 def _accept_old_version(request: Request) -> None:
@@ -76,11 +76,11 @@ def _accept_old_version(request: Request) -> None:
         request.body = msgspec.json.encode(document)
 
 
-def _delete_options(ctx: Context, eviction: Eviction) -> DeleteOptions:
+def _delete_options(ctx: RequestContext, eviction: Eviction) -> DeleteOptions:
     """Return the options for the deletion; a dry run can be requested in the query or in them."""
     options = eviction.delete_options or DeleteOptions()
     if options.ignore_store_read_error_with_cluster_breaking_potential:
-        path = Path("deleteOptions").child("ignoreStoreReadErrorWithClusterBreakingPotential")
+        path = FieldPath("deleteOptions").child("ignoreStoreReadErrorWithClusterBreakingPotential")
         wrong = field_path.invalid(path, True, "can not be set for pod eviction, try after removing the option")
         raise errors.invalid(EVICTION.group, EVICTION.kind, eviction.metadata.name, [wrong])
     asked = ctx.query.every("dryRun")
@@ -91,26 +91,30 @@ def _delete_options(ctx: Context, eviction: Eviction) -> DeleteOptions:
     return replace(options, dry_run=asked or options.dry_run)
 
 
-async def _delete_unless_guarded(ctx: Context, server: ApiServer, storage: Storage, options: DeleteOptions) -> Any:
+async def _delete_if_unguarded(
+    ctx: RequestContext, server: ApiServer, storage: ResourceStorage, options: DeleteOptions
+) -> Any:
     """Delete a pod that needs no budget and return None; return any other pod."""
     for remaining in range(_ATTEMPTS - 1, -1, -1):
         pod = storage.view.decode_record(_newest(ctx, storage))
         if not disruption.needs_no_budget(pod):
             return pod
         chosen = options
-        if disruption.may_come_alive(pod) and _demands_no_version(options):
+        if disruption.may_become_guarded(pod) and _has_no_version_precondition(options):
             chosen = _with_version(options, pod.metadata.resource_version)
         try:
             await _mark_and_delete(ctx, server, storage, chosen)
         except errors.Conflict:
-            if not remaining or not _demands_no_version(options):
+            if not remaining or not _has_no_version_precondition(options):
                 raise
             continue
         return None
     raise AssertionError("the last attempt returns or raises")
 
 
-async def _delete_guarded(ctx: Context, server: ApiServer, storage: Storage, pod: Any, options: DeleteOptions) -> None:
+async def _delete_guarded(
+    ctx: RequestContext, server: ApiServer, storage: ResourceStorage, pod: Any, options: DeleteOptions
+) -> None:
     budgets = disruption.budgets_of(
         pod, server.registry.every("poddisruptionbudgets", pod.metadata.namespace, "policy")
     )
@@ -118,31 +122,31 @@ async def _delete_guarded(ctx: Context, server: ApiServer, storage: Storage, pod
         raise errors.ApiError(
             "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
         )
-    if not budgets or not disruption.counts_as_unhealthy(pod, budgets[0]):
+    if not budgets or not disruption.can_evict_unhealthy(pod, budgets[0]):
         if budgets:
-            await _spend(ctx, server, budgets[0].metadata.name, pod.metadata.name)
+            await _decrement_budget(ctx, server, budgets[0].metadata.name, pod.metadata.name)
         await _mark_and_delete(ctx, server, storage, options)
         return
     try:
         # It is evicted as an unhealthy pod, so it must be unchanged.
         await _mark_and_delete(ctx, server, storage, _with_version(options, pod.metadata.resource_version))
     except errors.Conflict:
-        if _demands_no_version(options):
-            raise disruption.still_processing(budgets[0].metadata.name) from None
+        if _has_no_version_precondition(options):
+            raise disruption.still_processing_error(budgets[0].metadata.name) from None
         raise
 
 
-async def _spend(ctx: Context, server: ApiServer, budget_name: str, pod_name: str) -> None:
+async def _decrement_budget(ctx: RequestContext, server: ApiServer, budget_name: str, pod_name: str) -> None:
     """Decrement a budget's allowed disruptions, with retries on conflicts."""
     storage = server.registry.named("policy", "v1", "poddisruptionbudgets")
     target = Target(storage.resource, "update", ctx.target.namespace, budget_name, "status")
     request = Request("PUT", "", headers=_SERVER_AGENT)
-    own = Context(request, target, Query(""), _SERVER, PLAIN, ctx.now, dry_run=ctx.dry_run)
+    own = RequestContext(request, target, Query(""), _SERVER, PLAIN, ctx.now, dry_run=ctx.dry_run)
 
-    def produce(current: Current | None) -> Any:
+    def produce(current: ExistingObject | None) -> Any:
         assert current is not None  # a status is never created
         budget = storage.view.decode_record(current.record)
-        disruption.spend(budget, pod_name, time_of(ctx.now))
+        disruption.decrement_disruptions_allowed(budget, pod_name, time_of(ctx.now))
         return budget
 
     try:
@@ -152,38 +156,42 @@ async def _spend(ctx: Context, server: ApiServer, budget_name: str, pod_name: st
         raise errors.timeout(told, 10) from None
 
 
-async def _mark_and_delete(ctx: Context, server: ApiServer, storage: Storage, options: DeleteOptions) -> None:
+async def _mark_and_delete(
+    ctx: RequestContext, server: ApiServer, storage: ResourceStorage, options: DeleteOptions
+) -> None:
     """Set the DisruptionTarget condition on the pod, then delete it."""
     record = _newest(ctx, storage)
     if not ctx.dry_run:
         record = await _mark(ctx, server, storage, record, options)
-        if not _demands_no_version(options):
+        if not _has_no_version_precondition(options):
             options = _with_version(options, str(record.mod_revision))
     await delete_record(ctx, storage, server.mutations, record, options)
 
 
-async def _mark(ctx: Context, server: ApiServer, storage: Storage, record: Record, options: DeleteOptions) -> Record:
+async def _mark(
+    ctx: RequestContext, server: ApiServer, storage: ResourceStorage, record: Record, options: DeleteOptions
+) -> Record:
     for _ in range(_ATTEMPTS):
         pod = storage.view.decode_stored(record.value, record.mod_revision)
-        check_preconditions(storage, pod.metadata, options)
+        check_delete_preconditions(storage, pod.metadata, options)
         force_setattr(pod, "status", disruption.with_disruption_target(pod, time_of(ctx.now)))
         try:
             written = await server.mutations.put_record(ctx, storage, record, pod)
-        except Conflict:
+        except StoreConflict:
             record = _newest(ctx, storage)
             continue
         return Record(record.key, written.value, record.create_revision, written.revision)
     raise errors.conflict("", "pods", ctx.target.name)
 
 
-def _newest(ctx: Context, storage: Storage) -> Record:
+def _newest(ctx: RequestContext, storage: ResourceStorage) -> Record:
     record = storage.peek(ctx.target.namespace, ctx.target.name)
     if record is None:
         raise errors.not_found("", "pods", ctx.target.name)
     return record
 
 
-def _demands_no_version(options: DeleteOptions) -> bool:
+def _has_no_version_precondition(options: DeleteOptions) -> bool:
     return options.preconditions is None or options.preconditions.resource_version is None
 
 

@@ -6,23 +6,23 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
 from datetime import timedelta
 
-from kubeloop.api.node_calls import LogOptions
+from kubeloop.api.node_calls import PodLogOptions
 from kubeloop.api.scalars.times import parse_time
-from kubeloop.apiserver.request.context import Context
+from kubeloop.apiserver.request.context import RequestContext
 from kubeloop.apiserver.response.writers import warning_headers
-from kubeloop.http import Response, Stream, StreamResponse, frame
+from kubeloop.http import Response, ResponseStream, StreamResponse, encode_chunk
 
 _TEXT = "text/plain"
 
 
-def log_options(ctx: Context) -> LogOptions:
+def log_options(ctx: RequestContext) -> PodLogOptions:
     """Return the log options of a request that has been validated."""
     query = ctx.query
     seconds, moment = query.integer("sinceSeconds"), query.text("sinceTime")
     since = parse_time(moment) if moment else None
     if seconds is not None:
         since = ctx.now - timedelta(seconds=seconds)
-    return LogOptions(
+    return PodLogOptions(
         follow=query.flag("follow"),
         previous=query.flag("previous"),
         timestamps=query.flag("timestamps"),
@@ -34,7 +34,7 @@ def log_options(ctx: Context) -> LogOptions:
     )
 
 
-async def log_response(pieces: AsyncIterator[bytes], ctx: Context) -> Response:
+async def log_response(pieces: AsyncIterator[bytes], ctx: RequestContext) -> Response:
     """Return the log as a response, or as a stream if followed; a node's error is raised before it begins."""
     first = await anext(pieces, b"")
     headers = warning_headers(ctx.warnings)
@@ -53,15 +53,15 @@ class LogResponse(StreamResponse):
         self._first = first
         self._pieces = pieces
 
-    async def run(self, stream: Stream) -> None:
+    async def run(self, stream: ResponseStream) -> None:
         """Stream the log's pieces until it ends or the client leaves."""
         if self._first:
-            stream.write(frame(self._first))
+            stream.write(encode_chunk(self._first))
         async with aclosing(self._pieces) as pieces:  # type: ignore[type-var]  # a node's logs are a generator
             async for piece in pieces:
                 if stream.closed:
                     break
-                stream.write(frame(piece))
+                stream.write(encode_chunk(piece))
                 await stream.drained()
         with suppress(RuntimeError):
             stream.close()

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from kubeloop.api import errors
 from kubeloop.api.meta import field_path
-from kubeloop.api.meta.field_path import FieldError, Path
+from kubeloop.api.meta.field_path import FieldError, FieldPath
 from kubeloop.api.scalars.times import parse_time
 from kubeloop.apiserver.authorization import ADMINISTRATORS
-from kubeloop.apiserver.authorization.attributes import of_target
+from kubeloop.apiserver.authorization.attributes import attributes_of_target
 from kubeloop.apiserver.handlers.subresources.connecting import admit_connection
 from kubeloop.apiserver.handlers.subresources.logs import log_options, log_response
-from kubeloop.apiserver.handlers.subresources.reaching import pods_of
-from kubeloop.apiserver.registry.storage import Registry
-from kubeloop.apiserver.request.context import Context
+from kubeloop.apiserver.handlers.subresources.reaching import pod_dialer
+from kubeloop.apiserver.registry.storage import StorageRegistry
+from kubeloop.apiserver.request.context import RequestContext
 from kubeloop.apiserver.request.query import Query
 from kubeloop.apiserver.response.writers import warning_headers
-from kubeloop.apiserver.streaming.pods import Stream, stream_response
+from kubeloop.apiserver.streaming.pods import PodStreamTarget, stream_response
 from kubeloop.http import Response
 
 if TYPE_CHECKING:
@@ -31,56 +31,56 @@ if TYPE_CHECKING:
 _STREAMS = ("All", "Stderr", "Stdout")
 
 
-async def pod_log(ctx: Context, server: ApiServer) -> Response:
+async def pod_log(ctx: RequestContext, server: ApiServer) -> Response:
     """Handle GET of a container's log. A pod without a node has an empty log."""
-    found = log_option_errors(ctx.query)
+    found = validate_log_options(ctx.query)
     if found:
         raise errors.invalid("", "PodLogOptions", ctx.target.name, found)
-    pod = found_pod(ctx, server.registry, ctx.target.name)
+    pod = get_pod(ctx, server.registry, ctx.target.name)
     container = _choose_container(pod, ctx.query.text("container"))
     if not pod.spec.node_name:
         return Response(204, b"", "text/plain", warning_headers(ctx.warnings))
-    return await log_response(pods_of(server, pod.spec.node_name).logs(pod, container, log_options(ctx)), ctx)
+    return await log_response(pod_dialer(server, pod.spec.node_name).logs(pod, container, log_options(ctx)), ctx)
 
 
-async def pod_stream(ctx: Context, server: ApiServer) -> Response:
+async def pod_stream(ctx: RequestContext, server: ApiServer) -> Response:
     """Handle exec, attach and portforward: connect the client to a container."""
     await admit_connection(ctx, server)
-    _demand_create(ctx, server)
-    pod = found_pod(ctx, server.registry, ctx.target.name)
+    _require_create_permission(ctx, server)
+    pod = get_pod(ctx, server.registry, ctx.target.name)
     container = ""
     if ctx.target.subresource != "portforward":
         container = _choose_container(pod, ctx.query.text("container"))
     if not pod.spec.node_name:
         raise errors.bad_request(f"pod {pod.metadata.name} does not have a host assigned")
-    stream = Stream(pods_of(server, pod.spec.node_name), pod, container, ctx.target.subresource)
+    stream = PodStreamTarget(pod_dialer(server, pod.spec.node_name), pod, container, ctx.target.subresource)
     return await stream_response(ctx.request, stream, ctx.query)
 
 
-def _demand_create(ctx: Context, server: ApiServer) -> None:
+def _require_create_permission(ctx: RequestContext, server: ApiServer) -> None:
     """Require the create permission for WebSockets, too, which clients open with GET."""
     if ctx.target.verb == "create" or ADMINISTRATORS in ctx.user.groups:
         return
-    asked = of_target(ctx.user, ctx.request.method, ctx.target, "create", ctx.query)
+    asked = attributes_of_target(ctx.user, ctx.request.method, ctx.target, "create", ctx.query)
     decision = server.authorizer.decide(asked)
     if not decision.allowed:
         raise errors.forbidden("", "pods", ctx.target.name, decision.reason)
 
 
-def log_option_errors(query: Query) -> list[FieldError]:
+def validate_log_options(query: Query) -> list[FieldError]:
     """Return the field errors of a request's log options."""
     found: list[FieldError] = []
     lines, limit, since = query.integer("tailLines"), query.integer("limitBytes"), query.integer("sinceSeconds")
     if lines is not None and lines < 0:
-        found.append(field_path.invalid(Path("tailLines"), lines, "must be greater than or equal to 0"))
+        found.append(field_path.invalid(FieldPath("tailLines"), lines, "must be greater than or equal to 0"))
     if limit is not None and limit < 1:
-        found.append(field_path.invalid(Path("limitBytes"), limit, "must be greater than 0"))
+        found.append(field_path.invalid(FieldPath("limitBytes"), limit, "must be greater than 0"))
     if since is not None and query.text("sinceTime"):
         # Upstream names no field here, and prints its empty path like this.
         told = "at most one of `sinceTime` or `sinceSeconds` may be specified"
-        found.append(field_path.forbidden(Path("[]"), told))
+        found.append(field_path.forbidden(FieldPath("[]"), told))
     elif since is not None and since < 1:
-        found.append(field_path.invalid(Path("sinceSeconds"), since, "must be greater than 0"))
+        found.append(field_path.invalid(FieldPath("sinceSeconds"), since, "must be greater than 0"))
     _check_since_time(query.text("sinceTime"))
     return found + _stream_errors(query.text("stream"), lines)
 
@@ -97,13 +97,15 @@ def _stream_errors(stream: str, lines: int | None) -> list[FieldError]:
     if not stream or stream == "All":
         return []
     if stream not in _STREAMS:
-        return [field_path.not_supported(Path("stream"), stream, _STREAMS)]
+        return [field_path.not_supported(FieldPath("stream"), stream, _STREAMS)]
     if lines is not None:
-        return [field_path.forbidden(Path("[]"), "`tailLines` and specific `stream` are mutually exclusive for now")]
+        return [
+            field_path.forbidden(FieldPath("[]"), "`tailLines` and specific `stream` are mutually exclusive for now")
+        ]
     return []
 
 
-def found_pod(ctx: Context, registry: Registry, name: str) -> Any:
+def get_pod(ctx: RequestContext, registry: StorageRegistry, name: str) -> Any:
     """Return a pod by name; raises NotFound."""
     pod = registry.find("pods", ctx.target.namespace, name)
     if pod is None:

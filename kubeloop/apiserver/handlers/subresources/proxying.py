@@ -10,16 +10,22 @@ from urllib.parse import unquote
 
 from kubeloop.api import errors
 from kubeloop.api.meta import field_path
-from kubeloop.api.node_calls import SIMULATED, Duplex, ForwardFailed, NodeRefused, Wanted
-from kubeloop.apiserver.aggregator.connection import Unreachable
-from kubeloop.apiserver.aggregator.endpoints import Address, ready_addresses
-from kubeloop.apiserver.aggregator.service_resolver import Neighbours
+from kubeloop.api.node_calls import (
+    SIMULATED_NODE_ANNOTATION,
+    ForwardFailed,
+    NodeConnectionRefused,
+    PodStreamRequest,
+    PortConnection,
+)
+from kubeloop.apiserver.aggregator.connection import RemoteUnreachable
+from kubeloop.apiserver.aggregator.endpoints import HostPort, ready_addresses
+from kubeloop.apiserver.aggregator.service_resolver import ServiceResolver
 from kubeloop.apiserver.handlers.subresources.connecting import admit_connection
-from kubeloop.apiserver.handlers.subresources.node_paths import found_pod
-from kubeloop.apiserver.handlers.subresources.reaching import joined, kubelets, local_nodes, pods_of
-from kubeloop.apiserver.kubelet_client.pod_dialer import direct
-from kubeloop.apiserver.request.context import Context
-from kubeloop.apiserver.streaming.exchange import exchange
+from kubeloop.apiserver.handlers.subresources.node_paths import get_pod
+from kubeloop.apiserver.handlers.subresources.reaching import join_host_port, kubelet_dialer, local_dialer, pod_dialer
+from kubeloop.apiserver.kubelet_client.pod_dialer import dial_pod
+from kubeloop.apiserver.request.context import RequestContext
+from kubeloop.apiserver.streaming.exchange import send_request
 from kubeloop.apiserver.streaming.kubelet import kubelet_response
 from kubeloop.http import Request, Response
 
@@ -27,68 +33,68 @@ if TYPE_CHECKING:
     from kubeloop.apiserver.app import ApiServer
 
 # Headers of the client's own connection, or for the API server alone.
-_OWN = frozenset({"authorization", "connection", "host", "content-length", "transfer-encoding", "upgrade"})
+_DROPPED_HEADERS = frozenset({"authorization", "connection", "host", "content-length", "transfer-encoding", "upgrade"})
 
 
-async def proxy(ctx: Context, server: ApiServer) -> Response:
+async def proxy(ctx: RequestContext, server: ApiServer) -> Response:
     """Handle a proxy request: forward it to the target and return its response."""
     await admit_connection(ctx, server)
     what = ctx.resource.singular
     name, port = _name_and_port(ctx.target.name, what)
     match what:
         case "pod":
-            return await _to_pod(ctx, server, found_pod(ctx, server.registry, name), port)
+            return await _to_pod(ctx, server, get_pod(ctx, server.registry, name), port)
         case "service":
             return await _to_service(ctx, server, name, port)
         case _:
             return await _to_node(ctx, server, name)
 
 
-async def _to_node(ctx: Context, server: ApiServer, name: str) -> Response:
-    nodes = local_nodes(server, name)
+async def _to_node(ctx: RequestContext, server: ApiServer, name: str) -> Response:
+    nodes = local_dialer(server, name)
     if nodes is None:
-        return await kubelets(server, name).proxy(ctx.request, name, _path_behind(ctx))
+        return await kubelet_dialer(server, name).proxy(ctx.request, name, _proxy_path(ctx))
     find = partial(server.registry.find, "pods")
-    return await kubelet_response(ctx.request, unquote(_path_behind(ctx)), name, nodes, find)
+    return await kubelet_response(ctx.request, unquote(_proxy_path(ctx)), name, nodes, find)
 
 
-async def _to_pod(ctx: Context, server: ApiServer, pod: Any, port: str) -> Response:
+async def _to_pod(ctx: RequestContext, server: ApiServer, pod: Any, port: str) -> Response:
     address = pod.status.pod_ips[0].ip if pod.status.pod_ips else pod.status.pod_ip
     if not _is_reachable_address(address):
         raise errors.bad_request("address not allowed")
     if not port:
         declared = (one.container_port for container in pod.spec.containers for one in container.ports)
         port = str(next(declared, ""))
-    where = joined(address, port or "80")
+    where = join_host_port(address, port or "80")
     if not (port or "80").isdigit():
         raise errors.bad_request(f"invalid pod request {field_path.quote(ctx.target.name)}")
-    to_port = _way_to(server, pod, Address(address, int(port or "80")))
+    to_port = _dialer_of(server, pod, HostPort(address, int(port or "80")))
     try:
-        return await exchange(_passed_on(ctx), where, to_port)
-    except (ForwardFailed, NodeRefused):
+        return await send_request(_forwarded_request(ctx), where, to_port)
+    except (ForwardFailed, NodeConnectionRefused):
         refused = f"error trying to reach service: dial tcp {where}: connect: connection refused"
         raise errors.service_unavailable(refused) from None
-    except Unreachable as error:
+    except RemoteUnreachable as error:
         raise errors.service_unavailable(f"error trying to reach service: {error}") from None
 
 
-def _way_to(server: ApiServer, pod: Any, address: Address) -> Callable[[Duplex], Awaitable[None]]:
+def _dialer_of(server: ApiServer, pod: Any, address: HostPort) -> Callable[[PortConnection], Awaitable[None]]:
     """Return the dialer of a pod: directly over the pod network, or through its node if the pod is simulated."""
     name = pod.spec.node_name
     node = server.registry.find("nodes", "", name)
-    is_simulated = node is not None and SIMULATED in node.metadata.annotations
+    is_simulated = node is not None and SIMULATED_NODE_ANNOTATION in node.metadata.annotations
     if server.kubelets is not None and not is_simulated:
-        return partial(direct, address)
+        return partial(dial_pod, address)
 
-    async def through_node(connection: Duplex) -> None:
+    async def through_node(connection: PortConnection) -> None:
         try:
-            nodes = pods_of(server, name)
+            nodes = pod_dialer(server, name)
         except errors.ApiError:
-            raise Unreachable(f"dial tcp {address}: connect: no route to host") from None
+            raise RemoteUnreachable(f"dial tcp {address}: connect: no route to host") from None
         try:
-            connections = await nodes.opened(pod, "", Wanted("portforward"))
+            connections = await nodes.opened(pod, "", PodStreamRequest("portforward"))
         except errors.ApiError as error:
-            raise Unreachable(error.message) from None
+            raise RemoteUnreachable(error.message) from None
         try:
             await connections.forward(pod, address.port, connection)
         finally:
@@ -97,8 +103,8 @@ def _way_to(server: ApiServer, pod: Any, address: Address) -> Callable[[Duplex],
     return through_node
 
 
-async def _to_service(ctx: Context, server: ApiServer, name: str, port: str) -> Response:
-    namespace, neighbours = ctx.target.namespace, Neighbours(server.registry)
+async def _to_service(ctx: RequestContext, server: ApiServer, name: str, port: str) -> Response:
+    namespace, neighbours = ctx.target.namespace, ServiceResolver(server.registry)
     if port.isdigit():
         service = neighbours.service(namespace, name)
         if service is None:
@@ -120,16 +126,16 @@ async def _to_service(ctx: Context, server: ApiServer, name: str, port: str) -> 
     return await _to_pod(ctx, server, pods[chosen.host], str(chosen.port))
 
 
-def _passed_on(ctx: Context) -> Request:
+def _forwarded_request(ctx: RequestContext) -> Request:
     """Return the request as the target receives it."""
     request = ctx.request
-    headers = {name: value for name, value in request.headers.items() if name not in _OWN}
-    sent = Request(request.method, _path_behind(ctx) or "/", request.query, headers)
+    headers = {name: value for name, value in request.headers.items() if name not in _DROPPED_HEADERS}
+    sent = Request(request.method, _proxy_path(ctx) or "/", request.query, headers)
     sent.body = request.body
     return sent
 
 
-def _path_behind(ctx: Context) -> str:
+def _proxy_path(ctx: RequestContext) -> str:
     """Return the part of the path after `/proxy`, as it was sent."""
     return ctx.request.path.partition("/proxy")[2]
 

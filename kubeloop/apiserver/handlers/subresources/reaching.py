@@ -5,39 +5,39 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kubeloop.api import errors
-from kubeloop.api.node_calls import SIMULATED, NodeDialer, PodDialer
-from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.api.node_calls import SIMULATED_NODE_ANNOTATION, NodeDialer, PodDialer
+from kubeloop.apiserver.registry.storage import StorageRegistry
 
 if TYPE_CHECKING:
     from kubeloop.apiserver.app import ApiServer
-    from kubeloop.apiserver.kubelet_client.dialer import Kubelets
+    from kubeloop.apiserver.kubelet_client.dialer import KubeletClient
 
 _ADDRESS_TYPES = ("Hostname", "InternalDNS", "InternalIP", "ExternalDNS", "ExternalIP")
 _KUBELET_PORT = 10250
 
 
-def local_nodes(server: ApiServer, node: str) -> NodeDialer | None:
+def local_dialer(server: ApiServer, node: str) -> NodeDialer | None:
     """Return the in-process dialer if it has this node, else None."""
     return server.nodes if server.nodes is not None and server.nodes.reaches(node) else None
 
 
-def kubelets(server: ApiServer, node: str) -> Kubelets:
+def kubelet_dialer(server: ApiServer, node: str) -> KubeletClient:
     """Return the dialer for a node of another process; raises the error for an unreachable one.
 
     Addresses of simulated nodes are not routable: without the node in this process, no connection is tried.
     """
     found = server.registry.find("nodes", "", node)
-    if server.kubelets is None or found is None or found.metadata.annotations.get(SIMULATED) == "":
-        raise unreachable(server.registry, node)
+    if server.kubelets is None or found is None or found.metadata.annotations.get(SIMULATED_NODE_ANNOTATION) == "":
+        raise unreachable_node_error(server.registry, node)
     return server.kubelets
 
 
-def pods_of(server: ApiServer, node: str) -> PodDialer:
+def pod_dialer(server: ApiServer, node: str) -> PodDialer:
     """Return the dialer for a node's pods; raises the error for an unreachable one."""
-    return local_nodes(server, node) or kubelets(server, node)
+    return local_dialer(server, node) or kubelet_dialer(server, node)
 
 
-def unreachable(registry: Registry, name: str) -> errors.ApiError:
+def unreachable_node_error(registry: StorageRegistry, name: str) -> errors.ApiError:
     """Return the error for a node that cannot be reached."""
     node = registry.find("nodes", "", name)
     if node is None:
@@ -47,11 +47,11 @@ def unreachable(registry: Registry, name: str) -> errors.ApiError:
         return errors.service_unavailable(f"no preferred addresses found; known addresses: [] of node {name}")
     port = node.status.daemon_endpoints.kubelet_endpoint.port or _KUBELET_PORT
     return errors.service_unavailable(
-        f"error dialing backend: dial tcp {joined(host, port)}: connect: no route to host"
+        f"error dialing backend: dial tcp {join_host_port(host, port)}: connect: no route to host"
     )
 
 
-def joined(host: str, port: object) -> str:
+def join_host_port(host: str, port: object) -> str:
     """Return host:port, with brackets for IPv6."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 

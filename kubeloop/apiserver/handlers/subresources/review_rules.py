@@ -10,11 +10,11 @@ from kubeloop.api import codec
 from kubeloop.api.generated.authorization_v1 import ResourceAttributes
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.meta import field_path
-from kubeloop.api.meta.field_path import FieldError, Path
+from kubeloop.api.meta.field_path import FieldError, FieldPath
 from kubeloop.api.meta.name_rules import check_qualified_name
 from kubeloop.apiserver.registry.existing import plain_entry
 
-_SPEC = Path("spec")
+_SPEC = FieldPath("spec")
 _ATTRIBUTES = _SPEC.child("resourceAttributes")
 _WITH_VALUES = ("In", "NotIn")
 _WITHOUT_VALUES = ("Exists", "DoesNotExist")
@@ -27,7 +27,7 @@ def review_errors(review: Any) -> list[FieldError]:
 
 def self_review_errors(review: Any) -> list[FieldError]:
     """Return the field errors of a SelfSubjectAccessReview."""
-    found = _one_question(review.spec) + _selector_errors(review.spec.resource_attributes)
+    found = _attributes_errors(review.spec) + _selector_errors(review.spec.resource_attributes)
     return found + _metadata_errors(review.metadata, "must be empty")
 
 
@@ -47,13 +47,13 @@ def local_review_errors(review: Any) -> list[FieldError]:
 
 
 def _subject_errors(spec: Any) -> list[FieldError]:
-    found = _one_question(spec)
+    found = _attributes_errors(spec)
     if not spec.user and not spec.groups:
         found.append(field_path.invalid(_SPEC.child("user"), "", "at least one of user or group must be specified"))
     return found + _selector_errors(spec.resource_attributes)
 
 
-def _one_question(spec: Any) -> list[FieldError]:
+def _attributes_errors(spec: Any) -> list[FieldError]:
     if (spec.resource_attributes is None) != (spec.non_resource_attributes is None):
         return []
     told = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
@@ -69,7 +69,7 @@ def _shown_path(spec: Any) -> dict[str, str] | None:
 def _metadata_errors(meta: ObjectMeta, told: str, allowed_namespace: str = "") -> list[FieldError]:
     if msgspec.structs.replace(meta, managed_fields=()) == ObjectMeta(namespace=allowed_namespace):
         return []
-    return [field_path.invalid(Path("metadata"), _shown_metadata(meta), told)]
+    return [field_path.invalid(FieldPath("metadata"), _shown_metadata(meta), told)]
 
 
 def _shown_metadata(meta: ObjectMeta) -> msgspec.Raw:
@@ -91,7 +91,7 @@ def _selector_errors(asked: ResourceAttributes | None) -> list[FieldError]:
     return found
 
 
-def _one_selector(selector: Any, path: Path, *, labels: bool) -> list[FieldError]:
+def _one_selector(selector: Any, path: FieldPath, *, labels: bool) -> list[FieldError]:
     found: list[FieldError] = []
     if selector.raw_selector and selector.requirements:
         told = "may not specified at the same time as requirements"
@@ -104,7 +104,7 @@ def _one_selector(selector: Any, path: Path, *, labels: bool) -> list[FieldError
     return found
 
 
-def _requirement_errors(requirement: Any, path: Path, labels: bool) -> list[FieldError]:
+def _requirement_errors(requirement: Any, path: FieldPath, labels: bool) -> list[FieldError]:
     """Return the errors of a requirement; unknown operators pass, as a newer client may send them."""
     found: list[FieldError] = []
     if requirement.operator in _WITH_VALUES and not requirement.values:

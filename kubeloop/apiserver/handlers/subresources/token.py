@@ -10,16 +10,20 @@ from kubeloop.api.codec import force_setattr
 from kubeloop.api.generated.authentication_v1 import BoundObjectReference, TokenRequest, TokenRequestStatus
 from kubeloop.api.kinds import Resource
 from kubeloop.api.meta import field_path
-from kubeloop.api.meta.field_path import FieldError, Path
+from kubeloop.api.meta.field_path import FieldError, FieldPath
 from kubeloop.api.meta.object_meta import time_of
-from kubeloop.apiserver.authentication.service_account_tokens import Binding, Reference, ServiceAccountTokens
-from kubeloop.apiserver.handlers.subresources.answers import made_up_object
+from kubeloop.apiserver.authentication.service_account_tokens import (
+    ClaimReference,
+    KubernetesClaim,
+    ServiceAccountTokens,
+)
+from kubeloop.apiserver.handlers.subresources.answers import unstored_object_response
 from kubeloop.apiserver.handlers.write import read_body
-from kubeloop.apiserver.registry.field_manager import track
-from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.apiserver.registry.field_manager import update_managed_fields
+from kubeloop.apiserver.registry.storage import StorageRegistry
 from kubeloop.apiserver.registry.store import ensure_namespace
-from kubeloop.apiserver.request.context import Context
-from kubeloop.apiserver.request.write_options import check_write_options
+from kubeloop.apiserver.request.context import RequestContext
+from kubeloop.apiserver.request.write_options import validate_write_options
 from kubeloop.http import Response
 
 if TYPE_CHECKING:
@@ -33,23 +37,23 @@ _PROJECTED_SECONDS = 3607
 _EXTENDED_SECONDS = 365 * 24 * 3600
 
 
-class _Bound(NamedTuple):
+class _BoundObjects(NamedTuple):
     """Objects that a token is bound to."""
 
-    pod: Reference | None = None
-    secret: Reference | None = None
-    node: Reference | None = None
+    pod: ClaimReference | None = None
+    secret: ClaimReference | None = None
+    node: ClaimReference | None = None
 
 
-async def request_token(ctx: Context, server: ApiServer) -> Response:
+async def request_token(ctx: RequestContext, server: ApiServer) -> Response:
     """Handle POST of a TokenRequest to a service account."""
     if server.tokens is None:
-        raise errors.generic(404)
-    check_write_options(ctx.query, "CreateOptions")
+        raise errors.generic_server_response(404)
+    validate_write_options(ctx.query, "CreateOptions")
     request: TokenRequest = read_body(ctx, TOKEN_REQUEST)
     given_uid = request.metadata.uid
     ensure_namespace(request.metadata, ctx.target.namespace)
-    track(request, None, TOKEN_REQUEST, ctx, "token", None)
+    update_managed_fields(request, None, TOKEN_REQUEST, ctx, "token", None)
     # Before defaulting: a node may request no audience, which differs from requesting the server's own.
     request = await server.mutations.admit_posted(ctx, request)
     account = _account(ctx, server.registry, request)
@@ -60,18 +64,18 @@ async def request_token(ctx: Context, server: ApiServer) -> Response:
         )
         raise errors.conflict(TOKEN_REQUEST.group, TOKEN_REQUEST.kind, ctx.target.name, told)
     _complete(ctx, request, account, server.tokens)
-    found = request_errors(request)
+    found = validate_token_request(request)
     if found:
         raise errors.invalid(TOKEN_REQUEST.group, TOKEN_REQUEST.kind, "", found)
     bound = _bound(ctx, server.registry, request.spec.bound_object_ref)
     _issue(ctx, request, account, bound, server.tokens)
-    return made_up_object(ctx, TOKEN_REQUEST, request, 201)
+    return unstored_object_response(ctx, TOKEN_REQUEST, request, 201)
 
 
-def _account(ctx: Context, registry: Registry, request: TokenRequest) -> Any:
+def _account(ctx: RequestContext, registry: StorageRegistry, request: TokenRequest) -> Any:
     target = ctx.target
     if request.metadata.name not in ("", target.name):
-        path = Path("metadata").child("name")
+        path = FieldPath("metadata").child("name")
         wrong = field_path.invalid(path, request.metadata.name, "must match the service account name if specified")
         raise errors.invalid(TOKEN_REQUEST.group, TOKEN_REQUEST.kind, target.name, [wrong])
     account = registry.find("serviceaccounts", target.namespace, target.name)
@@ -80,7 +84,7 @@ def _account(ctx: Context, registry: Registry, request: TokenRequest) -> Any:
     return account
 
 
-def _complete(ctx: Context, request: TokenRequest, account: Any, tokens: ServiceAccountTokens) -> None:
+def _complete(ctx: RequestContext, request: TokenRequest, account: Any, tokens: ServiceAccountTokens) -> None:
     meta = request.metadata
     force_setattr(meta, "name", account.metadata.name)
     force_setattr(meta, "uid", account.metadata.uid)
@@ -90,9 +94,9 @@ def _complete(ctx: Context, request: TokenRequest, account: Any, tokens: Service
         force_setattr(request.spec, "audiences", tokens.audiences)
 
 
-def request_errors(request: TokenRequest) -> list[FieldError]:
+def validate_token_request(request: TokenRequest) -> list[FieldError]:
     """Return the field errors of a completed token request."""
-    spec, path = request.spec, Path("spec")
+    spec, path = request.spec, FieldPath("spec")
     if spec.attestations:
         told = "attestations may only be specified with a webhook bound object reference"
         return [field_path.invalid(path.child("attestations"), dict(spec.attestations), told)]
@@ -106,9 +110,9 @@ def request_errors(request: TokenRequest) -> list[FieldError]:
     return []
 
 
-def _bound(ctx: Context, registry: Registry, wanted: BoundObjectReference | None) -> _Bound:
+def _bound(ctx: RequestContext, registry: StorageRegistry, wanted: BoundObjectReference | None) -> _BoundObjects:
     if wanted is None:
-        return _Bound()
+        return _BoundObjects()
     found = _bound_object(ctx, registry, wanted)
     if wanted.kind == "Pod" and found.spec.service_account_name != ctx.target.name:
         raise errors.bad_request(
@@ -121,13 +125,13 @@ def _bound(ctx: Context, registry: Registry, wanted: BoundObjectReference | None
             "The object might have been deleted and then recreated"
         )
         raise errors.conflict("", wanted.kind, wanted.name, told)
-    reference = Reference(found.metadata.name, found.metadata.uid)
+    reference = ClaimReference(found.metadata.name, found.metadata.uid)
     if wanted.kind == "Pod":
-        return _Bound(pod=reference, node=_node_of(registry, found.spec.node_name))
-    return _Bound(secret=reference) if wanted.kind == "Secret" else _Bound(node=reference)
+        return _BoundObjects(pod=reference, node=_node_of(registry, found.spec.node_name))
+    return _BoundObjects(secret=reference) if wanted.kind == "Secret" else _BoundObjects(node=reference)
 
 
-def _bound_object(ctx: Context, registry: Registry, wanted: BoundObjectReference) -> Any:
+def _bound_object(ctx: RequestContext, registry: StorageRegistry, wanted: BoundObjectReference) -> Any:
     group, _, version = wanted.api_version.rpartition("/")
     if group or wanted.kind not in ("Pod", "Secret", "Node"):
         raise errors.bad_request(f"cannot bind token to object of type {group}/{version}, Kind={wanted.kind}")
@@ -140,21 +144,25 @@ def _bound_object(ctx: Context, registry: Registry, wanted: BoundObjectReference
     return found
 
 
-def _node_of(registry: Registry, name: str) -> Reference | None:
+def _node_of(registry: StorageRegistry, name: str) -> ClaimReference | None:
     if not name:
         return None
     node = registry.find("nodes", "", name)
-    return Reference(name, node.metadata.uid if node is not None else "")
+    return ClaimReference(name, node.metadata.uid if node is not None else "")
 
 
-def _issue(ctx: Context, request: TokenRequest, account: Any, bound: _Bound, tokens: ServiceAccountTokens) -> None:
+def _issue(
+    ctx: RequestContext, request: TokenRequest, account: Any, bound: _BoundObjects, tokens: ServiceAccountTokens
+) -> None:
     spec = request.spec
     asked, audiences = spec.expiration_seconds or 0, spec.audiences or ()
     seconds, warn_after = asked, None
     if bound.pod and asked == _PROJECTED_SECONDS and audiences and set(audiences) <= set(tokens.audiences):
         seconds, warn_after = _EXTENDED_SECONDS, int(ctx.now.timestamp()) + asked
     meta = account.metadata
-    binding = Binding(meta.namespace, Reference(meta.name, meta.uid), bound.pod, bound.secret, bound.node, warn_after)
+    binding = KubernetesClaim(
+        meta.namespace, ClaimReference(meta.name, meta.uid), bound.pod, bound.secret, bound.node, warn_after
+    )
     status = TokenRequestStatus(
         token=tokens.issue(binding, audiences, seconds),
         expiration_timestamp=time_of(ctx.now + timedelta(seconds=asked)),

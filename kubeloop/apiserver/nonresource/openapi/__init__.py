@@ -19,10 +19,10 @@ import kubeloop
 from kubeloop.api import schema
 from kubeloop.api.kinds import Resource
 from kubeloop.apiserver.nonresource.openapi import protobuf, v2, v3
-from kubeloop.apiserver.nonresource.openapi.paths import Path, definitions_named_in, discovery_paths, paths_of
-from kubeloop.apiserver.nonresource.openapi.schemas import EXTRA_DEFINITIONS, Schema, reached_from
+from kubeloop.apiserver.nonresource.openapi.paths import OpenAPIPath, definitions_named_in, discovery_paths, paths_of
+from kubeloop.apiserver.nonresource.openapi.schemas import EXTRA_DEFINITIONS, Schema, referenced_definitions
 from kubeloop.apiserver.request.etag import digest_of
-from kubeloop.apiserver.request.negotiation import clauses
+from kubeloop.apiserver.request.negotiation import parse_accept
 
 JSON = "application/json"
 PROTOBUF_V2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
@@ -34,7 +34,7 @@ _PROTOBUF_V2_ASKED = (PROTOBUF_V2, "application/com.github.proto-openapi.spec.v2
 
 def v2_media_type(accept: str) -> str | None:
     """Return the media type for `/openapi/v2`, or None if no accepted one is supported."""
-    for media, _ in clauses(accept or "*/*"):
+    for media, _ in parse_accept(accept or "*/*"):
         if media in _PROTOBUF_V2_ASKED:
             return PROTOBUF_V2
         if media in (JSON, "application/*", "*/*"):
@@ -44,7 +44,7 @@ def v2_media_type(accept: str) -> str | None:
 
 def v3_media_type(accept: str) -> str | None:
     """Return the media type for `/openapi/v3/…`, which is JSON only, or None."""
-    accepted = (media for media, _ in clauses(accept or "*/*"))
+    accepted = (media for media, _ in parse_accept(accept or "*/*"))
     return JSON if any(media in (JSON, "application/*", "*/*") for media in accepted) else None
 
 
@@ -114,7 +114,7 @@ class OpenAPI:
 
     def _v2_tree(self) -> dict[str, Any]:
         paths, facts = self._paths(), self._facts()
-        return v2.document(paths, reached_from({*facts, *definitions_named_in(paths)}, facts), _INFO)
+        return v2.v2_document(paths, referenced_definitions({*facts, *definitions_named_in(paths)}, facts), _INFO)
 
     def _v3(self, name: str) -> _Document:
         return self._kept("v3/" + name, lambda: self._make_v3(self._v3_paths()[name]))
@@ -126,24 +126,24 @@ class OpenAPI:
         documents = {
             name: self._kept("v3/" + name, partial(self._make_v3, paths)) for name, paths in self._v3_paths().items()
         }
-        return v3.index({name: document.digest for name, document in documents.items()})
+        return v3.v3_index({name: document.digest for name, document in documents.items()})
 
-    def _make_v3(self, paths: Sequence[Path]) -> bytes:
-        needed = reached_from(definitions_named_in(paths), self._facts())
-        return msgspec.json.encode(v3.document(paths, needed, _INFO))
+    def _make_v3(self, paths: Sequence[OpenAPIPath]) -> bytes:
+        needed = referenced_definitions(definitions_named_in(paths), self._facts())
+        return msgspec.json.encode(v3.v3_document(paths, needed, _INFO))
 
     @cached_property
     def _v3_names(self) -> frozenset[str]:
         return frozenset(self._v3_paths())
 
-    def _v3_paths(self) -> dict[str, list[Path]]:
+    def _v3_paths(self) -> dict[str, list[OpenAPIPath]]:
         """Return the paths of each v3 document."""
-        documents: dict[str, list[Path]] = {}
+        documents: dict[str, list[OpenAPIPath]] = {}
         for path in self._paths():
             documents.setdefault(_v3_name(path), []).append(path)
         return documents
 
-    def _paths(self) -> list[Path]:
+    def _paths(self) -> list[OpenAPIPath]:
         groups: dict[str, dict[str, None]] = {}
         for resource in self._resources:
             groups.setdefault(resource.group, {})[resource.version] = None
@@ -151,7 +151,7 @@ class OpenAPI:
         return sorted([*discovery_paths(groups), *of_resources])
 
     def _facts(self) -> Mapping[str, Schema]:
-        return _Facts(self._definitions())
+        return _AllDefinitions(self._definitions())
 
     def _kept(self, name: str, make: Callable[[], bytes]) -> _Document:
         document = self._documents.get(name)
@@ -161,7 +161,7 @@ class OpenAPI:
         return document
 
 
-class _Facts(Mapping[str, Schema]):
+class _AllDefinitions(Mapping[str, Schema]):
     """Definitions of types plus those that only OpenAPI uses; not copied, as definitions may be computed lazily."""
 
     def __init__(self, definitions: Mapping[str, Schema]) -> None:
@@ -187,7 +187,7 @@ def _by_version(resources: Sequence[Resource]) -> dict[str, list[Resource]]:
     return versions
 
 
-def _v3_name(path: Path) -> str:
+def _v3_name(path: OpenAPIPath) -> str:
     """Return the v3 document of a path: one per group version, and one for each level above."""
     parts = path.path.strip("/").split("/")
     return "/".join(parts[: _V3_DEPTHS.get(parts[0])])

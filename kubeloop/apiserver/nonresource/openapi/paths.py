@@ -47,7 +47,7 @@ _DELETION_ANSWERS_OBJECT = {
 }
 
 
-class Operation(NamedTuple):
+class OpenAPIOperation(NamedTuple):
     """Method of a path; `takes` and `answers` name definitions, empty for no body and for plain text."""
 
     method: str
@@ -63,12 +63,12 @@ class Operation(NamedTuple):
     must_take: bool = True
 
 
-class Path(NamedTuple):
+class OpenAPIPath(NamedTuple):
     """Path with its parameters and operations."""
 
     path: str
     parameters: tuple[Parameter, ...]
-    operations: tuple[Operation, ...]
+    operations: tuple[OpenAPIOperation, ...]
 
 
 class _Verb(NamedTuple):
@@ -91,39 +91,39 @@ _VERBS = {
 }
 
 
-def paths_of(resource: Resource) -> Iterator[Path]:
+def paths_of(resource: Resource) -> Iterator[OpenAPIPath]:
     """Yield all paths of a resource."""
     scoped = "/namespaces/{namespace}" if resource.namespaced else ""
     collection = f"{_root(resource)}{scoped}/{resource.plural}"
     scope = (NAMESPACE if resource.namespaced else ()) + PRETTY
     if resource.namespaced and "list" in resource.verbs:
         everywhere = _operation(resource, "list", f"{resource.kind}ForAllNamespaces")
-        yield Path(f"{_root(resource)}/{resource.plural}", PRETTY, (everywhere,))
+        yield OpenAPIPath(f"{_root(resource)}/{resource.plural}", PRETTY, (everywhere,))
     noun = ("Namespaced" if resource.namespaced else "") + resource.kind
     if plural := _operations(resource, noun, ("list", "create", "deletecollection")):
-        yield Path(collection, scope, plural)
+        yield OpenAPIPath(collection, scope, plural)
     if single := _operations(resource, noun, ("get", "update", "patch", "delete")):
-        yield Path(collection + "/{name}", NAME + scope, single)
+        yield OpenAPIPath(collection + "/{name}", NAME + scope, single)
     for subresource in resource.subresources:
         path = f"{collection}/{{name}}/{subresource.name}"
         yield from _subresource_paths(resource, subresource, path, noun + subresource.name.capitalize())
 
 
-def _subresource_paths(resource: Resource, subresource: Subresource, path: str, noun: str) -> Iterator[Path]:
+def _subresource_paths(resource: Resource, subresource: Subresource, path: str, noun: str) -> Iterator[OpenAPIPath]:
     named = NAME + (NAMESPACE if resource.namespaced else ())
     extra = BY_SUBRESOURCE.get(subresource.name, ())
     if subresource.name not in _CONNECTED:
         done = tuple(_operation(resource, verb, noun, subresource) for verb in subresource.verbs)
-        yield Path(path, named + PRETTY + extra, done)
+        yield OpenAPIPath(path, named + PRETTY + extra, done)
         return
     connects = tuple(_connect(resource, verb, noun, subresource) for verb in subresource.verbs)
-    yield Path(path, named + extra, connects)
+    yield OpenAPIPath(path, named + extra, connects)
     if subresource.name == "proxy":
         deeper = tuple(_connect(resource, verb, noun + "WithPath", subresource) for verb in subresource.verbs)
-        yield Path(path + "/{path}", named + REST_OF_PATH + extra, deeper)
+        yield OpenAPIPath(path + "/{path}", named + REST_OF_PATH + extra, deeper)
 
 
-def discovery_paths(groups: Mapping[str, Iterable[str]]) -> Iterator[Path]:
+def discovery_paths(groups: Mapping[str, Iterable[str]]) -> Iterator[OpenAPIPath]:
     """Yield the discovery paths of groups and their versions."""
     yield _reading("/version/", "getCodeVersion", "version", VERSION_INFO)
     yield _reading("/apis/", "getAPIVersions", "apis", _META + "APIGroupList")
@@ -136,27 +136,27 @@ def discovery_paths(groups: Mapping[str, Iterable[str]]) -> Iterator[Path]:
             yield _reading(f"{root}/{version}/", operation_id, f"{name}_{version}", _META + "APIResourceList")
 
 
-def definitions_named_in(paths: Iterable[Path]) -> set[str]:
+def definitions_named_in(paths: Iterable[OpenAPIPath]) -> set[str]:
     """Return the definitions that requests and responses of these paths use."""
     operations = (operation for path in paths for operation in path.operations)
     return {name for operation in operations for name in (operation.takes, operation.answers) if name}
 
 
-def _reading(path: str, operation_id: str, tag: str, answers: str) -> Path:
-    return Path(path, (), (Operation("get", operation_id, tag, answers),))
+def _reading(path: str, operation_id: str, tag: str, answers: str) -> OpenAPIPath:
+    return OpenAPIPath(path, (), (OpenAPIOperation("get", operation_id, tag, answers),))
 
 
-def _operations(resource: Resource, noun: str, verbs: Iterable[str]) -> tuple[Operation, ...]:
+def _operations(resource: Resource, noun: str, verbs: Iterable[str]) -> tuple[OpenAPIOperation, ...]:
     return tuple(_operation(resource, verb, noun) for verb in verbs if verb in resource.verbs)
 
 
-def _operation(resource: Resource, verb: str, noun: str, subresource: Subresource | None = None) -> Operation:
+def _operation(resource: Resource, verb: str, noun: str, subresource: Subresource | None = None) -> OpenAPIOperation:
     spoken = _VERBS[verb]
     group_version, kind = _kind_of(resource, subresource)
     own_kind = (group_version, kind) == (resource.group_version, resource.kind)
     definition = resource.definition if own_kind else definition_of(group_version, kind)
     group, _, version = group_version.rpartition("/")
-    operation = Operation(
+    operation = OpenAPIOperation(
         spoken.method,
         f"{spoken.id}{_title(resource)}{'Collection' if verb == 'deletecollection' else ''}{noun}",
         _tag(resource),
@@ -176,9 +176,9 @@ def _operation(resource: Resource, verb: str, noun: str, subresource: Subresourc
     return operation
 
 
-def _connect(resource: Resource, verb: str, noun: str, subresource: Subresource) -> Operation:
+def _connect(resource: Resource, verb: str, noun: str, subresource: Subresource) -> OpenAPIOperation:
     method = _VERBS[verb].method
-    return Operation(
+    return OpenAPIOperation(
         method,
         f"connect{_title(resource)}{method.capitalize()}{noun}",
         _tag(resource),

@@ -30,7 +30,7 @@ EXTRA_DEFINITIONS: Mapping[str, Schema] = {
 }
 
 
-def reached_from(roots: Iterable[str], definitions: Mapping[str, Schema]) -> dict[str, Schema]:
+def referenced_definitions(roots: Iterable[str], definitions: Mapping[str, Schema]) -> dict[str, Schema]:
     """Return the definitions that these reference, sorted by name; an unknown one allows any value."""
     found: dict[str, Schema] = {}
     waiting = list(roots)

@@ -7,13 +7,15 @@ from http import HTTPStatus
 from typing import Any
 
 from kubeloop.apiserver.nonresource.openapi.parameters import Parameter
-from kubeloop.apiserver.nonresource.openapi.paths import Operation, Path
+from kubeloop.apiserver.nonresource.openapi.paths import OpenAPIOperation, OpenAPIPath
 from kubeloop.apiserver.nonresource.openapi.schemas import V2_PREFIX, Schema, v2_schema
 
 _PRODUCES = ["application/json", "application/yaml"]
 
 
-def document(paths: Iterable[Path], definitions: Mapping[str, Schema], info: Mapping[str, str]) -> dict[str, Any]:
+def v2_document(
+    paths: Iterable[OpenAPIPath], definitions: Mapping[str, Schema], info: Mapping[str, str]
+) -> dict[str, Any]:
     """Return the document as a tree, ready for either encoding."""
     return {
         "swagger": "2.0",
@@ -25,14 +27,14 @@ def document(paths: Iterable[Path], definitions: Mapping[str, Schema], info: Map
     }
 
 
-def _path_item(path: Path) -> dict[str, Any]:
+def _path_item(path: OpenAPIPath) -> dict[str, Any]:
     item: dict[str, Any] = {operation.method: _operation(operation) for operation in path.operations}
     if path.parameters:
         item["parameters"] = [_parameter(parameter) for parameter in path.parameters]
     return item
 
 
-def _operation(operation: Operation) -> dict[str, Any]:
+def _operation(operation: OpenAPIOperation) -> dict[str, Any]:
     written: dict[str, Any] = {
         "operationId": operation.id,
         "tags": [operation.tag],
@@ -59,12 +61,12 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
     return written | ({"required": True} if parameter.place == "path" else {})
 
 
-def _body(operation: Operation) -> dict[str, Any]:
+def _body(operation: OpenAPIOperation) -> dict[str, Any]:
     written: dict[str, Any] = {"name": "body", "in": "body", "schema": {"$ref": V2_PREFIX + operation.takes}}
     return written | ({"required": True} if operation.must_take else {})
 
 
-def _responses(operation: Operation) -> dict[str, Any]:
+def _responses(operation: OpenAPIOperation) -> dict[str, Any]:
     schema = {"$ref": V2_PREFIX + operation.answers} if operation.answers else {"type": "string"}
     written: dict[str, Any] = {
         str(status): {"description": HTTPStatus(status).phrase, "schema": schema} for status in operation.statuses

@@ -7,13 +7,13 @@ from http import HTTPStatus
 from typing import Any
 
 from kubeloop.apiserver.nonresource.openapi.parameters import Parameter
-from kubeloop.apiserver.nonresource.openapi.paths import Operation, Path
+from kubeloop.apiserver.nonresource.openapi.paths import OpenAPIOperation, OpenAPIPath
 from kubeloop.apiserver.nonresource.openapi.schemas import V3_PREFIX, Schema, v3_schema
 
 _PRODUCES = ("application/json", "application/yaml")
 
 
-def index(digests: Mapping[str, str]) -> dict[str, Any]:
+def v3_index(digests: Mapping[str, str]) -> dict[str, Any]:
     """Return the index of documents; the digest in each link lets clients cache a document forever."""
     return {"paths": {name: {"serverRelativeURL": link_to(name, digest)} for name, digest in digests.items()}}
 
@@ -23,7 +23,9 @@ def link_to(name: str, digest: str) -> str:
     return f"/openapi/v3/{name}?hash={digest}"
 
 
-def document(paths: Iterable[Path], definitions: Mapping[str, Schema], info: Mapping[str, str]) -> dict[str, Any]:
+def v3_document(
+    paths: Iterable[OpenAPIPath], definitions: Mapping[str, Schema], info: Mapping[str, str]
+) -> dict[str, Any]:
     """Return the document of these paths as a tree, ready to be encoded."""
     return {
         "openapi": "3.0.0",
@@ -36,14 +38,14 @@ def document(paths: Iterable[Path], definitions: Mapping[str, Schema], info: Map
     }
 
 
-def _path_item(path: Path) -> dict[str, Any]:
+def _path_item(path: OpenAPIPath) -> dict[str, Any]:
     item: dict[str, Any] = {operation.method: _operation(operation) for operation in path.operations}
     if path.parameters:
         item["parameters"] = [_parameter(parameter) for parameter in path.parameters]
     return item
 
 
-def _operation(operation: Operation) -> dict[str, Any]:
+def _operation(operation: OpenAPIOperation) -> dict[str, Any]:
     written: dict[str, Any] = {
         "operationId": operation.id,
         "tags": [operation.tag],
@@ -67,12 +69,12 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
     return written | ({"required": True} if parameter.place == "path" else {})
 
 
-def _request_body(operation: Operation) -> dict[str, Any]:
+def _request_body(operation: OpenAPIOperation) -> dict[str, Any]:
     written: dict[str, Any] = {"content": _content(operation.takes_types, operation.takes)}
     return written | ({"required": True} if operation.must_take else {})
 
 
-def _responses(operation: Operation) -> dict[str, Any]:
+def _responses(operation: OpenAPIOperation) -> dict[str, Any]:
     content = _content(_PRODUCES if operation.answers else ("*/*",), operation.answers)
     written: dict[str, Any] = {
         str(status): {"description": HTTPStatus(status).phrase, "content": content} for status in operation.statuses

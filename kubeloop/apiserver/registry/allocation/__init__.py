@@ -14,14 +14,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kubeloop.clock import Clock
-from kubeloop.store import Event, Record, Store
+from kubeloop.store import Record, Store, StoreEvent
 
 if TYPE_CHECKING:
-    from kubeloop.apiserver.registry.allocation.range_allocator import Taken
-    from kubeloop.apiserver.registry.allocation.recorder import Recorder
-    from kubeloop.apiserver.registry.allocation.repair import Repair
-    from kubeloop.apiserver.registry.allocation.service_allocation import Claim
-    from kubeloop.apiserver.registry.allocation.service_cidrs import Networks
+    from kubeloop.apiserver.registry.allocation.range_allocator import UnavailableItems
+    from kubeloop.apiserver.registry.allocation.recorder import AllocationRecorder
+    from kubeloop.apiserver.registry.allocation.repair import AllocationRepair
+    from kubeloop.apiserver.registry.allocation.service_allocation import ServiceAllocation
+    from kubeloop.apiserver.registry.allocation.service_cidrs import ServiceNetworks
 
 _SERVICES = "/registry/services/specs/"
 _ADDRESSES = "/registry/ipaddresses/"
@@ -46,48 +46,48 @@ class ServiceAllocator:
         self._store = store
         self._ranges = ranges
 
-    def claim(self, clock: Clock, dry_run: bool) -> Claim:
+    def claim(self, clock: Clock, dry_run: bool) -> ServiceAllocation:
         """Return the context manager for one write of a Service."""
-        from kubeloop.apiserver.registry.allocation.range_allocator import Desk, DryDesk
-        from kubeloop.apiserver.registry.allocation.service_allocation import Claim
+        from kubeloop.apiserver.registry.allocation.range_allocator import DryRunAllocator, RangeAllocator
+        from kubeloop.apiserver.registry.allocation.service_allocation import ServiceAllocation
 
-        desk: Desk | DryDesk
+        desk: RangeAllocator | DryRunAllocator
         if dry_run:
-            desk = DryDesk(self._taken, self._networks)
+            desk = DryRunAllocator(self._taken, self._networks)
         else:
-            desk = Desk(self._taken, self._networks, self._ranges.node_ports, clock.random())
-        return Claim(self._recorder(clock), desk, self._families)
+            desk = RangeAllocator(self._taken, self._networks, self._ranges.node_ports, clock.random())
+        return ServiceAllocation(self._recorder(clock), desk, self._families)
 
-    def remove(self, record: Record, clock: Clock) -> Awaitable[Event]:
+    def remove(self, record: Record, clock: Clock) -> Awaitable[StoreEvent]:
         """Delete a Service and release what it holds. Raises `Conflict`."""
         return self._recorder(clock).remove(record)
 
-    def repair(self, clock: Clock) -> Repair:
+    def repair(self, clock: Clock) -> AllocationRepair:
         """Return the repair job for the allocation records of a shared store."""
-        from kubeloop.apiserver.registry.allocation.repair import Repair
+        from kubeloop.apiserver.registry.allocation.repair import AllocationRepair
 
-        return Repair(self._store, _SERVICES, _ADDRESSES, clock)
+        return AllocationRepair(self._store, _SERVICES, _ADDRESSES, clock)
 
-    def _recorder(self, clock: Clock) -> Recorder:
-        from kubeloop.apiserver.registry.allocation.recorder import Recorder
+    def _recorder(self, clock: Clock) -> AllocationRecorder:
+        from kubeloop.apiserver.registry.allocation.recorder import AllocationRecorder
 
-        return Recorder(self._store, _ADDRESSES, clock)
-
-    @cached_property
-    def _taken(self) -> Taken:
-        from kubeloop.apiserver.registry.allocation.allocated import Holdings
-        from kubeloop.apiserver.registry.allocation.range_allocator import Taken
-
-        return Taken(self._store, Holdings(self._store, _SERVICES), _ADDRESSES)
+        return AllocationRecorder(self._store, _ADDRESSES, clock)
 
     @cached_property
-    def _networks(self) -> Networks:
-        from kubeloop.apiserver.registry.allocation.service_cidrs import Network, Networks
+    def _taken(self) -> UnavailableItems:
+        from kubeloop.apiserver.registry.allocation.allocated import AllocatedByServices
+        from kubeloop.apiserver.registry.allocation.range_allocator import UnavailableItems
 
-        return Networks(self._store, _NETWORKS, map(Network, self._ranges.networks))
+        return UnavailableItems(self._store, AllocatedByServices(self._store, _SERVICES), _ADDRESSES)
+
+    @cached_property
+    def _networks(self) -> ServiceNetworks:
+        from kubeloop.apiserver.registry.allocation.service_cidrs import ServiceNetwork, ServiceNetworks
+
+        return ServiceNetworks(self._store, _NETWORKS, map(ServiceNetwork, self._ranges.networks))
 
     @cached_property
     def _families(self) -> tuple[str, ...]:
-        from kubeloop.apiserver.registry.allocation.service_cidrs import Network
+        from kubeloop.apiserver.registry.allocation.service_cidrs import ServiceNetwork
 
-        return tuple(dict.fromkeys(Network(cidr).family for cidr in self._ranges.networks))
+        return tuple(dict.fromkeys(ServiceNetwork(cidr).family for cidr in self._ranges.networks))

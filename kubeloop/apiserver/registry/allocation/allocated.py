@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from kubeloop.apiserver.registry.allocation.node_ports import ON_NODES
-from kubeloop.apiserver.registry.allocation.service_cidrs import NONE, canonical
-from kubeloop.store import Event, Store
+from kubeloop.apiserver.registry.allocation.node_ports import TYPES_WITH_NODE_PORTS
+from kubeloop.apiserver.registry.allocation.service_cidrs import NONE, canonical_ip
+from kubeloop.store import Store, StoreEvent
 
 
 class _Port(msgspec.Struct, gc=False):
@@ -34,7 +34,7 @@ class _Service(msgspec.Struct, gc=False):
 _DECODER = msgspec.json.Decoder(_Service)
 
 
-class Holdings:
+class AllocatedByServices:
     """Addresses and node ports of all Services under a prefix of the store."""
 
     def __init__(self, store: Store, prefix: str) -> None:
@@ -53,12 +53,12 @@ class Holdings:
     def __len__(self) -> int:
         return len(self._holders)
 
-    def _follow(self, events: Sequence[Event]) -> None:
+    def _follow(self, events: Sequence[StoreEvent]) -> None:
         for event in events:
             self._note(event.key, None if event.record is None else event.record.value)
 
     def _note(self, key: str, value: bytes | None) -> None:
-        now = frozenset[str | int]() if value is None else _held_by(value)
+        now = frozenset[str | int]() if value is None else _items_of(value)
         before = self._by_service.pop(key, frozenset())
         if now:
             self._by_service[key] = now
@@ -69,10 +69,10 @@ class Holdings:
                 del self._holders[item]
 
 
-def _held_by(value: bytes) -> frozenset[str | int]:
+def _items_of(value: bytes) -> frozenset[str | int]:
     spec = _DECODER.decode(value).spec
-    held: set[str | int] = {canonical(address) for address in spec.cluster_ips if address != NONE}
-    if spec.type in ON_NODES:
+    held: set[str | int] = {canonical_ip(address) for address in spec.cluster_ips if address != NONE}
+    if spec.type in TYPES_WITH_NODE_PORTS:
         held.update(port.node_port for port in spec.ports)
         held.add(spec.health_check_node_port)
     return frozenset(held - {0})

@@ -12,14 +12,14 @@ from typing import Final
 _SMALLEST_BAND: Final = 16
 
 
-def lower_band(size: int, share: int, largest: int) -> int:
+def lower_band_size(size: int, share: int, largest: int) -> int:
     """Return the size of the lower band: one in `share` members, within bounds; 0 in a tiny range."""
     if size <= _SMALLEST_BAND:
         return 0
     return min(max(size // share, _SMALLEST_BAND), largest)
 
 
-def choose(size: int, lower: int, is_taken: Callable[[int], bool], random: Random) -> int | None:
+def choose_free_offset(size: int, lower: int, is_taken: Callable[[int], bool], random: Random) -> int | None:
     """Return the offset of a free member, or None if there is none."""
     for start, length in ((lower, size - lower), (0, lower)):
         if length <= 0:

@@ -8,18 +8,18 @@ from typing import Final, Protocol
 from kubeloop.api import errors
 from kubeloop.api.codec import force_setattr
 from kubeloop.api.generated.core_v1 import Service, ServiceSpec
-from kubeloop.api.meta.field_path import Path, invalid, quote
+from kubeloop.api.meta.field_path import FieldPath, invalid, quote
 from kubeloop.api.strategy.services import needs_cluster_ip
-from kubeloop.apiserver.registry.allocation.ip_families import stays_as_preferred
-from kubeloop.apiserver.registry.allocation.node_ports import Refused
+from kubeloop.apiserver.registry.allocation.ip_families import is_unchanged_prefer_dual_stack
+from kubeloop.apiserver.registry.allocation.node_ports import RangeAllocationError
 from kubeloop.apiserver.registry.allocation.service_cidrs import NONE
 
 ALLOCATED: Final = "provided IP is already allocated"
 FULL: Final = "range is full"
-_IPS: Final = Path("spec").child("clusterIPs")
+_IPS: Final = FieldPath("spec").child("clusterIPs")
 
 
-class AddressDesk(Protocol):
+class IPAllocator(Protocol):
     """Allocator of addresses."""
 
     def take_address(self, address: str) -> None:
@@ -29,16 +29,16 @@ class AddressDesk(Protocol):
         """Allocate a free address. Raises `Refused`."""
 
 
-def take_addresses(new: Service, old: Service | None, desk: AddressDesk) -> None:
+def allocate_cluster_ips(new: Service, old: Service | None, desk: IPAllocator) -> None:
     """Allocate the missing addresses of a Service whose families are set."""
     spec = new.spec
     for index in _missing(spec, old.spec if old is not None else None):
         padding = ("",) * (index + 1 - len(spec.cluster_ips))
         force_setattr(spec, "cluster_ips", (*spec.cluster_ips, *padding))
         if asked := spec.cluster_ips[index]:
-            _take_asked(new, asked, desk)
+            _allocate_requested(new, asked, desk)
         else:
-            set_address(spec, index, take_any(new, spec.ip_families[index], desk))
+            set_address(spec, index, allocate_any_address(new, spec.ip_families[index], desk))
 
 
 def set_address(spec: ServiceSpec, index: int, address: str) -> None:
@@ -55,26 +55,26 @@ def addresses_of(spec: ServiceSpec) -> tuple[str, ...]:
     return tuple(address for address in spec.cluster_ips if address != NONE)
 
 
-def take_any(service: Service, family: str, desk: AddressDesk) -> str:
+def allocate_any_address(service: Service, family: str, desk: IPAllocator) -> str:
     """Allocate a free address of a family; raises InternalError."""
     try:
         return desk.take_any_address(family)
-    except Refused as refusal:
+    except RangeAllocationError as refusal:
         name = quote(service.metadata.name)
         raise errors.internal_error(f"failed to allocate a serviceIP for Service {name}: {refusal}") from None
 
 
-def refuse_address(service: Service, asked: str, why: str) -> errors.ApiError:
+def address_error(service: Service, asked: str, why: str) -> errors.ApiError:
     """Return the Invalid error for a requested address."""
     error = invalid(_IPS, service.spec.cluster_ips, f"failed to allocate IP {asked}: {why}")
     return errors.invalid("", "Service", service.metadata.name, [error])
 
 
-def _take_asked(service: Service, asked: str, desk: AddressDesk) -> None:
+def _allocate_requested(service: Service, asked: str, desk: IPAllocator) -> None:
     try:
         desk.take_address(asked)
-    except Refused as refusal:
-        raise refuse_address(service, asked, str(refusal)) from None
+    except RangeAllocationError as refusal:
+        raise address_error(service, asked, str(refusal)) from None
 
 
 def _missing(spec: ServiceSpec, before: ServiceSpec | None) -> Iterable[int]:
@@ -83,7 +83,7 @@ def _missing(spec: ServiceSpec, before: ServiceSpec | None) -> Iterable[int]:
         return ()
     if before is None or not needs_cluster_ip(before):
         return () if spec.cluster_ips[:1] == (NONE,) else range(len(spec.ip_families))
-    if stays_as_preferred(spec, before) or before.cluster_ips[:1] == (NONE,):
+    if is_unchanged_prefer_dual_stack(spec, before) or before.cluster_ips[:1] == (NONE,):
         return ()
     gains_second = len(before.ip_families) == 1 and len(spec.ip_families) == 2
     return (1,) if gains_second else ()

@@ -12,7 +12,7 @@ from kubeloop.api.generated.meta_v1 import ManagedFieldsEntry, ObjectMeta
 from kubeloop.api.generated.networking_v1 import IPAddress, IPAddressSpec, ParentReference
 from kubeloop.api.meta import object_meta
 from kubeloop.apiserver.registry.allocation.service_cidrs import family_of
-from kubeloop.apiserver.registry.serializer import stored_bytes
+from kubeloop.apiserver.registry.serializer import encode_stored
 
 _FAMILY: Final = "ipaddress.kubernetes.io/ip-family"
 MANAGED_BY: Final = "ipaddress.kubernetes.io/managed-by"
@@ -47,7 +47,7 @@ def ip_object(address: str, service: ObjectMeta, uid: str, now: datetime) -> byt
         ),
     )
     parent = ParentReference(resource="services", namespace=service.namespace, name=service.name)
-    return stored_bytes(IPAddress(metadata=meta, spec=IPAddressSpec(parent_ref=parent)))
+    return encode_stored(IPAddress(metadata=meta, spec=IPAddressSpec(parent_ref=parent)))
 
 
 def without_parent(value: bytes, service: ObjectMeta, now: datetime) -> bytes | None:
@@ -59,5 +59,5 @@ def without_parent(value: bytes, service: ObjectMeta, now: datetime) -> bytes | 
     if not held.metadata.finalizers:
         return None
     if held.metadata.deletion_timestamp is None:
-        object_meta.mark_deleting(held.metadata, now, 0)
-    return stored_bytes(held)
+        object_meta.set_deletion_timestamp(held.metadata, now, 0)
+    return encode_stored(held)

@@ -8,7 +8,7 @@ from typing import Final
 from kubeloop.api import errors
 from kubeloop.api.codec import force_setattr
 from kubeloop.api.generated.core_v1 import Service, ServiceSpec
-from kubeloop.api.meta.field_path import FieldErrors, Path, invalid
+from kubeloop.api.meta.field_path import FieldErrors, FieldPath, invalid
 from kubeloop.api.strategy.services import needs_cluster_ip
 from kubeloop.api.validation.networking.service_addresses import validate_addresses
 from kubeloop.apiserver.registry.allocation.service_cidrs import NONE, family_of
@@ -17,13 +17,13 @@ SINGLE: Final = "SingleStack"
 PREFER: Final = "PreferDualStack"
 REQUIRE: Final = "RequireDualStack"
 _OTHER: Final = {"IPv4": "IPv6", "IPv6": "IPv4"}
-_SPEC: Final = Path("spec")
+_SPEC: Final = FieldPath("spec")
 _POLICY: Final = _SPEC.child("ipFamilyPolicy")
 
 
-def settle_families(new: Service, old: Service | None, configured: Sequence[str]) -> None:
+def default_ip_families(new: Service, old: Service | None, configured: Sequence[str]) -> None:
     """Set policy and families; `configured` are the cluster's, the default first. Raises `Invalid`."""
-    if not needs_cluster_ip(new.spec) or (old is not None and stays_as_preferred(new.spec, old.spec)):
+    if not needs_cluster_ip(new.spec) or (old is not None and is_unchanged_prefer_dual_stack(new.spec, old.spec)):
         return
     _default_policy(new.spec, old.spec if old is not None else None)
     _refuse(new, validate_addresses(new, old))
@@ -38,7 +38,7 @@ def settle_families(new: Service, old: Service | None, configured: Sequence[str]
     _complete(new.spec, configured[0], both=len(configured) == 2)
 
 
-def stays_as_preferred(spec: ServiceSpec, before: ServiceSpec) -> bool:
+def is_unchanged_prefer_dual_stack(spec: ServiceSpec, before: ServiceSpec) -> bool:
     """Return True if PreferDualStack is unchanged: later changes of the cluster don't change its addresses."""
     return (
         spec.ip_family_policy == PREFER

@@ -10,25 +10,25 @@ from typing import Protocol
 from kubeloop.api import errors
 from kubeloop.api.codec import force_setattr
 from kubeloop.api.generated.core_v1 import Service, ServiceSpec
-from kubeloop.api.meta.field_path import Path, invalid
+from kubeloop.api.meta.field_path import FieldPath, invalid
 from kubeloop.api.strategy.services import allocates_node_ports, needs_health_check_port
 
-_PORTS = Path("spec").child("ports")
-ON_NODES = ("NodePort", "LoadBalancer")  # Service types with node ports
+_PORTS = FieldPath("spec").child("ports")
+TYPES_WITH_NODE_PORTS = ("NodePort", "LoadBalancer")  # Service types with node ports
 
 
 def ports_of(spec: ServiceSpec) -> set[int]:
     """Return the node ports that a Service holds."""
-    if spec.type not in ON_NODES:
+    if spec.type not in TYPES_WITH_NODE_PORTS:
         return set()
     return {*(port.node_port for port in spec.ports), spec.health_check_node_port} - {0}
 
 
-class Refused(Exception):
+class RangeAllocationError(Exception):
     """Error for a port or an address that cannot be allocated."""
 
 
-class Desk(Protocol):
+class PortAllocator(Protocol):
     """Allocator of node ports."""
 
     def take(self, port: int) -> None:
@@ -38,23 +38,23 @@ class Desk(Protocol):
         """Allocate a free port. Raises `Refused`."""
 
 
-def take_ports(service: Service, desk: Desk) -> None:
+def allocate_node_ports(service: Service, desk: PortAllocator) -> None:
     """Allocate the node ports of a new Service."""
-    if service.spec.type in ON_NODES:
-        _take_node_ports(service, desk)
+    if service.spec.type in TYPES_WITH_NODE_PORTS:
+        _allocate_node_ports(service, desk)
     if needs_health_check_port(service.spec):
-        _take_health_check_port(service.spec, desk)
+        _allocate_health_check_port(service.spec, desk)
 
 
-def change_ports(new: Service, old: Service, desk: Desk) -> None:
+def update_node_ports(new: Service, old: Service, desk: PortAllocator) -> None:
     """Allocate the node ports that a changed Service needs in addition."""
-    if new.spec.type in ON_NODES:
-        _change_node_ports(new, old, desk)
+    if new.spec.type in TYPES_WITH_NODE_PORTS:
+        _reallocate_node_ports(new, old, desk)
     if needs_health_check_port(new.spec) and not needs_health_check_port(old.spec):
-        _take_health_check_port(new.spec, desk)
+        _allocate_health_check_port(new.spec, desk)
 
 
-def _take_node_ports(service: Service, desk: Desk) -> None:
+def _allocate_node_ports(service: Service, desk: PortAllocator) -> None:
     ports, all_get_one = service.spec.ports, allocates_node_ports(service.spec)
     shared: dict[int, int] = {}
     for index, port in enumerate(ports):
@@ -62,54 +62,54 @@ def _take_node_ports(service: Service, desk: Desk) -> None:
             continue
         if port.port not in shared:
             asked = next((one.node_port for one in ports if one.port == port.port and one.node_port), 0)
-            shared[port.port] = _take_asked(service, index, asked, desk) if asked else _take_any(desk)
+            shared[port.port] = _allocate_requested(service, index, asked, desk) if asked else _allocate_any(desk)
             force_setattr(port, "node_port", shared[port.port])
         elif not port.node_port:
             force_setattr(port, "node_port", shared[port.port])
         elif port.node_port != shared[port.port]:
-            _take_asked(service, index, port.node_port, desk)
+            _allocate_requested(service, index, port.node_port, desk)
 
 
-def _change_node_ports(new: Service, old: Service, desk: Desk) -> None:
+def _reallocate_node_ports(new: Service, old: Service, desk: PortAllocator) -> None:
     # A Service of another type can carry port numbers that were never allocated.
-    known = {port.node_port for port in old.spec.ports if old.spec.type in ON_NODES}
+    known = {port.node_port for port in old.spec.ports if old.spec.type in TYPES_WITH_NODE_PORTS}
     used: set[tuple[str, int]] = set()
     for index, port in enumerate(new.spec.ports):
         if not port.node_port:
             if not allocates_node_ports(new.spec):
                 continue
-            force_setattr(port, "node_port", _take_any(desk))
+            force_setattr(port, "node_port", _allocate_any(desk))
         elif port.node_port not in known:
-            _take_asked(new, index, port.node_port, desk)
+            _allocate_requested(new, index, port.node_port, desk)
         known.add(port.node_port)
         if (port.protocol, port.node_port) in used:
             raise errors.ApiError(f"duplicate nodePort: {{{port.protocol} {port.node_port}}}")
         used.add((port.protocol, port.node_port))
 
 
-def _take_asked(service: Service, index: int, asked: int, desk: Desk) -> int:
+def _allocate_requested(service: Service, index: int, asked: int, desk: PortAllocator) -> int:
     try:
         desk.take(asked)
-    except Refused as refusal:
+    except RangeAllocationError as refusal:
         error = invalid(_PORTS.index(index).child("nodePort"), asked, str(refusal))
         raise errors.invalid("", "Service", service.metadata.name, [error]) from None
     return asked
 
 
-def _take_any(desk: Desk) -> int:
+def _allocate_any(desk: PortAllocator) -> int:
     try:
         return desk.take_any()
-    except Refused as refusal:
+    except RangeAllocationError as refusal:
         raise errors.internal_error(f"failed to allocate a nodePort: {refusal}") from None
 
 
-def _take_health_check_port(spec: ServiceSpec, desk: Desk) -> None:
+def _allocate_health_check_port(spec: ServiceSpec, desk: PortAllocator) -> None:
     asked = spec.health_check_node_port
     try:
         if asked:
             desk.take(asked)
         else:
             force_setattr(spec, "health_check_node_port", desk.take_any())
-    except Refused as refusal:
+    except RangeAllocationError as refusal:
         what = f"requested HealthCheck NodePort {asked}" if asked else "a HealthCheck NodePort 0"
         raise errors.internal_error(f"failed to allocate {what}: {refusal}") from None

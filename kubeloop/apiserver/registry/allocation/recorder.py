@@ -19,11 +19,11 @@ from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.apiserver.registry.allocation.cluster_ips import addresses_of
 from kubeloop.apiserver.registry.allocation.ip_addresses import ip_object, without_parent
 from kubeloop.apiserver.registry.allocation.node_ports import ports_of
-from kubeloop.apiserver.registry.allocation.service_cidrs import canonical
+from kubeloop.apiserver.registry.allocation.service_cidrs import canonical_ip
 from kubeloop.clock import Clock, new_uid
-from kubeloop.store import Event, Overtaken, Record, Store
+from kubeloop.store import DependentConflict, Record, Store, StoreEvent
 
-Writes: TypeAlias = list[asyncio.Future[Event]]
+Writes: TypeAlias = list[asyncio.Future[StoreEvent]]
 PORTS: Final = "/registry/ranges/servicenodeports/"
 
 
@@ -34,7 +34,7 @@ class PortRecord(msgspec.Struct, frozen=True):
     name: str
 
 
-class Recorder:
+class AllocationRecorder:
     """Writes the records of addresses and ports."""
 
     def __init__(self, store: Store, prefix: str, clock: Clock) -> None:
@@ -44,11 +44,11 @@ class Recorder:
 
     def holder(self, address: str) -> Record | None:
         """Return the IPAddress record of an address, or None."""
-        return self.store.peek(self._prefix + canonical(address))
+        return self.store.peek(self._prefix + canonical_ip(address))
 
     def record(self, address: str, service: ObjectMeta) -> None:
         """Write the IPAddress of a Service's address."""
-        name = canonical(address)
+        name = canonical_ip(address)
         value = ip_object(name, service, new_uid(self._clock), self._clock.now())
         self._write(self._prefix + name, value, 0)
 
@@ -56,7 +56,7 @@ class Recorder:
         """Delete the records of what a Service no longer holds."""
         return [*self._erase_addresses(addresses, service), *self._erase_ports(ports, service)]
 
-    def _erase_addresses(self, addresses: Iterable[str], service: ObjectMeta) -> Iterator[asyncio.Future[Event]]:
+    def _erase_addresses(self, addresses: Iterable[str], service: ObjectMeta) -> Iterator[asyncio.Future[StoreEvent]]:
         for address in addresses:
             held = self.holder(address)
             if held is None:
@@ -72,31 +72,31 @@ class Recorder:
             for port in ports:
                 key = f"{PORTS}{port}"
                 if self.store.peek(key) is not None:
-                    raise Overtaken(key)
+                    raise DependentConflict(key)
                 self._write(key, value, 0)
 
-    def _erase_ports(self, ports: Iterable[int], service: ObjectMeta) -> Iterator[asyncio.Future[Event]]:
+    def _erase_ports(self, ports: Iterable[int], service: ObjectMeta) -> Iterator[asyncio.Future[StoreEvent]]:
         owner = PortRecord(service.namespace, service.name)
         for port in ports:
             held = self.store.peek(f"{PORTS}{port}")
             if held is not None and msgspec.json.decode(held.value, type=PortRecord) == owner:
                 yield self._write(held.key, None, held.mod_revision)
 
-    def remove(self, record: Record) -> Coroutine[Any, Any, Event]:
+    def remove(self, record: Record) -> Coroutine[Any, Any, StoreEvent]:
         """Delete a Service with the records of all that it holds."""
         written = self.store.write(record.key, None, record.mod_revision)
         service = decode(record.value, Service)
         erased = self.erase(addresses_of(service.spec), ports_of(service.spec), service.metadata)
-        return with_all(written, erased)
+        return wait_write_and_releases(written, erased)
 
-    def _write(self, key: str, value: bytes | None, expected: int) -> asyncio.Future[Event]:
+    def _write(self, key: str, value: bytes | None, expected: int) -> asyncio.Future[StoreEvent]:
         # The Service's own write fails with it, and reports the error.
         write = self.store.write(key, value, expected)
-        write.add_done_callback(_look_at)
+        write.add_done_callback(_consume_result)
         return write
 
 
-async def with_all(written: asyncio.Future[Event], erased: Writes) -> Event:
+async def wait_write_and_releases(written: asyncio.Future[StoreEvent], erased: Writes) -> StoreEvent:
     """Wait for a Service's write and for the deletion of records. The write continues if its waiter is cancelled."""
     event = await asyncio.shield(written)
     if erased:
@@ -104,6 +104,6 @@ async def with_all(written: asyncio.Future[Event], erased: Writes) -> Event:
     return event
 
 
-def _look_at(future: asyncio.Future[Event]) -> None:
+def _consume_result(future: asyncio.Future[StoreEvent]) -> None:
     if not future.cancelled():
         future.exception()

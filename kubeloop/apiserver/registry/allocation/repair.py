@@ -21,24 +21,24 @@ from kubeloop.api.generated.networking_v1 import IPAddress
 from kubeloop.apiserver.registry.allocation.cluster_ips import addresses_of
 from kubeloop.apiserver.registry.allocation.ip_addresses import MANAGED_BY, MANAGER
 from kubeloop.apiserver.registry.allocation.node_ports import ports_of
-from kubeloop.apiserver.registry.allocation.recorder import PORTS, PortRecord, Recorder
-from kubeloop.apiserver.registry.allocation.service_cidrs import canonical
+from kubeloop.apiserver.registry.allocation.recorder import PORTS, AllocationRecorder, PortRecord
+from kubeloop.apiserver.registry.allocation.service_cidrs import canonical_ip
 from kubeloop.clock import Clock
-from kubeloop.store import Conflict, Event, Record, Store, StoreError
+from kubeloop.store import Record, Store, StoreConflict, StoreError, StoreEvent
 
 log = logging.getLogger(__name__)
 
 REPAIR_SECONDS: Final = 180.0
 
 
-class Repair:
+class AllocationRepair:
     """Periodic repair of allocation records; several servers may run it concurrently."""
 
     def __init__(self, store: Store, services: str, addresses: str, clock: Clock) -> None:
         self._store = store
         self._services = services
         self._addresses = addresses
-        self._recorder = Recorder(store, addresses, clock)
+        self._recorder = AllocationRecorder(store, addresses, clock)
         self._suspects: dict[str, int] = {}  # orphaned at the last run, with their revisions
 
     def look(self) -> None:
@@ -52,7 +52,7 @@ class Repair:
         self._remove_left_over(held)
 
     def _keys_of(self, service: Service) -> Iterator[str]:
-        yield from (self._addresses + canonical(address) for address in addresses_of(service.spec))
+        yield from (self._addresses + canonical_ip(address) for address in addresses_of(service.spec))
         yield from (f"{PORTS}{port}" for port in ports_of(service.spec))
 
     def _add_missing(self, held: dict[str, ObjectMeta]) -> None:
@@ -71,8 +71,8 @@ class Repair:
         for key, revision in left_over.items():
             if self._suspects.get(key) == revision:
                 log.warning("%s is recorded as given to a service that does not have it", key)
-                with suppress(Conflict):
-                    self._store.write(key, None, revision).add_done_callback(_look_at)
+                with suppress(StoreConflict):
+                    self._store.write(key, None, revision).add_done_callback(_consume_result)
         self._suspects = left_over
 
     def _is_left_over(self, record: Record, held: dict[str, ObjectMeta]) -> bool:
@@ -92,6 +92,6 @@ class Repair:
         return parent.namespace or "", parent.name
 
 
-def _look_at(write: asyncio.Future[Event]) -> None:
+def _consume_result(write: asyncio.Future[StoreEvent]) -> None:
     if not write.cancelled():
         write.exception()

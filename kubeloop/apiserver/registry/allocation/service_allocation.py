@@ -6,28 +6,30 @@ from collections.abc import Awaitable
 from types import TracebackType
 
 from kubeloop.api.generated.core_v1 import Service
-from kubeloop.api.strategy.services import keep_allocated, link_cluster_ips
+from kubeloop.api.strategy.services import normalize_cluster_ips, patch_allocated_values
 from kubeloop.apiserver.registry.allocation.cluster_ips import (
     ALLOCATED,
+    address_error,
     addresses_of,
-    refuse_address,
+    allocate_any_address,
+    allocate_cluster_ips,
     set_address,
-    take_addresses,
-    take_any,
 )
-from kubeloop.apiserver.registry.allocation.ip_families import settle_families
-from kubeloop.apiserver.registry.allocation.node_ports import change_ports, ports_of, take_ports
-from kubeloop.apiserver.registry.allocation.range_allocator import Desk, DryDesk
-from kubeloop.apiserver.registry.allocation.recorder import Recorder, with_all
-from kubeloop.apiserver.registry.allocation.service_cidrs import canonical
-from kubeloop.apiserver.registry.serializer import stored_bytes
-from kubeloop.store import Conflict, Event
+from kubeloop.apiserver.registry.allocation.ip_families import default_ip_families
+from kubeloop.apiserver.registry.allocation.node_ports import allocate_node_ports, ports_of, update_node_ports
+from kubeloop.apiserver.registry.allocation.range_allocator import DryRunAllocator, RangeAllocator
+from kubeloop.apiserver.registry.allocation.recorder import AllocationRecorder, wait_write_and_releases
+from kubeloop.apiserver.registry.allocation.service_cidrs import canonical_ip
+from kubeloop.apiserver.registry.serializer import encode_stored
+from kubeloop.store import StoreConflict, StoreEvent
 
 
-class Claim:
+class ServiceAllocation:
     """Context manager of one write's allocations: what is not written when it exits is released."""
 
-    def __init__(self, recorder: Recorder, desk: Desk | DryDesk, families: tuple[str, ...]) -> None:
+    def __init__(
+        self, recorder: AllocationRecorder, desk: RangeAllocator | DryRunAllocator, families: tuple[str, ...]
+    ) -> None:
         self._recorder = recorder
         self._desk = desk
         self._families = families
@@ -36,13 +38,13 @@ class Claim:
         self._held_ports: set[int] = set()
         self._asked: tuple[str, ...] = ()
 
-    def __enter__(self) -> Claim:
+    def __enter__(self) -> ServiceAllocation:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if isinstance(self._desk, Desk):
+        if isinstance(self._desk, RangeAllocator):
             self._desk.hand_back(self._desk.promised)
 
     def allocate(self, new: Service, old: Service | None) -> None:
@@ -51,17 +53,17 @@ class Claim:
         if old is not None:
             self._held = addresses_of(old.spec)
             self._held_ports = ports_of(old.spec)
-            keep_allocated(new, old)
-        link_cluster_ips(new, old)
-        settle_families(new, old, self._families)
+            patch_allocated_values(new, old)
+        normalize_cluster_ips(new, old)
+        default_ip_families(new, old, self._families)
         self._asked = new.spec.cluster_ips
-        take_addresses(new, old, self._desk)
+        allocate_cluster_ips(new, old, self._desk)
         if old is None:
-            take_ports(new, self._desk)
+            allocate_node_ports(new, self._desk)
         else:
-            change_ports(new, old, self._desk)
+            update_node_ports(new, old, self._desk)
 
-    def write(self, key: str, value: bytes, expected: int) -> Awaitable[Event]:
+    def write(self, key: str, value: bytes, expected: int) -> Awaitable[StoreEvent]:
         """Write the records and the Service.
 
         The stored Service differs from `value` in addresses that were recorded by another server meanwhile: these are
@@ -69,14 +71,14 @@ class Claim:
         """
         store, new, desk = self._recorder.store, self._new, self._desk
         assert new is not None, "allocate comes first"
-        assert isinstance(desk, Desk), "a dry run writes nothing"
+        assert isinstance(desk, RangeAllocator), "a dry run writes nothing"
         current = store.peek(key)
         if expected != (0 if current is None else current.mod_revision):
-            raise Conflict(current)
-        gained = [index for index, address in enumerate(new.spec.cluster_ips) if canonical(address) in desk.promised]
+            raise StoreConflict(current)
+        gained = [index for index, address in enumerate(new.spec.cluster_ips) if canonical_ip(address) in desk.promised]
         drawn_again = [index for index in gained if self._draw_if_recorded(new, index)]
         if drawn_again:
-            value = stored_bytes(new)
+            value = encode_stored(new)
         for index in gained:
             self._recorder.record(new.spec.cluster_ips[index], new.metadata)
         self._recorder.record_ports(ports_of(new.spec) & desk.promised, new.metadata)
@@ -86,13 +88,13 @@ class Claim:
         # A cancelled waiter ends the claim, but not the write: the reservations stay until that is done.
         promised, desk.promised = desk.promised, set()
         written.add_done_callback(lambda _: desk.hand_back(promised))
-        return with_all(written, erased)
+        return wait_write_and_releases(written, erased)
 
     def _draw_if_recorded(self, new: Service, index: int) -> bool:
         address = new.spec.cluster_ips[index]
         if self._recorder.holder(address) is None:
             return False
         if address in self._asked:
-            raise refuse_address(new, address, ALLOCATED)
-        set_address(new.spec, index, take_any(new, new.spec.ip_families[index], self._desk))
+            raise address_error(new, address, ALLOCATED)
+        set_address(new.spec, index, allocate_any_address(new, new.spec.ip_families[index], self._desk))
         return True

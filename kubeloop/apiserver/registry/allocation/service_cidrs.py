@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from kubeloop.api import codec
 from kubeloop.api.addresses import parse_ip
-from kubeloop.apiserver.registry.allocation.bands import choose, lower_band
+from kubeloop.apiserver.registry.allocation.bands import choose_free_offset, lower_band_size
 from kubeloop.store import Record, Store
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _SHORTEST_IPV6_PREFIX: Final = 64
 
 
 @dataclass(frozen=True)
-class Network:
+class ServiceNetwork:
     """Range of Service addresses. Its first address, and in IPv4 its last, are never allocated."""
 
     cidr: str
@@ -59,22 +59,22 @@ class Network:
     def choose(self, is_taken: Callable[[str], bool], random: Random) -> str | None:
         """Return a free address, or None if there is none."""
         first = self._range.network_address + 1
-        lower = lower_band(self._range.num_addresses, _SHARE, _LARGEST_BAND)
-        offset = choose(self._size, lower, lambda offset: is_taken(str(first + offset)), random)
+        lower = lower_band_size(self._range.num_addresses, _SHARE, _LARGEST_BAND)
+        offset = choose_free_offset(self._size, lower, lambda offset: is_taken(str(first + offset)), random)
         return None if offset is None else str(first + offset)
 
 
-class Networks:
+class ServiceNetworks:
     """Networks in use, read again only when a ServiceCIDR has changed."""
 
-    def __init__(self, store: Store, prefix: str, configured: Iterable[Network]) -> None:
+    def __init__(self, store: Store, prefix: str, configured: Iterable[ServiceNetwork]) -> None:
         self._store = store
         self._prefix = prefix
         self._configured = tuple(configured)
         self._seen: tuple[int, ...] = ()
         self._current = self._configured
 
-    def of(self, family: str) -> list[Network]:
+    def of(self, family: str) -> list[ServiceNetwork]:
         """Return the networks of an IP family."""
         records = self._store.range(self._prefix).records
         seen = tuple(record.mod_revision for record in records)
@@ -83,12 +83,12 @@ class Networks:
             self._current = self._read(records)
         return [network for network in self._current if network.family == family]
 
-    def _read(self, records: Iterable[Record]) -> tuple[Network, ...]:
+    def _read(self, records: Iterable[Record]) -> tuple[ServiceNetwork, ...]:
         from kubeloop.api.generated.networking_v1 import ServiceCIDR
 
         found = [codec.decode(record.value, ServiceCIDR) for record in records]
-        told = {Network(cidr).family for one in found for cidr in one.spec.cidrs}
-        ready = [Network(cidr) for one in found if _is_ready(one) for cidr in one.spec.cidrs]
+        told = {ServiceNetwork(cidr).family for one in found for cidr in one.spec.cidrs}
+        ready = [ServiceNetwork(cidr) for one in found if _is_ready(one) for cidr in one.spec.cidrs]
         # A cluster may have gained a family since its objects were made.
         untold = [network for network in self._configured if network.family not in told]
         return tuple(network for network in (*ready, *untold) if network.usable)
@@ -100,7 +100,7 @@ def _is_ready(network: ServiceCIDR) -> bool:
     return not refused and network.metadata.deletion_timestamp is None
 
 
-def canonical(address: str) -> str:
+def canonical_ip(address: str) -> str:
     """Return the canonical spelling of an address; text that is no address is returned unchanged."""
     parsed = parse_ip(address)
     return address if parsed is None else str(parsed)

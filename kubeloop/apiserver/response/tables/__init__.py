@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from kubeloop.apiserver.response.tables.document import Entry, list_rows, render
-from kubeloop.apiserver.response.tables.model import Cells, Column, Printer, RowCondition
+from kubeloop.apiserver.response.tables.model import Cells, Printer, RowCondition, TableColumn
 from kubeloop.apiserver.response.tables.registry import printer_of
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Cells",
-    "Column",
     "Entry",
     "Printer",
     "RowCondition",
+    "TableColumn",
     "cells_of",
     "columns_of",
     "conditions_of",
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 
-def columns_of(resource: Resource | None) -> tuple[Column, ...]:
+def columns_of(resource: Resource | None) -> tuple[TableColumn, ...]:
     """Return the columns of a resource."""
     return printer_of(resource).columns
 

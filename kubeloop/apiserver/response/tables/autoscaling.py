@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kubeloop.apiserver.response.tables.model import AGE, NAME, Cells, Printer, column, integer
-from kubeloop.apiserver.response.tables.text import NONE, UNKNOWN, UNSET, age, quantity, shortened
+from kubeloop.apiserver.response.tables.model import AGE, NAME, Cells, Printer, column, integer_column
+from kubeloop.apiserver.response.tables.text import NONE, UNKNOWN, UNSET, format_age, format_quantity, format_shortened
 
 if TYPE_CHECKING:
     from kubeloop.api.generated.autoscaling_v1 import HorizontalPodAutoscaler as HorizontalPodAutoscalerV1
@@ -41,13 +41,13 @@ def _whole_target(target: MetricTarget, current: MetricValueStatus | None) -> st
     if target.average_value is not None:
         measured = UNKNOWN if current is None or current.average_value is None else current.average_value
         return f"{measured}/{target.average_value} (avg)"
-    measured = UNKNOWN if current is None else quantity(current.value)
-    return f"{measured}/{quantity(target.value)}"
+    measured = UNKNOWN if current is None else format_quantity(current.value)
+    return f"{measured}/{format_quantity(target.value)}"
 
 
 def _pods_target(target: MetricTarget, current: MetricValueStatus | None) -> str:
-    measured = UNKNOWN if current is None else quantity(current.average_value)
-    return f"{measured}/{quantity(target.average_value)}"
+    measured = UNKNOWN if current is None else format_quantity(current.average_value)
+    return f"{measured}/{format_quantity(target.average_value)}"
 
 
 def _resource_target(name: str, target: MetricTarget, current: MetricValueStatus | None) -> str:
@@ -74,7 +74,7 @@ def _metric(spec: MetricSpec, status: MetricStatus | None) -> str:
 def _targets(specs: Sequence[MetricSpec], statuses: Sequence[MetricStatus]) -> str:
     padded = [*statuses[: len(specs)], *[None] * (len(specs) - len(statuses))]
     metrics = [_metric(spec, status) for spec, status in zip(specs, padded, strict=True)]
-    return shortened(metrics, 2, ", ") or NONE
+    return format_shortened(metrics, 2, ", ") or NONE
 
 
 def _annotated(annotations: Mapping[str, str], key: str) -> list[Any] | None:
@@ -96,7 +96,7 @@ def _source_of_v1(source: Mapping[str, Any], values: str) -> dict[str, Any]:
     return {"name": source.get("name", ""), values: {key: value for key, value in numbers.items() if value is not None}}
 
 
-def _upgraded(items: list[Any], values: str) -> list[dict[str, Any]]:
+def _convert_to_v2(items: list[Any], values: str) -> list[dict[str, Any]]:
     upgraded = []
     for item in items:
         sources = {key: _source_of_v1(value, values) for key, value in item.items() if isinstance(value, dict)}
@@ -114,14 +114,14 @@ def _v1_targets(hpa: HorizontalPodAutoscalerV1) -> str:
     from kubeloop.api.generated.autoscaling_v2 import MetricSpec, MetricStatus
 
     annotations = hpa.metadata.annotations
-    specs = _upgraded(_annotated(annotations, _METRICS_ANNOTATION) or [], "target")
+    specs = _convert_to_v2(_annotated(annotations, _METRICS_ANNOTATION) or [], "target")
     percent = hpa.spec.target_cpu_utilization_percentage
     if percent is not None or not specs:
         specs.append(_cpu("target", _DEFAULT_CPU_PERCENT if percent is None else percent))
     annotated = _annotated(annotations, _CURRENT_ANNOTATION)
     measured = hpa.status.current_cpu_utilization_percentage
     if annotated is not None:
-        statuses = _upgraded(annotated, "current")
+        statuses = _convert_to_v2(annotated, "current")
     else:
         statuses = [] if measured is None else [_cpu("current", measured)]
     try:
@@ -139,7 +139,7 @@ def _autoscaler_cells(hpa: HorizontalPodAutoscaler | HorizontalPodAutoscalerV1, 
         UNSET if spec.min_replicas is None else str(spec.min_replicas),
         spec.max_replicas,
         hpa.status.current_replicas,
-        age(hpa, now),
+        format_age(hpa, now),
     ]
 
 
@@ -150,7 +150,7 @@ def _targets_of(hpa: Any) -> str:
 
 
 def _scale_cells(scale: Scale, now: datetime) -> Cells:
-    return [scale.metadata.name, scale.spec.replicas, scale.status.replicas, age(scale, now)]
+    return [scale.metadata.name, scale.spec.replicas, scale.status.replicas, format_age(scale, now)]
 
 
 HORIZONTAL_POD_AUTOSCALER = Printer(
@@ -168,8 +168,8 @@ HORIZONTAL_POD_AUTOSCALER = Printer(
 SCALE = Printer(
     columns=(
         column("Name", "The name of what is scaled."),
-        integer("Desired", "Pods that are wanted."),
-        integer("Available", "Pods there are now."),
+        integer_column("Desired", "Pods that are wanted."),
+        integer_column("Available", "Pods there are now."),
         AGE,
     ),
     cells=_scale_cells,

@@ -5,8 +5,17 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from kubeloop.apiserver.response.tables.model import AGE, NAME, Cells, Printer, boolean, column, integer, wide
-from kubeloop.apiserver.response.tables.text import NONE, UNKNOWN, age
+from kubeloop.apiserver.response.tables.model import (
+    AGE,
+    NAME,
+    Cells,
+    Printer,
+    boolean_column,
+    column,
+    integer_column,
+    wide_column,
+)
+from kubeloop.apiserver.response.tables.text import NONE, UNKNOWN, format_age
 
 if TYPE_CHECKING:
     from kubeloop.api.generated.coordination_v1 import Lease
@@ -20,11 +29,11 @@ _ROLE_LABEL = "kubernetes.io/role"
 
 def name_and_age(obj: Any, now: datetime) -> Cells:
     """Return the cells of a kind that shows only name and age."""
-    return [obj.metadata.name, age(obj, now)]
+    return [obj.metadata.name, format_age(obj, now)]
 
 
 def _namespace_cells(namespace: Namespace, now: datetime) -> Cells:
-    return [namespace.metadata.name, namespace.status.phase, age(namespace, now)]
+    return [namespace.metadata.name, namespace.status.phase, format_age(namespace, now)]
 
 
 def _node_status(node: Node) -> str:
@@ -50,7 +59,7 @@ def _node_cells(node: Node, now: datetime) -> Cells:
         node.metadata.name,
         _node_status(node),
         _node_roles(node),
-        age(node, now),
+        format_age(node, now),
         info.kubelet_version,
         _node_address(node, "InternalIP"),
         _node_address(node, "ExternalIP"),
@@ -61,11 +70,11 @@ def _node_cells(node: Node, now: datetime) -> Cells:
 
 
 def _secret_cells(secret: Secret, now: datetime) -> Cells:
-    return [secret.metadata.name, secret.type, len(secret.data), age(secret, now)]
+    return [secret.metadata.name, secret.type, len(secret.data), format_age(secret, now)]
 
 
 def _config_map_cells(config_map: ConfigMap, now: datetime) -> Cells:
-    return [config_map.metadata.name, len(config_map.data) + len(config_map.binary_data), age(config_map, now)]
+    return [config_map.metadata.name, len(config_map.data) + len(config_map.binary_data), format_age(config_map, now)]
 
 
 def _resource_quota_cells(quota: ResourceQuota, now: datetime) -> Cells:
@@ -74,7 +83,7 @@ def _resource_quota_cells(quota: ResourceQuota, now: datetime) -> Cells:
     for resource, hard in sorted(quota.status.hard.items()):
         column_of = limits if resource.startswith("limits.") else requests
         column_of.append(f"{resource}: {quota.status.used.get(resource, '0')}/{hard}")
-    return [quota.metadata.name, ", ".join(requests), ", ".join(limits), age(quota, now)]
+    return [quota.metadata.name, ", ".join(requests), ", ".join(limits), format_age(quota, now)]
 
 
 def _component_status_cells(component: ComponentStatus, _now: datetime) -> Cells:
@@ -86,7 +95,7 @@ def _component_status_cells(component: ComponentStatus, _now: datetime) -> Cells
 
 
 def _lease_cells(lease: Lease, now: datetime) -> Cells:
-    return [lease.metadata.name, lease.spec.holder_identity or "", age(lease, now)]
+    return [lease.metadata.name, lease.spec.holder_identity or "", format_age(lease, now)]
 
 
 def _priority_class_cells(priority: PriorityClass, now: datetime) -> Cells:
@@ -94,13 +103,13 @@ def _priority_class_cells(priority: PriorityClass, now: datetime) -> Cells:
         priority.metadata.name,
         priority.value,
         priority.global_default,
-        age(priority, now),
+        format_age(priority, now),
         priority.preemption_policy or "",
     ]
 
 
 def _runtime_class_cells(runtime: RuntimeClass, now: datetime) -> Cells:
-    return [runtime.metadata.name, runtime.handler, age(runtime, now)]
+    return [runtime.metadata.name, runtime.handler, format_age(runtime, now)]
 
 
 NAME_AND_AGE = Printer(columns=(NAME, AGE), cells=name_and_age)
@@ -114,11 +123,11 @@ NODE = Printer(
         column("Roles", "What its labels say it is for."),
         AGE,
         column("Version", "Its kubelet's version."),
-        wide("Internal-IP", "Its address inside the cluster."),
-        wide("External-IP", "Its address outside the cluster."),
-        wide("OS-Image", "Its operating system."),
-        wide("Kernel-Version", "Its kernel and architecture."),
-        wide("Container-Runtime", "What runs its containers."),
+        wide_column("Internal-IP", "Its address inside the cluster."),
+        wide_column("External-IP", "Its address outside the cluster."),
+        wide_column("OS-Image", "Its operating system."),
+        wide_column("Kernel-Version", "Its kernel and architecture."),
+        wide_column("Container-Runtime", "What runs its containers."),
     ),
     cells=_node_cells,
 )
@@ -149,8 +158,8 @@ LEASE = Printer(columns=(NAME, column("Holder", "Who holds it."), AGE), cells=_l
 PRIORITY_CLASS = Printer(
     columns=(
         NAME,
-        integer("Value", "The priority of its pods."),
-        boolean("Global-Default", "Whether pods without a class get it."),
+        integer_column("Value", "The priority of its pods."),
+        boolean_column("Global-Default", "Whether pods without a class get it."),
         AGE,
         column("PreemptionPolicy", "Whether its pods may evict others."),
     ),

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kubeloop.apiserver.response.tables.model import AGE, NAME, Cells, Printer, column
-from kubeloop.apiserver.response.tables.text import age, since
+from kubeloop.apiserver.response.tables.text import format_age, format_age_since
 
 if TYPE_CHECKING:
     from kubeloop.api.generated.resource_v1 import DeviceTaintRule, ResourceClaim, ResourceSlice
@@ -20,7 +20,7 @@ def _claim_state(claim: ResourceClaim) -> str:
 
 
 def _claim_cells(claim: ResourceClaim, now: datetime) -> Cells:
-    return [claim.metadata.name, _claim_state(claim), age(claim, now)]
+    return [claim.metadata.name, _claim_state(claim), format_age(claim, now)]
 
 
 def _slice_cells(resource_slice: ResourceSlice, now: datetime) -> Cells:
@@ -30,7 +30,7 @@ def _slice_cells(resource_slice: ResourceSlice, now: datetime) -> Cells:
         spec.node_name or "",
         spec.driver,
         spec.pool.name,
-        age(resource_slice, now),
+        format_age(resource_slice, now),
     ]
 
 
@@ -41,8 +41,8 @@ def _taint_rule_cells(rule: DeviceTaintRule, now: datetime) -> Cells:
         taint.key,
         taint.value,
         taint.effect,
-        since(taint.time_added, now) if taint.time_added else "",
-        age(rule, now),
+        format_age_since(taint.time_added, now) if taint.time_added else "",
+        format_age(rule, now),
     ]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from kubeloop.api.codec import encode
-from kubeloop.apiserver.response.tables.model import Cells, Column, Printer, RowCondition
+from kubeloop.apiserver.response.tables.model import Cells, Printer, RowCondition, TableColumn
 
 _NULL = msgspec.Raw(b"null")
 
@@ -39,7 +39,7 @@ class _Table(msgspec.Struct, frozen=True, rename="camel"):
 
 
 @cache
-def _column_definitions(columns: tuple[Column, ...]) -> msgspec.Raw:
+def _column_definitions(columns: tuple[TableColumn, ...]) -> msgspec.Raw:
     return msgspec.Raw(encode(columns))
 
 

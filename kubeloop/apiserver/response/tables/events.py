@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kubeloop.apiserver.response.tables.model import Cells, Printer, column, wide
-from kubeloop.apiserver.response.tables.text import since
+from kubeloop.apiserver.response.tables.model import Cells, Printer, column, wide_column
+from kubeloop.apiserver.response.tables.text import format_age_since
 
 if TYPE_CHECKING:
     from kubeloop.api.generated.core_v1 import Event as CoreEvent
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kubeloop.api.generated.events_v1 import Event
 
 
-class _Facts(msgspec.Struct, frozen=True):
+class _EventFields(msgspec.Struct, frozen=True):
     """Fields that the two versions name differently."""
 
     about: ObjectReference
@@ -28,8 +28,8 @@ class _Facts(msgspec.Struct, frozen=True):
     count: int
 
 
-def _core_facts(event: CoreEvent) -> _Facts:
-    return _Facts(
+def _core_fields_of(event: CoreEvent) -> _EventFields:
+    return _EventFields(
         event.involved_object,
         event.message,
         event.source,
@@ -40,8 +40,8 @@ def _core_facts(event: CoreEvent) -> _Facts:
     )
 
 
-def _facts(event: Event) -> _Facts:
-    return _Facts(
+def _fields_of(event: Event) -> _EventFields:
+    return _EventFields(
         event.regarding,
         event.note,
         event.deprecated_source,
@@ -52,7 +52,7 @@ def _facts(event: Event) -> _Facts:
     )
 
 
-def _cells(event: Any, facts: _Facts, now: datetime) -> Cells:
+def _cells(event: Any, facts: _EventFields, now: datetime) -> Cells:
     about = facts.about
     first = facts.first or event.event_time
     last = facts.last or first
@@ -62,25 +62,25 @@ def _cells(event: Any, facts: _Facts, now: datetime) -> Cells:
     component = facts.source.component or facts.controller
     instance = facts.source.host or event.reporting_instance
     return [
-        since(last, now),
+        format_age_since(last, now),
         event.type,
         event.reason,
         f"{about.kind.lower()}/{about.name}" if about.name else about.kind.lower(),
         about.field_path,
         f"{component}, {instance}" if instance else component,
         facts.message.strip(),
-        since(first, now),
+        format_age_since(first, now),
         count,
         event.metadata.name,
     ]
 
 
 def _core_cells(event: CoreEvent, now: datetime) -> Cells:
-    return _cells(event, _core_facts(event), now)
+    return _cells(event, _core_fields_of(event), now)
 
 
 def _event_cells(event: Event, now: datetime) -> Cells:
-    return _cells(event, _facts(event), now)
+    return _cells(event, _fields_of(event), now)
 
 
 _COLUMNS = (
@@ -88,11 +88,11 @@ _COLUMNS = (
     column("Type", "Normal or Warning."),
     column("Reason", "What happened, in one word."),
     column("Object", "What it is about."),
-    wide("Subobject", "Which part of the object it is about."),
-    wide("Source", "Who reported it."),
+    wide_column("Subobject", "Which part of the object it is about."),
+    wide_column("Source", "Who reported it."),
     column("Message", "What happened, for people."),
-    wide("First Seen", "Time since it happened first."),
-    wide("Count", "How often it happened."),
+    wide_column("First Seen", "Time since it happened first."),
+    wide_column("Count", "How often it happened."),
     column("Name", "The event's name.", format="name", wide=True),
 )
 CORE_EVENT = Printer(columns=_COLUMNS, cells=_core_cells)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from kubeloop.api.selectors.objects import debug_text
+from kubeloop.api.selectors.objects import go_debug_string
 from kubeloop.apiserver.response.tables.model import (
     AGE,
     CREATED_AT,
@@ -13,10 +13,10 @@ from kubeloop.apiserver.response.tables.model import (
     Cells,
     Printer,
     column,
-    integer,
-    wide,
+    integer_column,
+    wide_column,
 )
-from kubeloop.apiserver.response.tables.text import NONE, UNSET, age, has_condition
+from kubeloop.apiserver.response.tables.text import NONE, UNSET, format_age, has_condition
 
 if TYPE_CHECKING:
     from kubeloop.api.generated.admissionregistration_v1 import (
@@ -49,7 +49,7 @@ def _name_and_creation(obj: Any, _now: datetime) -> Cells:
 
 
 def _webhook_cells(hooks: MutatingWebhookConfiguration | ValidatingWebhookConfiguration, now: datetime) -> Cells:
-    return [hooks.metadata.name, len(hooks.webhooks), age(hooks, now)]
+    return [hooks.metadata.name, len(hooks.webhooks), format_age(hooks, now)]
 
 
 def _param_kind(kind: ParamKind | None) -> str:
@@ -57,23 +57,38 @@ def _param_kind(kind: ParamKind | None) -> str:
 
 
 def _validating_policy_cells(policy: ValidatingAdmissionPolicy, now: datetime) -> Cells:
-    return [policy.metadata.name, len(policy.spec.validations), _param_kind(policy.spec.param_kind), age(policy, now)]
+    return [
+        policy.metadata.name,
+        len(policy.spec.validations),
+        _param_kind(policy.spec.param_kind),
+        format_age(policy, now),
+    ]
 
 
 def _mutating_policy_cells(policy: MutatingAdmissionPolicy, now: datetime) -> Cells:
-    return [policy.metadata.name, len(policy.spec.mutations), _param_kind(policy.spec.param_kind), age(policy, now)]
+    return [
+        policy.metadata.name,
+        len(policy.spec.mutations),
+        _param_kind(policy.spec.param_kind),
+        format_age(policy, now),
+    ]
 
 
 def _param_ref(ref: ParamRef | None) -> str:
     if ref and ref.name:
         return f"{ref.namespace or '*'}/{ref.name}"
-    return debug_text(ref.selector) if ref and ref.selector else UNSET
+    return go_debug_string(ref.selector) if ref and ref.selector else UNSET
 
 
 def _policy_binding_cells(
     binding: ValidatingAdmissionPolicyBinding | MutatingAdmissionPolicyBinding, now: datetime
 ) -> Cells:
-    return [binding.metadata.name, binding.spec.policy_name, _param_ref(binding.spec.param_ref), age(binding, now)]
+    return [
+        binding.metadata.name,
+        binding.spec.policy_name,
+        _param_ref(binding.spec.param_ref),
+        format_age(binding, now),
+    ]
 
 
 def _definition_cells(crd: CustomResourceDefinition, _now: datetime) -> Cells:
@@ -105,7 +120,7 @@ def _api_service_cells(service: APIService, now: datetime) -> Cells:
         service.metadata.name,
         f"{backend.namespace}/{backend.name}" if backend else "Local",
         _api_service_availability(service),
-        age(service, now),
+        format_age(service, now),
     ]
 
 
@@ -116,7 +131,7 @@ def _flow_schema_cells(schema: FlowSchema, now: datetime) -> Cells:
         schema.spec.priority_level_configuration.name,
         schema.spec.matching_precedence,
         distinguisher.type if distinguisher else NONE,
-        age(schema, now),
+        format_age(schema, now),
         next((found.status for found in schema.status.conditions if found.type == "Dangling"), "?"),
     ]
 
@@ -134,7 +149,7 @@ def _priority_level_cells(level: PriorityLevelConfiguration, now: datetime) -> C
         level.spec.type,
         (limited.nominal_concurrency_shares or 0) if limited else NONE,
         *((queuing.queues, queuing.hand_size, queuing.queue_length_limit) if queuing else (NONE, NONE, NONE)),
-        age(level, now),
+        format_age(level, now),
     ]
 
 
@@ -153,14 +168,14 @@ _PARAM_KIND = column("ParamKind", "The kind of its parameters.")
 # Default printer of kinds that have none of their own.
 DEFAULT = Printer(columns=(NAME, CREATED_AT), cells=_name_and_creation, null_without_rows=True)
 WEBHOOK_CONFIGURATION = Printer(
-    columns=(NAME, integer("Webhooks", "How many webhooks it has."), AGE), cells=_webhook_cells
+    columns=(NAME, integer_column("Webhooks", "How many webhooks it has."), AGE), cells=_webhook_cells
 )
 VALIDATING_ADMISSION_POLICY = Printer(
-    columns=(NAME, integer("Validations", "How many validations it has."), _PARAM_KIND, AGE),
+    columns=(NAME, integer_column("Validations", "How many validations it has."), _PARAM_KIND, AGE),
     cells=_validating_policy_cells,
 )
 MUTATING_ADMISSION_POLICY = Printer(
-    columns=(NAME, integer("Mutations", "How many mutations it has."), _PARAM_KIND, AGE),
+    columns=(NAME, integer_column("Mutations", "How many mutations it has."), _PARAM_KIND, AGE),
     cells=_mutating_policy_cells,
 )
 ADMISSION_POLICY_BINDING = Printer(
@@ -178,9 +193,9 @@ CUSTOM_RESOURCE_DEFINITION = Printer(
         column("Scope", "In namespaces or cluster-wide."),
         column("Versions", "Versions that are served."),
         CREATED_AT,
-        wide("Group", "Its API group."),
-        wide("Kind", "The kind it defines."),
-        wide("ShortNames", "What it may be called for short."),
+        wide_column("Group", "Its API group."),
+        wide_column("Kind", "The kind it defines."),
+        wide_column("ShortNames", "What it may be called for short."),
         column("Established", "Whether it is in service.", "boolean", wide=True),
     ),
     cells=_definition_cells,

@@ -12,7 +12,7 @@ import msgspec
 Cells = list[Any]
 
 
-class Column(msgspec.Struct, frozen=True):
+class TableColumn(msgspec.Struct, frozen=True):
     """Column definition; a priority above 0 is shown by `-o wide` only."""
 
     name: str
@@ -38,7 +38,7 @@ def _no_conditions(_obj: Any) -> tuple[RowCondition, ...]:
 class Printer(msgspec.Struct, frozen=True, kw_only=True):
     """Converts objects of one kind to table rows."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     cells: Callable[[Any, datetime], Cells]
     conditions: Callable[[Any], tuple[RowCondition, ...]] = _no_conditions
     # Sort order of a list; `None` keeps the order of the list.
@@ -51,22 +51,22 @@ class Printer(msgspec.Struct, frozen=True, kw_only=True):
     columns_in_every_event: bool = False
 
 
-def column(name: str, description: str, type: str = "string", *, format: str = "", wide: bool = False) -> Column:
+def column(name: str, description: str, type: str = "string", *, format: str = "", wide: bool = False) -> TableColumn:
     """Return a string column, or one of another type."""
-    return Column(name, type, format, description, 1 if wide else 0)
+    return TableColumn(name, type, format, description, 1 if wide else 0)
 
 
-def integer(name: str, description: str) -> Column:
+def integer_column(name: str, description: str) -> TableColumn:
     """Return an integer column."""
     return column(name, description, "integer")
 
 
-def boolean(name: str, description: str) -> Column:
+def boolean_column(name: str, description: str) -> TableColumn:
     """Return a boolean column."""
     return column(name, description, "boolean")
 
 
-def wide(name: str, description: str) -> Column:
+def wide_column(name: str, description: str) -> TableColumn:
     """Return a column that is shown by `-o wide` only."""
     return column(name, description, wide=True)
 
@@ -75,6 +75,6 @@ NAME = column("Name", "The object's name.", format="name")
 AGE = column("Age", "Time since the object was created.")
 CREATED_AT = column("Created At", "When the object was created.", "date")
 # Columns of all kinds with a pod template.
-CONTAINERS = wide("Containers", "The template's container names.")
-IMAGES = wide("Images", "The template's container images.")
-SELECTOR = wide("Selector", "Which pods belong to it.")
+CONTAINERS = wide_column("Containers", "The template's container names.")
+IMAGES = wide_column("Images", "The template's container images.")
+SELECTOR = wide_column("Selector", "Which pods belong to it.")

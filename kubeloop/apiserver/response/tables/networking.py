@@ -6,8 +6,16 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from kubeloop.apiserver.response.tables.model import AGE, NAME, Cells, Printer, column, wide
-from kubeloop.apiserver.response.tables.text import NONE, UNKNOWN, UNSET, age, labels, selector, shortened
+from kubeloop.apiserver.response.tables.model import AGE, NAME, Cells, Printer, column, wide_column
+from kubeloop.apiserver.response.tables.text import (
+    NONE,
+    UNKNOWN,
+    UNSET,
+    format_age,
+    format_labels,
+    format_selector,
+    format_shortened,
+)
 
 if TYPE_CHECKING:
     from kubeloop.api.generated.core_v1 import Endpoints, LoadBalancerIngress, Service, ServicePort
@@ -52,8 +60,8 @@ def _service_cells(service: Service, now: datetime) -> Cells:
         spec.cluster_ips[0] if spec.cluster_ips else NONE,
         _external_ip(service),
         ",".join(map(_service_port, spec.ports)) or NONE,
-        age(service, now),
-        labels(spec.selector),
+        format_age(service, now),
+        format_labels(spec.selector),
     ]
 
 
@@ -68,8 +76,8 @@ def _addresses(endpoints: Endpoints) -> Iterator[str]:
 
 
 def _endpoints_cells(endpoints: Endpoints, now: datetime) -> Cells:
-    shown = shortened(list(_addresses(endpoints))) if endpoints.subsets else NONE
-    return [endpoints.metadata.name, shown, age(endpoints, now)]
+    shown = format_shortened(list(_addresses(endpoints))) if endpoints.subsets else NONE
+    return [endpoints.metadata.name, shown, format_age(endpoints, now)]
 
 
 def _slice_port(port: EndpointPort) -> str:
@@ -84,9 +92,9 @@ def _endpoint_slice_cells(endpoint_slice: EndpointSlice, now: datetime) -> Cells
     return [
         endpoint_slice.metadata.name,
         endpoint_slice.address_type,
-        shortened(ports) or UNSET,
-        shortened(addresses) or UNSET,
-        age(endpoint_slice, now),
+        format_shortened(ports) or UNSET,
+        format_shortened(addresses) or UNSET,
+        format_age(endpoint_slice, now),
     ]
 
 
@@ -110,7 +118,7 @@ def _ingress_cells(ingress: Ingress, now: datetime) -> Cells:
         _hosts(ingress),
         ",".join(_balancer_addresses(ingress.status.load_balancer.ingress)),
         "80, 443" if spec.tls else "80",
-        age(ingress, now),
+        format_age(ingress, now),
     ]
 
 
@@ -125,16 +133,16 @@ def _ingress_class_cells(ingress_class: IngressClass, now: datetime) -> Cells:
         ingress_class.metadata.name + (" (default)" if is_default else ""),
         ingress_class.spec.controller,
         parameters,
-        age(ingress_class, now),
+        format_age(ingress_class, now),
     ]
 
 
 def _network_policy_cells(policy: NetworkPolicy, now: datetime) -> Cells:
-    return [policy.metadata.name, selector(policy.spec.pod_selector), age(policy, now)]
+    return [policy.metadata.name, format_selector(policy.spec.pod_selector), format_age(policy, now)]
 
 
 def _service_cidr_cells(service_cidr: ServiceCIDR, now: datetime) -> Cells:
-    return [service_cidr.metadata.name, ",".join(service_cidr.spec.cidrs), age(service_cidr, now)]
+    return [service_cidr.metadata.name, ",".join(service_cidr.spec.cidrs), format_age(service_cidr, now)]
 
 
 def _ip_address_cells(address: IPAddress, now: datetime) -> Cells:
@@ -144,7 +152,7 @@ def _ip_address_cells(address: IPAddress, now: datetime) -> Cells:
     if parent:
         resource = f"{parent.resource}.{parent.group}" if parent.group else parent.resource
         reference = "/".join(part for part in (resource.lower(), parent.namespace) if part) + f"/{parent.name}"
-    return [address.metadata.name, reference, age(address, now)]
+    return [address.metadata.name, reference, format_age(address, now)]
 
 
 SERVICE = Printer(
@@ -155,7 +163,7 @@ SERVICE = Printer(
         column("External-IP", "Where it is reached from outside."),
         column("Port(s)", "Its ports, with node ports."),
         AGE,
-        wide("Selector", "Labels of the pods behind it."),
+        wide_column("Selector", "Labels of the pods behind it."),
     ),
     cells=_service_cells,
 )

@@ -9,8 +9,15 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from kubeloop.apiserver.response.tables.model import AGE, NAME, Cells, Printer, RowCondition, column, wide
-from kubeloop.apiserver.response.tables.text import NONE, age, containers, has_condition, labels, since
+from kubeloop.apiserver.response.tables.model import AGE, NAME, Cells, Printer, RowCondition, column, wide_column
+from kubeloop.apiserver.response.tables.text import (
+    NONE,
+    container_cells,
+    format_age,
+    format_age_since,
+    format_labels,
+    has_condition,
+)
 
 if TYPE_CHECKING:
     from kubeloop.api.generated.core_v1 import ContainerStateTerminated, ContainerStatus, Pod, PodTemplate
@@ -35,7 +42,7 @@ class _Restarts:
     def text(self, now: datetime) -> str:
         if not self.count or not self.last:
             return str(self.count)
-        return f"{self.count} ({since(self.last, now)} ago)"
+        return f"{self.count} ({format_age_since(self.last, now)} ago)"
 
 
 def _end_reason(ended: ContainerStateTerminated) -> str:
@@ -137,7 +144,7 @@ def _pod_cells(pod: Pod, now: datetime) -> Cells:
         f"{summary.ready}/{summary.total}",
         summary.reason,
         summary.restarts.text(now),
-        age(pod, now),
+        format_age(pod, now),
         (pod.status.pod_ips[0].ip if pod.status.pod_ips else "") or NONE,
         pod.spec.node_name or NONE,
         pod.status.nominated_node_name or NONE,
@@ -152,8 +159,8 @@ def _pod_conditions(pod: Pod) -> tuple[RowCondition, ...]:
 def _template_cells(template: PodTemplate, _now: datetime) -> Cells:
     return [
         template.metadata.name,
-        *containers(template.template),
-        labels(template.template.metadata.labels),
+        *container_cells(template.template),
+        format_labels(template.template.metadata.labels),
     ]
 
 
@@ -164,10 +171,10 @@ POD = Printer(
         column("Status", "One word for the state of all containers."),
         column("Restarts", "Restarts of all containers, and when the last one was."),
         AGE,
-        wide("IP", "The pod's first address."),
-        wide("Node", "Where the pod runs."),
-        wide("Nominated Node", "Where room is being made for the pod."),
-        wide("Readiness Gates", "Passed readiness gates of all gates."),
+        wide_column("IP", "The pod's first address."),
+        wide_column("Node", "Where the pod runs."),
+        wide_column("Nominated Node", "Where room is being made for the pod."),
+        wide_column("Readiness Gates", "Passed readiness gates of all gates."),
     ),
     cells=_pod_cells,
     conditions=_pod_conditions,

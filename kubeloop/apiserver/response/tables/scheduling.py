@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from kubeloop.apiserver.response.tables.model import AGE, NAME, Cells, Printer, column, integer
-from kubeloop.apiserver.response.tables.text import NONE, age, shortened, since
+from kubeloop.apiserver.response.tables.model import AGE, NAME, Cells, Printer, column, integer_column
+from kubeloop.apiserver.response.tables.text import NONE, format_age, format_age_since, format_shortened
 
 if TYPE_CHECKING:
     from kubeloop.api.generated.apiserverinternal_v1alpha1 import StorageVersion
@@ -17,11 +17,11 @@ _UNSET = "<unset>"
 
 
 def _group_cells(group: Any, now: datetime) -> Cells:
-    return [group.metadata.name, *_policy_and_workload(group), _group_state(group), age(group, now)]
+    return [group.metadata.name, *_policy_and_workload(group), _group_state(group), format_age(group, now)]
 
 
 def _composite_cells(group: Any, now: datetime) -> Cells:
-    return [group.metadata.name, *_policy_and_workload(group), age(group, now)]
+    return [group.metadata.name, *_policy_and_workload(group), format_age(group, now)]
 
 
 def _policy_and_workload(group: Any) -> tuple[str, str]:
@@ -42,16 +42,16 @@ def _group_state(group: Any) -> str:
 
 def _request_cells(request: ResourcePoolStatusRequest, now: datetime) -> Cells:
     status = request.status
-    state, moment = ("Pending", None) if status is None else _answer_state(status)
+    state, moment = ("Pending", None) if status is None else _request_state(status)
     counts = ["-"] * 5 if status is None or state == "Failed" else _counts(status)
     pools = 0 if status is None else status.pool_count or 0
     if status is not None and state == "Complete" and pools > len(status.pools):
         state = f"Complete ({len(status.pools)}/{pools} pools)"
-    completed = NONE if moment is None else since(moment, now)
+    completed = NONE if moment is None else format_age_since(moment, now)
     return [request.metadata.name, request.spec.driver, *counts, pools, state, completed]
 
 
-def _answer_state(status: ResourcePoolStatusRequestStatus) -> tuple[str, str | None]:
+def _request_state(status: ResourcePoolStatusRequestStatus) -> tuple[str, str | None]:
     for condition in status.conditions:
         if condition.status == "True" and condition.type == "Complete":
             return "Complete", condition.last_transition_time
@@ -70,14 +70,20 @@ def _counts(status: ResourcePoolStatusRequestStatus) -> list[str]:
 
 def _candidate_cells(candidate: LeaseCandidate, now: datetime) -> Cells:
     spec = candidate.spec
-    return [candidate.metadata.name, spec.lease_name, spec.binary_version, spec.emulation_version, age(candidate, now)]
+    return [
+        candidate.metadata.name,
+        spec.lease_name,
+        spec.binary_version,
+        spec.emulation_version,
+        format_age(candidate, now),
+    ]
 
 
 def _version_cells(version: StorageVersion, now: datetime) -> Cells:
     status = version.status
     servers = [f"{one.api_server_id}={one.encoding_version}" for one in status.storage_versions]
     common = _UNSET if status.common_encoding_version is None else status.common_encoding_version
-    return [version.metadata.name, common, shortened(servers) or _UNSET, age(version, now)]
+    return [version.metadata.name, common, format_shortened(servers) or _UNSET, format_age(version, now)]
 
 
 _POLICY = column("Policy", "How its pods are scheduled.")
@@ -97,7 +103,7 @@ POOL_STATUS_REQUEST = Printer(
         column("Allocated", "Those that are taken."),
         column("Unavailable", "Those that nobody can have."),
         column("Errors", "Pools with something wrong."),
-        integer("Pools", "Pools that were found."),
+        integer_column("Pools", "Pools that were found."),
         column("Status", "Whether it was answered."),
         column("Completed", "Time since it was answered."),
     ),

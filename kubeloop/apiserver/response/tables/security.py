@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kubeloop.api.scalars.times import human_duration
-from kubeloop.apiserver.response.tables.model import AGE, NAME, Cells, Printer, column, wide
-from kubeloop.apiserver.response.tables.text import NONE, age, labels
+from kubeloop.apiserver.response.tables.model import AGE, NAME, Cells, Printer, column, wide_column
+from kubeloop.apiserver.response.tables.text import NONE, format_age, format_labels
 
 if TYPE_CHECKING:
     from kubeloop.api.generated.certificates_v1 import (
@@ -27,7 +27,7 @@ def _binding_cells(binding: RoleBinding | ClusterRoleBinding, now: datetime) -> 
     return [
         binding.metadata.name,
         f"{binding.role_ref.kind}/{binding.role_ref.name}",
-        age(binding, now),
+        format_age(binding, now),
         ", ".join(users),
         ", ".join(groups),
         ", ".join(accounts),
@@ -46,7 +46,7 @@ def _signing_request_cells(request: CertificateSigningRequest, now: datetime) ->
     lifetime = request.spec.expiration_seconds
     return [
         request.metadata.name,
-        age(request, now),
+        format_age(request, now),
         request.spec.signer_name or NONE,
         request.spec.username,
         NONE if lifetime is None else human_duration(lifetime),
@@ -67,7 +67,7 @@ def _pod_request_cells(request: PodCertificateRequest, _now: datetime) -> Cells:
         request.spec.node_name,
         request.spec.signer_name,
         states[-1] if states else "Pending",
-        labels(request.spec.unverified_user_annotations),
+        format_labels(request.spec.unverified_user_annotations),
     ]
 
 
@@ -78,9 +78,9 @@ ROLE_BINDING = Printer(
         NAME,
         column("Role", "The role that is granted."),
         AGE,
-        wide("Users", "Users who get it."),
-        wide("Groups", "Groups who get it."),
-        wide("ServiceAccounts", "Service accounts that get it."),
+        wide_column("Users", "Users who get it."),
+        wide_column("Groups", "Groups who get it."),
+        wide_column("ServiceAccounts", "Service accounts that get it."),
     ),
     cells=_binding_cells,
 )

@@ -6,8 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from kubeloop.apiserver.response.tables.model import AGE, NAME, Cells, Printer, boolean, column, integer, wide
-from kubeloop.apiserver.response.tables.text import NONE, UNSET, age
+from kubeloop.apiserver.response.tables.model import (
+    AGE,
+    NAME,
+    Cells,
+    Printer,
+    boolean_column,
+    column,
+    integer_column,
+    wide_column,
+)
+from kubeloop.apiserver.response.tables.text import NONE, UNSET, format_age
 
 if TYPE_CHECKING:
     from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim
@@ -60,7 +69,7 @@ def _volume_cells(pv: PersistentVolume, now: datetime) -> Cells:
         _class_name(pv),
         _or_unset(pv.spec.volume_attributes_class_name),
         pv.status.reason,
-        age(pv, now),
+        format_age(pv, now),
         _or_unset(pv.spec.volume_mode),
     ]
 
@@ -75,7 +84,7 @@ def _claim_cells(pvc: PersistentVolumeClaim, now: datetime) -> Cells:
         _access_modes(pvc.status.access_modes) if has_volume else "",
         _class_name(pvc),
         _or_unset(pvc.spec.volume_attributes_class_name),
-        age(pvc, now),
+        format_age(pvc, now),
         _or_unset(pvc.spec.volume_mode),
     ]
 
@@ -87,7 +96,7 @@ def _storage_class_cells(storage_class: StorageClass, now: datetime) -> Cells:
         "Delete" if storage_class.reclaim_policy is None else storage_class.reclaim_policy,
         "Immediate" if storage_class.volume_binding_mode is None else storage_class.volume_binding_mode,
         bool(storage_class.allow_volume_expansion),
-        age(storage_class, now),
+        format_age(storage_class, now),
     ]
 
 
@@ -99,7 +108,7 @@ def _default_storage_class(classes: Sequence[StorageClass]) -> StorageClass | No
 
 
 def _attributes_class_cells(attributes: VolumeAttributesClass, now: datetime) -> Cells:
-    return [attributes.metadata.name, attributes.driver_name, age(attributes, now)]
+    return [attributes.metadata.name, attributes.driver_name, format_age(attributes, now)]
 
 
 def _attachment_cells(attachment: VolumeAttachment, now: datetime) -> Cells:
@@ -109,12 +118,12 @@ def _attachment_cells(attachment: VolumeAttachment, now: datetime) -> Cells:
         attachment.spec.source.persistent_volume_name or "",
         attachment.spec.node_name,
         attachment.status.attached,
-        age(attachment, now),
+        format_age(attachment, now),
     ]
 
 
 def _csi_node_cells(node: CSINode, now: datetime) -> Cells:
-    return [node.metadata.name, len(node.spec.drivers or ()), age(node, now)]
+    return [node.metadata.name, len(node.spec.drivers or ()), format_age(node, now)]
 
 
 def _csi_driver_cells(driver: CSIDriver, now: datetime) -> Cells:
@@ -127,13 +136,13 @@ def _csi_driver_cells(driver: CSIDriver, now: datetime) -> Cells:
         ",".join(request.audience for request in spec.token_requests) if spec.token_requests else UNSET,
         bool(spec.requires_republish),
         ",".join(spec.volume_lifecycle_modes) or NONE,
-        age(driver, now),
+        format_age(driver, now),
     ]
 
 
 _STORAGE_CLASS = column("StorageClass", "The storage class it is of.")
 _ATTRIBUTES_CLASS = column("VolumeAttributesClass", "The volume attributes class it asks for.")
-_VOLUME_MODE = wide("VolumeMode", "A file system or a raw block device.")
+_VOLUME_MODE = wide_column("VolumeMode", "A file system or a raw block device.")
 
 PERSISTENT_VOLUME = Printer(
     columns=(
@@ -186,20 +195,20 @@ VOLUME_ATTACHMENT = Printer(
         column("Attacher", "Who attaches the volume.", format="name"),
         column("PV", "The volume."),
         column("Node", "The node it is attached to."),
-        boolean("Attached", "Whether it is attached."),
+        boolean_column("Attached", "Whether it is attached."),
         AGE,
     ),
     cells=_attachment_cells,
 )
-CSI_NODE = Printer(columns=(NAME, integer("Drivers", "How many drivers run there."), AGE), cells=_csi_node_cells)
+CSI_NODE = Printer(columns=(NAME, integer_column("Drivers", "How many drivers run there."), AGE), cells=_csi_node_cells)
 CSI_DRIVER = Printer(
     columns=(
         NAME,
-        boolean("AttachRequired", "Whether its volumes must be attached first."),
-        boolean("PodInfoOnMount", "Whether it wants to know the pod when mounting."),
-        boolean("StorageCapacity", "Whether it reports free capacity."),
+        boolean_column("AttachRequired", "Whether its volumes must be attached first."),
+        boolean_column("PodInfoOnMount", "Whether it wants to know the pod when mounting."),
+        boolean_column("StorageCapacity", "Whether it reports free capacity."),
         column("TokenRequests", "Audiences of the tokens it is given."),
-        boolean("RequiresRepublish", "Whether it wants its mounts renewed."),
+        boolean_column("RequiresRepublish", "Whether it wants its mounts renewed."),
         column("Modes", "Which volume lifecycles it knows."),
         AGE,
     ),

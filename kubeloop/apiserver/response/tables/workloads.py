@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from kubeloop.api.selectors import SelectorError, from_label_selector
+from kubeloop.api.selectors import SelectorError, label_selector_as_selector
 from kubeloop.apiserver.response.tables.model import (
     AGE,
     CONTAINERS,
@@ -14,21 +14,21 @@ from kubeloop.apiserver.response.tables.model import (
     SELECTOR,
     Cells,
     Printer,
-    boolean,
+    boolean_column,
     column,
-    integer,
+    integer_column,
 )
 from kubeloop.apiserver.response.tables.text import (
     INVALID,
     NONE,
     UNSET,
-    age,
-    between,
-    containers,
+    container_cells,
+    format_age,
+    format_age_since,
+    format_duration_between,
+    format_labels,
+    format_selector,
     has_condition,
-    labels,
-    selector,
-    since,
 )
 
 if TYPE_CHECKING:
@@ -49,9 +49,9 @@ def _replication_controller_cells(rc: ReplicationController, now: datetime) -> C
         rc.spec.replicas or 0,
         rc.status.replicas,
         rc.status.ready_replicas,
-        age(rc, now),
-        *containers(rc.spec.template),
-        labels(rc.spec.selector),
+        format_age(rc, now),
+        *container_cells(rc.spec.template),
+        format_labels(rc.spec.selector),
     ]
 
 
@@ -61,16 +61,16 @@ def _replica_set_cells(rs: ReplicaSet, now: datetime) -> Cells:
         rs.spec.replicas or 0,
         rs.status.replicas,
         rs.status.ready_replicas,
-        age(rs, now),
-        *containers(rs.spec.template),
-        selector(rs.spec.selector),
+        format_age(rs, now),
+        *container_cells(rs.spec.template),
+        format_selector(rs.spec.selector),
     ]
 
 
 def _deployment_selector(value: LabelSelector | None) -> str:
     """Return a Deployment's selector; unlike for other kinds, an empty one is shown as an empty text."""
     try:
-        return str(from_label_selector(value))
+        return str(label_selector_as_selector(value))
     except SelectorError:
         return INVALID
 
@@ -81,8 +81,8 @@ def _deployment_cells(deployment: Deployment, now: datetime) -> Cells:
         f"{deployment.status.ready_replicas}/{deployment.spec.replicas or 0}",
         deployment.status.updated_replicas,
         deployment.status.available_replicas,
-        age(deployment, now),
-        *containers(deployment.spec.template),
+        format_age(deployment, now),
+        *container_cells(deployment.spec.template),
         _deployment_selector(deployment.spec.selector),
     ]
 
@@ -91,8 +91,8 @@ def _stateful_set_cells(sts: StatefulSet, now: datetime) -> Cells:
     return [
         sts.metadata.name,
         f"{sts.status.ready_replicas}/{sts.spec.replicas or 0}",
-        age(sts, now),
-        *containers(sts.spec.template),
+        format_age(sts, now),
+        *container_cells(sts.spec.template),
     ]
 
 
@@ -104,10 +104,10 @@ def _daemon_set_cells(ds: DaemonSet, now: datetime) -> Cells:
         ds.status.number_ready,
         ds.status.updated_number_scheduled,
         ds.status.number_available,
-        labels(ds.spec.template.spec.node_selector),
-        age(ds, now),
-        *containers(ds.spec.template),
-        selector(ds.spec.selector),
+        format_labels(ds.spec.template.spec.node_selector),
+        format_age(ds, now),
+        *container_cells(ds.spec.template),
+        format_selector(ds.spec.selector),
     ]
 
 
@@ -118,7 +118,7 @@ def _controller_revision_cells(revision: ControllerRevision, now: datetime) -> C
         group = owner.api_version.rpartition("/")[0]
         kind = f"{owner.kind}.{group}" if group else owner.kind
         controller = f"{kind.lower()}/{owner.name}"
-    return [revision.metadata.name, controller, revision.revision, age(revision, now)]
+    return [revision.metadata.name, controller, revision.revision, format_age(revision, now)]
 
 
 def _job_status(job: Job) -> str:
@@ -143,7 +143,7 @@ def _job_duration(job: Job, now: datetime) -> str:
     start, end = job.status.start_time, job.status.completion_time
     if not start:
         return ""
-    return between(start, end) if end else since(start, now)
+    return format_duration_between(start, end) if end else format_age_since(start, now)
 
 
 def _job_cells(job: Job, now: datetime) -> Cells:
@@ -152,9 +152,9 @@ def _job_cells(job: Job, now: datetime) -> Cells:
         _job_status(job),
         _job_completions(job),
         _job_duration(job, now),
-        age(job, now),
-        *containers(job.spec.template),
-        selector(job.spec.selector),
+        format_age(job, now),
+        *container_cells(job.spec.template),
+        format_selector(job.spec.selector),
     ]
 
 
@@ -166,10 +166,10 @@ def _cron_job_cells(cron_job: CronJob, now: datetime) -> Cells:
         NONE if spec.time_zone is None else spec.time_zone,
         UNSET if spec.suspend is None else str(spec.suspend),
         len(status.active),
-        since(status.last_schedule_time, now) if status.last_schedule_time else NONE,
-        age(cron_job, now),
-        *containers(spec.job_template.spec.template),
-        selector(spec.job_template.spec.selector),
+        format_age_since(status.last_schedule_time, now) if status.last_schedule_time else NONE,
+        format_age(cron_job, now),
+        *container_cells(spec.job_template.spec.template),
+        format_selector(spec.job_template.spec.selector),
     ]
 
 
@@ -178,15 +178,15 @@ def _disruption_budget_cells(pdb: PodDisruptionBudget, now: datetime) -> Cells:
         pdb.metadata.name,
         *("N/A" if bound is None else str(bound) for bound in (pdb.spec.min_available, pdb.spec.max_unavailable)),
         pdb.status.disruptions_allowed,
-        age(pdb, now),
+        format_age(pdb, now),
     ]
 
 
 _REPLICA_COLUMNS = (
     NAME,
-    integer("Desired", "Pods that are wanted."),
-    integer("Current", "Pods that exist."),
-    integer("Ready", "Pods that are ready."),
+    integer_column("Desired", "Pods that are wanted."),
+    integer_column("Current", "Pods that exist."),
+    integer_column("Ready", "Pods that are ready."),
     AGE,
     CONTAINERS,
     IMAGES,
@@ -213,11 +213,11 @@ STATEFUL_SET = Printer(columns=(NAME, _READY, AGE, CONTAINERS, IMAGES), cells=_s
 DAEMON_SET = Printer(
     columns=(
         NAME,
-        integer("Desired", "Nodes that should run its pod."),
-        integer("Current", "Nodes that run its pod."),
-        integer("Ready", "Nodes where its pod is ready."),
-        integer("Up-to-date", "Nodes whose pod is made from the latest template."),
-        integer("Available", "Nodes whose pod has been ready for long enough."),
+        integer_column("Desired", "Nodes that should run its pod."),
+        integer_column("Current", "Nodes that run its pod."),
+        integer_column("Ready", "Nodes where its pod is ready."),
+        integer_column("Up-to-date", "Nodes whose pod is made from the latest template."),
+        integer_column("Available", "Nodes whose pod has been ready for long enough."),
         column("Node Selector", "Labels that a node needs."),
         AGE,
         CONTAINERS,
@@ -253,8 +253,8 @@ CRON_JOB = Printer(
         NAME,
         column("Schedule", "When jobs start, in cron's notation."),
         column("Timezone", "The schedule's time zone."),
-        boolean("Suspend", "Whether the schedule is paused."),
-        integer("Active", "Jobs that are running."),
+        boolean_column("Suspend", "Whether the schedule is paused."),
+        integer_column("Active", "Jobs that are running."),
         column("Last Schedule", "Time since the last job was due."),
         AGE,
         CONTAINERS,
@@ -268,7 +268,7 @@ DISRUPTION_BUDGET = Printer(
         NAME,
         column("Min Available", "How many pods must stay."),
         column("Max Unavailable", "How many pods may be gone."),
-        integer("Allowed Disruptions", "How many pods may be evicted now."),
+        integer_column("Allowed Disruptions", "How many pods may be evicted now."),
         AGE,
     ),
     cells=_disruption_budget_cells,

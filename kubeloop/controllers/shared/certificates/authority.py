@@ -16,10 +16,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519
 from cryptography.x509.oid import ExtendedKeyUsageOID, ExtensionOID
 
-from kubeloop.controllers.shared.certificates.requested import Requested
+from kubeloop.controllers.shared.certificates.requested import ParsedCsr
 
 BACKDATE: Final = timedelta(minutes=5)  # so that hosts whose clocks lag accept the certificate
-SHORT: Final = timedelta(hours=8)  # shorter certificates end exactly when requested, despite the backdating
+SHORT_DURATION: Final = timedelta(hours=8)  # shorter certificates end exactly when requested, despite the backdating
 
 # Bits of a certificate's key usage.
 _KEY_USAGES = {
@@ -44,7 +44,7 @@ _PURPOSES = {
 }
 
 
-class CannotSign(Exception):
+class SigningError(Exception):
     """Raised if the authority is unusable or must not sign the request."""
 
 
@@ -56,14 +56,14 @@ class KeyPair(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class ValidityPeriod:
     """Validity period of a certificate."""
 
     begin: datetime
     end: datetime
 
 
-class Authority:
+class CertificateAuthority:
     """Signs with the current content of the two files."""
 
     def __init__(self, certificate: str, key: str) -> None:
@@ -71,10 +71,10 @@ class Authority:
         self._seen: tuple[tuple[int, int], ...] = ()
         self._pair: KeyPair | None = None
 
-    def sign(self, asked: Requested, usages: Sequence[str], life: timedelta, now: datetime) -> bytes:
+    def sign(self, asked: ParsedCsr, usages: Sequence[str], life: timedelta, now: datetime) -> bytes:
         """Sign a certificate and return it as PEM; raises CannotSign."""
         authority = self._current()
-        term = term_of(life, now, authority.certificate.not_valid_after_utc)
+        term = validity_period(life, now, authority.certificate.not_valid_after_utc)
         builder = x509.CertificateBuilder(
             issuer_name=authority.certificate.subject,
             subject_name=asked.subject,
@@ -94,18 +94,18 @@ class Authority:
             if self._pair is None or seen != self._seen:
                 self._pair, self._seen = _read(*self._files), seen
         except OSError as error:
-            raise CannotSign(f"the certificate authority cannot be read: {error}") from None
+            raise SigningError(f"the certificate authority cannot be read: {error}") from None
         return self._pair
 
 
-def term_of(life: timedelta, now: datetime, authority_ends: datetime) -> Term:
+def validity_period(life: timedelta, now: datetime, authority_ends: datetime) -> ValidityPeriod:
     """Compute the validity period of a certificate, which never exceeds that of its signer."""
     if now - BACKDATE >= authority_ends:
-        raise CannotSign(f"the signer has expired: NotAfter={authority_ends}")
+        raise SigningError(f"the signer has expired: NotAfter={authority_ends}")
     if now >= authority_ends:
-        raise CannotSign(f"refusing to sign a certificate that expired in the past: NotAfter={authority_ends}")
-    end = now + life if life < SHORT else now + life - BACKDATE
-    return Term(now - BACKDATE, min(end, authority_ends))
+        raise SigningError(f"refusing to sign a certificate that expired in the past: NotAfter={authority_ends}")
+    end = now + life if life < SHORT_DURATION else now + life - BACKDATE
+    return ValidityPeriod(now - BACKDATE, min(end, authority_ends))
 
 
 def _read(certificate: Path, key: Path) -> KeyPair:
@@ -113,20 +113,20 @@ def _read(certificate: Path, key: Path) -> KeyPair:
         found = x509.load_pem_x509_certificates(certificate.read_bytes())
         pair = KeyPair(found[0], serialization.load_pem_private_key(key.read_bytes(), None))
     except (ValueError, TypeError) as error:
-        raise CannotSign(f"{certificate} and {key} hold no usable certificate and key: {error}") from None
+        raise SigningError(f"{certificate} and {key} hold no usable certificate and key: {error}") from None
     if len(found) != 1:
-        raise CannotSign(f"{certificate} holds {len(found)} certificates, and should hold one")
+        raise SigningError(f"{certificate} holds {len(found)} certificates, and should hold one")
     if pair.certificate.public_key() != pair.key.public_key():
-        raise CannotSign(f"{key} is not the key of {certificate}")  # maybe only one file has been replaced so far
+        raise SigningError(f"{key} is not the key of {certificate}")  # maybe only one file has been replaced so far
     return pair
 
 
 def _extensions(
-    asked: Requested, usages: Sequence[str], authority: x509.Certificate
+    asked: ParsedCsr, usages: Sequence[str], authority: x509.Certificate
 ) -> Iterator[tuple[x509.ExtensionType, bool]]:
     unknown = [one for one in usages if one not in _KEY_USAGES and one not in _PURPOSES]
     if unknown:
-        raise CannotSign(f"unrecognized usage values: {unknown}")
+        raise SigningError(f"unrecognized usage values: {unknown}")
     bits = {_KEY_USAGES[one] for one in usages if one in _KEY_USAGES}
     if bits:
         yield x509.UnrecognizedExtension(ExtensionOID.KEY_USAGE, _bit_string(bits)), True
@@ -142,7 +142,7 @@ def _extensions(
         yield x509.SubjectAlternativeName(names), not asked.subject.rdns
 
 
-def _names(asked: Requested) -> Iterator[x509.GeneralName]:
+def _names(asked: ParsedCsr) -> Iterator[x509.GeneralName]:
     yield from map(x509.DNSName, asked.dns_names)
     yield from map(x509.RFC822Name, asked.emails)
     yield from map(x509.IPAddress, asked.addresses)

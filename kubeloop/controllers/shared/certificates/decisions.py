@@ -29,7 +29,7 @@ def with_condition(request: CertificateSigningRequest, **condition: str) -> list
     return [*map(codec.to_plain, request.status.conditions), condition]
 
 
-def this_very(request: CertificateSigningRequest) -> dict[str, str]:
+def preconditions_of(request: CertificateSigningRequest) -> dict[str, str]:
     """Return the uid and resourceVersion with which a write applies only to the evaluated state of the request."""
     return {"uid": request.metadata.uid, "resourceVersion": request.metadata.resource_version}
 

@@ -31,7 +31,7 @@ class UnreadableRequest(ValueError):
 
 
 @dataclass(frozen=True)
-class Requested:
+class ParsedCsr:
     """Content of a request with a valid signature."""
 
     subject: x509.Name
@@ -44,7 +44,7 @@ class Requested:
     public_key: Any
 
 
-def requested_in(pem: bytes) -> Requested:
+def parse_csr(pem: bytes) -> ParsedCsr:
     """Parse a PEM request; raises UnreadableRequest."""
     block = next(pem_blocks(pem), None)
     if block is None or block.type != "CERTIFICATE REQUEST":
@@ -52,7 +52,7 @@ def requested_in(pem: bytes) -> Requested:
     try:
         request = x509.load_der_x509_csr(block.content)
         signed, names = request.is_signature_valid, _alternatives(request)
-        found = Requested(
+        found = ParsedCsr(
             subject=_subject(request.subject),
             common_name=_last(_values(request.subject, NameOID.COMMON_NAME)),
             organizations=_values(request.subject, NameOID.ORGANIZATION_NAME),

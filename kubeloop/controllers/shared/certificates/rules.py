@@ -15,7 +15,7 @@ _NODE_PREFIX = "system:node:"
 _SIGNATURE, _ENCIPHERMENT = "digital signature", "key encipherment"
 
 
-class Asked(Protocol):
+class CsrFields(Protocol):
     """Fields of a request that the rules evaluate."""
 
     @property
@@ -44,10 +44,10 @@ class Asked(Protocol):
 
 
 # Returns the reason to refuse a request with these usages, or an empty string.
-Rule = Callable[[Asked, Sequence[str]], str]
+Rule = Callable[[CsrFields, Sequence[str]], str]
 
 
-def kubelet_serving_problem(asked: Asked, usages: Sequence[str]) -> str:
+def kubelet_serving_problem(asked: CsrFields, usages: Sequence[str]) -> str:
     """Return the reason to refuse a kubelet serving certificate, or an empty string."""
     if asked.organizations != _NODES:
         return "subject organization is not system:nodes"
@@ -60,7 +60,7 @@ def kubelet_serving_problem(asked: Asked, usages: Sequence[str]) -> str:
     return _usage_problem(usages, "server auth") or _name_problem(asked)
 
 
-def kubelet_client_problem(asked: Asked, usages: Sequence[str]) -> str:
+def kubelet_client_problem(asked: CsrFields, usages: Sequence[str]) -> str:
     """Return the reason to refuse a kubelet client certificate, or an empty string."""
     if asked.organizations != _NODES:
         return "subject organization is not system:nodes"
@@ -75,7 +75,7 @@ def kubelet_client_problem(asked: Asked, usages: Sequence[str]) -> str:
     return _name_problem(asked) or _usage_problem(usages, "client auth")
 
 
-def api_client_problem(_: Asked, usages: Sequence[str]) -> str:
+def api_client_problem(_: CsrFields, usages: Sequence[str]) -> str:
     """Return the reason to refuse an API server client certificate, or an empty string."""
     for usage in usages:
         if usage not in (_SIGNATURE, _ENCIPHERMENT, "client auth"):
@@ -83,7 +83,7 @@ def api_client_problem(_: Asked, usages: Sequence[str]) -> str:
     return "" if "client auth" in usages else "missing required usage for client certificate: client auth"
 
 
-def no_problem(_: Asked, __: Sequence[str]) -> str:
+def no_problem(_: CsrFields, __: Sequence[str]) -> str:
     """Accept every request, as the legacy-unknown signer does."""
     return ""
 
@@ -96,7 +96,7 @@ RULES: Final[dict[str, Rule]] = {
 }
 
 
-def _name_problem(asked: Asked) -> str:
+def _name_problem(asked: CsrFields) -> str:
     if asked.common_name.startswith(_NODE_PREFIX):
         return ""
     return "subject common name does not begin with system:node:"

@@ -29,12 +29,12 @@ def _hash(text: str) -> int:
     return fnv128a(text.encode())
 
 
-def order_of_port(port: core_v1.EndpointPort) -> int:
+def port_sort_key(port: core_v1.EndpointPort) -> int:
     """Return the sort key of a port in a subset."""
     return _hash("(v1.EndpointPort)" + _core_port(port))
 
 
-def order_of_subset(subset: core_v1.EndpointSubset) -> int:
+def subset_sort_key(subset: core_v1.EndpointSubset) -> int:
     """Return the sort key of a subset; costly, so call it only if there are several."""
     ready, not_ready = map(_addresses, (subset.addresses, subset.not_ready_addresses))
     ports = _list("v1.EndpointPort", map(_core_port, subset.ports), empty=not subset.ports)
@@ -42,7 +42,7 @@ def order_of_subset(subset: core_v1.EndpointSubset) -> int:
     return fnv128a(text.encode())
 
 
-def order_of_slice_port(port: discovery_v1.EndpointPort) -> int:
+def slice_port_sort_key(port: discovery_v1.EndpointPort) -> int:
     """Return the sort key of a port in an EndpointSlice."""
     name, protocol, app = map(_optional, (port.name, port.protocol, port.app_protocol))
     number = _optional(None if port.port is None else str(port.port))

@@ -14,16 +14,16 @@ Family = Literal["IPv4", "IPv6"]
 HEADLESS: Final = "None"  # the cluster IP of a headless Service
 
 
-def takes_part(pod: Pod, terminating_too: bool = True) -> bool:
+def should_be_in_endpoints(pod: Pod, terminating_too: bool = True) -> bool:
     """Return True if the pod can be an endpoint: it has an IP and is not terminal."""
     if is_terminal(pod) or not (pod.status.pod_ip or pod.status.pod_ips):
         return False
     return terminating_too or pod.metadata.deletion_timestamp is None
 
 
-def offer_of(pod: Pod) -> tuple[object, ...] | None:
+def endpoint_state(pod: Pod) -> tuple[object, ...] | None:
     """Return everything of a pod that affects its endpoints; None if it is no endpoint."""
-    if not takes_part(pod):
+    if not should_be_in_endpoints(pod):
         return None
     spec, status = pod.spec, pod.status
     terminating = pod.metadata.deletion_timestamp is not None
@@ -64,7 +64,7 @@ def family_of(address: str) -> Family | None:
     return None if found is None else found[0]
 
 
-def canonical(address: str) -> str:
+def canonical_ip(address: str) -> str:
     """Return the address in canonical form, or unchanged if it is invalid."""
     found = _read(address)
     return address if found is None else found[1]
@@ -83,6 +83,6 @@ def has_cluster_ip(service: Service) -> bool:
     return service.spec.cluster_ip not in ("", HEADLESS)
 
 
-def is_served_by_pods(service: Service) -> bool:
+def has_selected_endpoints(service: Service) -> bool:
     """Return True if the Service has a selector and is not of type ExternalName, so that its endpoints are pods."""
     return service.spec.type != "ExternalName" and bool(service.spec.selector)

@@ -11,12 +11,12 @@ from typing import Final
 from kubeloop.clock import Clock
 from kubeloop.runtime.objects.keys import ObjectKey
 
-REST_FOR_EACH: Final = 0.0005  # seconds per endpoint of the Service
-SHORTEST_REST: Final = 0.005  # shorter pauses save nothing
-LONGEST_REST: Final = 1.0
+PAUSE_PER_ENDPOINT: Final = 0.0005  # seconds per endpoint of the Service
+MIN_PAUSE: Final = 0.005  # shorter pauses save nothing
+MAX_PAUSE: Final = 1.0
 
 
-class Pace:
+class SyncPacer:
     """Records when each Service was last written and until when it pauses."""
 
     def __init__(self, clock: Clock, batch_period: float) -> None:
@@ -33,7 +33,7 @@ class Pace:
 
     def wrote(self, key: ObjectKey, endpoints: int) -> None:
         """Record that a Service with this number of endpoints was written just now."""
-        rest = rest_after(endpoints)
+        rest = pause_after(endpoints)
         if rest:
             self._rested[key] = self._clock.monotonic() + rest
         else:
@@ -44,7 +44,7 @@ class Pace:
         self._rested.pop(key, None)
 
 
-def rest_after(endpoints: int) -> float:
+def pause_after(endpoints: int) -> float:
     """Return the pause in seconds after a write of a Service of this size."""
-    rest = min(LONGEST_REST, endpoints * REST_FOR_EACH)
-    return rest if rest >= SHORTEST_REST else 0.0
+    rest = min(MAX_PAUSE, endpoints * PAUSE_PER_ENDPOINT)
+    return rest if rest >= MIN_PAUSE else 0.0

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from typing import Final
 
 from kubeloop.api.generated.core_v1 import EndpointAddress, EndpointPort, EndpointSubset
-from kubeloop.controllers.shared.endpoints.go_order import order_of_port, order_of_subset
+from kubeloop.controllers.shared.endpoints.go_order import port_sort_key, subset_sort_key
 
 _NO_PORT: Final = EndpointPort(port=-1)  # stands for subsets without ports
 
 _AddressKey = tuple[str, str]  # the address and the UID of its target
 
 
-def repacked(subsets: Iterable[EndpointSubset]) -> tuple[EndpointSubset, ...]:
+def repack_subsets(subsets: Iterable[EndpointSubset]) -> tuple[EndpointSubset, ...]:
     """List each address once with each of its ports; an address that is both ready and not ready becomes not ready."""
     addresses: dict[_AddressKey, EndpointAddress] = {}
     by_port: dict[EndpointPort, dict[_AddressKey, bool]] = {}
@@ -28,7 +28,7 @@ def repacked(subsets: Iterable[EndpointSubset]) -> tuple[EndpointSubset, ...]:
         if port.port > 0:
             ports.append(port)
     found = [_subset(group, ports, addresses) for group, ports in by_addresses.items()]
-    return tuple(found) if len(found) < 2 else tuple(sorted(found, key=order_of_subset))
+    return tuple(found) if len(found) < 2 else tuple(sorted(found, key=subset_sort_key))
 
 
 def _note(
@@ -52,5 +52,5 @@ def _subset(
     return EndpointSubset(
         addresses=tuple(addresses[key] for key, is_ready in listed if is_ready),
         not_ready_addresses=tuple(addresses[key] for key, is_ready in listed if not is_ready),
-        ports=tuple(sorted(ports, key=order_of_port)),
+        ports=tuple(sorted(ports, key=port_sort_key)),
     )

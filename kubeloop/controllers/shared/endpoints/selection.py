@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from kubeloop.api.generated.core_v1 import Pod, Service
-from kubeloop.controllers.shared.endpoints.offers import offer_of
-from kubeloop.controllers.shared.endpoints.pace import Pace
+from kubeloop.controllers.shared.endpoints.offers import endpoint_state
+from kubeloop.controllers.shared.endpoints.pace import SyncPacer
 from kubeloop.runtime.causes.cause import Event, Origin
 from kubeloop.runtime.informer.informer import Informer
-from kubeloop.runtime.informer.store import reads
+from kubeloop.runtime.informer.store import depends_on
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
 from kubeloop.runtime.queue.workqueue import WorkQueue
 
@@ -18,7 +18,7 @@ LABELS: Final = "labels"
 SELECTOR: Final = "selector"
 
 
-@reads(lambda pod: pod.metadata.labels)
+@depends_on(lambda pod: pod.metadata.labels)
 def label_values_of(pod: Pod) -> list[str]:
     """Index a pod by each of its labels within the namespace."""
     return [_value(pod.metadata.namespace, *one) for one in pod.metadata.labels.items()]
@@ -34,7 +34,7 @@ def _value(namespace: str, key: str, value: str) -> str:
     return f"{namespace}/{key}={value}"
 
 
-class Selection:
+class ServiceSelectorIndex:
     """Maps Services to pods and pods to Services."""
 
     def __init__(self, services: Informer, pods: Informer) -> None:
@@ -67,22 +67,22 @@ def selects(selector: Mapping[str, str], labels: Mapping[str, str]) -> bool:
     return selector.items() <= labels.items()
 
 
-class PodWakeups:
+class ServicePodHandler:
     """Pod event handler that enqueues the Services whose endpoints the change affects."""
 
-    def __init__(self, queue: WorkQueue[ObjectKey], selection: Selection, pace: Pace) -> None:
+    def __init__(self, queue: WorkQueue[ObjectKey], selection: ServiceSelectorIndex, pace: SyncPacer) -> None:
         self._queue = queue
         self._selection = selection
         self._pace = pace
 
     def on_add(self, pod: Pod) -> None:
         """Enqueue the Services of a pod that can be an endpoint."""
-        if offer_of(pod) is not None:
+        if endpoint_state(pod) is not None:
             self._wake(self._services_of(pod), pod, "ADDED")
 
     def on_update(self, old: Pod, new: Pod) -> None:
         """Enqueue the Services whose endpoints change; with changed labels also those that the pod leaves or joins."""
-        before, after = offer_of(old), offer_of(new)
+        before, after = endpoint_state(old), endpoint_state(new)
         if before is None and after is None:
             return
         if old.metadata.labels == new.metadata.labels:

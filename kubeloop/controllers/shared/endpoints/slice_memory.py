@@ -27,7 +27,7 @@ class _Written:
     deleted: set[str] = field(default_factory=set)  # UIDs of slices that were deleted and the cache may still show
 
 
-class SliceMemory:
+class EndpointSliceTracker:
     """EndpointSlices of one manager: those in the cache, corrected by recorded writes."""
 
     def __init__(self, slices: Informer, manager: str) -> None:
@@ -107,10 +107,10 @@ class SliceMemory:
         return not was_wanted
 
 
-class SliceWakeups:
+class SliceEventHandler:
     """EndpointSlice event handler that enqueues the Service, after a delay, when others change the slices."""
 
-    def __init__(self, queue: WorkQueue[ObjectKey], memory: SliceMemory, delay: float) -> None:
+    def __init__(self, queue: WorkQueue[ObjectKey], memory: EndpointSliceTracker, delay: float) -> None:
         self._queue = queue
         self._memory = memory
         self._delay = delay

@@ -9,8 +9,8 @@ import msgspec
 
 from kubeloop.api.generated.core_v1 import ObjectReference
 from kubeloop.api.generated.discovery_v1 import Endpoint, EndpointPort, EndpointSlice
-from kubeloop.api.meta.name_rules import check_dns1123_subdomain, for_prefix
-from kubeloop.controllers.shared.endpoints.go_order import order_of_slice_port
+from kubeloop.api.meta.name_rules import check_dns1123_subdomain, check_generate_name
+from kubeloop.controllers.shared.endpoints.go_order import slice_port_sort_key
 from kubeloop.runtime.objects.keys import ObjectKey
 
 MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"
@@ -38,7 +38,7 @@ def key_of_endpoint(endpoint: Endpoint) -> EndpointKey:
     return EndpointKey(addresses, endpoint.hostname or "", target.namespace, target.name)
 
 
-def says_the_same(one: Endpoint, other: Endpoint) -> bool:
+def equal_beyond_key(one: Endpoint, other: Endpoint) -> bool:
     """Return True if two endpoints with the same key differ at most in hints and in the version of their target."""
     return (
         one.node_name == other.node_name
@@ -54,16 +54,16 @@ def _unversioned(target: ObjectReference | None) -> ObjectReference | None:
     return msgspec.structs.replace(target, resource_version="")
 
 
-def in_order(ports: Iterable[EndpointPort]) -> Ports:
+def sort_ports(ports: Iterable[EndpointPort]) -> Ports:
     """Sort ports as they are listed; the result also identifies a group of slices."""
     listed = tuple(ports)
-    return listed if len(listed) < 2 else tuple(sorted(listed, key=order_of_slice_port))
+    return listed if len(listed) < 2 else tuple(sorted(listed, key=slice_port_sort_key))
 
 
 def name_prefix(service: str) -> str:
     """Return the prefix of the names of a Service's slices."""
     prefix = f"{service}-"
-    return service if for_prefix(check_dns1123_subdomain, prefix) else prefix
+    return service if check_generate_name(check_dns1123_subdomain, prefix) else prefix
 
 
 def service_key_of(one: EndpointSlice) -> ObjectKey | None:

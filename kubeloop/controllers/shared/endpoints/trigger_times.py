@@ -17,7 +17,7 @@ class _Seen(NamedTuple):
     pods: dict[str, str]  # by name
 
 
-class TriggerTimes:
+class TriggerTimeTracker:
     """Trigger times of each Service and its pods as of the last sync."""
 
     def __init__(self) -> None:

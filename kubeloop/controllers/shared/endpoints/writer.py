@@ -16,7 +16,7 @@ from kubeloop.api.patch import apply_merge_patch
 from kubeloop.client import Client
 
 
-class Writer:
+class EndpointsWriter:
     """Changes objects of one kind; after the first Forbidden it no longer tries to patch."""
 
     def __init__(self, client: Client, resource: Resource) -> None:

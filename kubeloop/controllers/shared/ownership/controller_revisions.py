@@ -23,8 +23,8 @@ from kubeloop.controllers.shared.ownership.template_hash import safe_text
 
 HASH_LABEL: Final = "controller.kubernetes.io/hash"
 POD_REVISION_LABEL: Final = "controller-revision-hash"
-LONGEST_PREFIX: Final = 223  # so that a hash fits behind it in a name
-REMEMBERED: Final = 4096  # number of revisions whose decoded data are cached
+MAX_PREFIX_LENGTH: Final = 223  # so that a hash fits behind it in a name
+CACHE_SIZE: Final = 4096  # number of revisions whose decoded data are cached
 
 _FNV_OFFSET: Final = 0x811C9DC5
 _FNV_PRIME: Final = 0x01000193
@@ -47,7 +47,7 @@ class UnreadableRevision(ValueError):
 # Content of revisions.
 
 
-def data_of(template: PodTemplateSpec) -> bytes:
+def revision_data(template: PodTemplateSpec) -> bytes:
     """Encode the patch that restores a template; equal templates give equal bytes."""
     body = _SORTED.encode(template)
     for plain, escaped in _GO_ESCAPES:
@@ -56,7 +56,7 @@ def data_of(template: PodTemplateSpec) -> bytes:
     return b'{"spec":{"template":{"$patch":"replace"' + rest + b"}}"
 
 
-def hash_of(data: bytes, collision_count: int | None = None) -> str:
+def revision_hash(data: bytes, collision_count: int | None = None) -> str:
     """Compute the hash of a patch; a collision count yields a different hash for the same patch."""
     probe = b"" if collision_count is None else str(collision_count).encode()
     value = _FNV_OFFSET
@@ -65,12 +65,12 @@ def hash_of(data: bytes, collision_count: int | None = None) -> str:
     return safe_text(value)
 
 
-def name_of(owner: str, hash: str) -> str:
+def revision_name(owner: str, hash: str) -> str:
     """Build a revision's name from the owner's name and the hash."""
-    return f"{owner[:LONGEST_PREFIX]}-{hash}"
+    return f"{owner[:MAX_PREFIX_LENGTH]}-{hash}"
 
 
-def template_in(revision: ControllerRevision) -> PodTemplateSpec:
+def template_of_revision(revision: ControllerRevision) -> PodTemplateSpec:
     """Decode the template of a revision and apply current defaults; raises UnreadableRevision."""
     try:
         said = msgspec.json.decode(revision.data)["spec"]["template"]
@@ -81,7 +81,7 @@ def template_in(revision: ControllerRevision) -> PodTemplateSpec:
     return template
 
 
-class Templates:
+class RevisionTemplateCache:
     """Cache of decoded revisions by their version."""
 
     def __init__(self) -> None:
@@ -104,9 +104,9 @@ class Templates:
         key = (revision.metadata.uid, revision.metadata.resource_version)
         known = self._read.get(key)
         if known is None:
-            template = template_in(revision)
-            known = self._read[key] = (template, data_of(template))
-            if len(self._read) > REMEMBERED:
+            template = template_of_revision(revision)
+            known = self._read[key] = (template, revision_data(template))
+            if len(self._read) > CACHE_SIZE:
                 self._read.popitem(last=False)
         return known
 
@@ -114,7 +114,7 @@ class Templates:
 # Order of revisions.
 
 
-def in_order(revisions: Iterable[ControllerRevision]) -> list[ControllerRevision]:
+def sort_revisions(revisions: Iterable[ControllerRevision]) -> list[ControllerRevision]:
     """Sort revisions by number, then by age, then by name."""
     return sorted(
         revisions, key=lambda one: (one.revision, str(one.metadata.creation_timestamp or ""), one.metadata.name)
@@ -126,7 +126,7 @@ def next_number(ordered: Sequence[ControllerRevision]) -> int:
     return ordered[-1].revision + 1 if ordered else 1
 
 
-def beyond_limit(
+def revisions_to_truncate(
     ordered: Sequence[ControllerRevision], live: Iterable[str], limit: int | None
 ) -> Sequence[ControllerRevision]:
     """Return the oldest revisions above the history limit that no pod and no rollout uses."""
@@ -140,7 +140,7 @@ def beyond_limit(
 # Writing.
 
 
-class Revisions:
+class RevisionWriter:
     """Writes ControllerRevisions; each patch requires the resourceVersion that was evaluated."""
 
     def __init__(self, client: Client) -> None:
@@ -153,7 +153,7 @@ class Revisions:
         except AlreadyExists:
             meta = wanted.metadata
             there = await self._client.get(ControllerRevision, meta.name, meta.namespace)
-            return there if Templates().holds(there, bytes(wanted.data)) else None
+            return there if RevisionTemplateCache().holds(there, bytes(wanted.data)) else None
         return made
 
     async def renumber(self, revision: ControllerRevision, number: int) -> ControllerRevision:

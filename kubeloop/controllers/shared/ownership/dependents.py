@@ -7,8 +7,8 @@ from typing import Any
 
 from kubeloop.api.kinds import Resource
 from kubeloop.api.meta.owner_references import controller_of
-from kubeloop.api.selectors import LabelSelector, SelectorError, from_label_selector
-from kubeloop.controllers.shared.pods.batching import patience
+from kubeloop.api.selectors import LabelSelector, SelectorError, label_selector_as_selector
+from kubeloop.controllers.shared.pods.batching import batch_period
 from kubeloop.runtime.causes.cause import Event, Origin
 from kubeloop.runtime.informer.informer import Informer
 from kubeloop.runtime.informer.store import CONTROLLER, ORPHANS, controller_uid_of, orphan_namespace_of
@@ -54,9 +54,9 @@ class Dependents:
 def selector_of(owner: Any) -> LabelSelector:
     """Return the owner's selector; an invalid one selects nothing."""
     try:
-        return from_label_selector(owner.spec.selector)
+        return label_selector_as_selector(owner.spec.selector)
     except SelectorError:
-        return from_label_selector(None)
+        return label_selector_as_selector(None)
 
 
 def concerns_owner(old: Any, new: Any) -> bool:
@@ -66,16 +66,16 @@ def concerns_owner(old: Any, new: Any) -> bool:
         return True
     if new is None:
         return False
-    return old is None or _has_moved(old, new)
+    return old is None or _has_changed_owner(old, new)
 
 
-def _has_moved(old: Any, new: Any) -> bool:
+def _has_changed_owner(old: Any, new: Any) -> bool:
     """Return True if the owner references or labels differ."""
     before, after = old.metadata, new.metadata
     return bool(before.owner_references != after.owner_references or before.labels != after.labels)
 
 
-class Wakeups:
+class OwnerEventHandler:
     """Event handler that enqueues the owners of a changed object; large owners batch changes over a delay."""
 
     def __init__(
@@ -104,7 +104,7 @@ class Wakeups:
             return
         current = old if new is None else new
         keys = dict.fromkeys(self._dependents.keys_of(current))
-        if old is not None and new is not None and _has_moved(old, new):
+        if old is not None and new is not None and _has_changed_owner(old, new):
             keys |= dict.fromkeys(self._dependents.keys_of(old))  # the former owner must notice the loss
         if not keys:
             return
@@ -112,7 +112,7 @@ class Wakeups:
         origin = Origin(self._dependents.resource.kind, meta.namespace, meta.name, meta.resource_version, event)
         for key in keys:
             owner = self._owners.get(*key)
-            wait = patience(self._size_of(owner)) if owner is not None else 0.0
+            wait = batch_period(self._size_of(owner)) if owner is not None else 0.0
             if wait:
                 self._queue.add_after(key, wait, (origin,))
             else:

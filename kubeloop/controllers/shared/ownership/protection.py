@@ -24,21 +24,23 @@ class Protection:
 
     async def protect(self, obj: Any) -> None:
         """Add the finalizer if it is missing; remove it from a deleted object that is not in use."""
-        if lacks_finalizer(obj, self._finalizer):
+        if needs_finalizer(obj, self._finalizer):
             await ensure_finalizer(self._client, self._resource, obj, self._finalizer)
-        elif awaits_release(obj, self._finalizer) and not await self._in_use(obj):
+        elif needs_finalizer_removal(obj, self._finalizer) and not await self._in_use(obj):
             await remove_finalizer(self._client, self._resource, obj, self._finalizer)
 
     def concerns(self, _: Any, new: Any) -> bool:
         """Return True if the finalizer of the object must be added or may have to be removed."""
-        return new is not None and (lacks_finalizer(new, self._finalizer) or awaits_release(new, self._finalizer))
+        return new is not None and (
+            needs_finalizer(new, self._finalizer) or needs_finalizer_removal(new, self._finalizer)
+        )
 
 
-def lacks_finalizer(obj: Any, finalizer: str) -> bool:
+def needs_finalizer(obj: Any, finalizer: str) -> bool:
     """Return True if the object is not being deleted and has no such finalizer."""
     return obj.metadata.deletion_timestamp is None and finalizer not in obj.metadata.finalizers
 
 
-def awaits_release(obj: Any, finalizer: str) -> bool:
+def needs_finalizer_removal(obj: Any, finalizer: str) -> bool:
     """Return True if the object is being deleted and still has the finalizer."""
     return obj.metadata.deletion_timestamp is not None and finalizer in obj.metadata.finalizers

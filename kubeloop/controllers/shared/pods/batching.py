@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-PACE: Final = 20e-6  # seconds of delay per pod: several times the cost of evaluating one
-SHORTEST_WAIT: Final = 0.001  # shorter delays save nothing
+SECONDS_PER_POD: Final = 20e-6  # seconds of delay per pod: several times the cost of evaluating one
+MIN_BATCH_PERIOD: Final = 0.001  # shorter delays save nothing
 
 
-def patience(pods: int) -> float:
+def batch_period(pods: int) -> float:
     """Return the seconds to wait before a sync of this many pods; 0 for no delay."""
-    wait = pods * PACE
-    return wait if wait >= SHORTEST_WAIT else 0.0
+    wait = pods * SECONDS_PER_POD
+    return wait if wait >= MIN_BATCH_PERIOD else 0.0

@@ -16,7 +16,7 @@ class _Listed(NamedTuple):
     pods: Sequence[Pod]
 
 
-class _Turn:
+class _NamespaceList:
     """Waiting callers and last result of one namespace."""
 
     def __init__(self) -> None:
@@ -25,18 +25,18 @@ class _Turn:
         self.last = _Listed(-1, ())
 
 
-class LivePods:
+class CoalescedPodList:
     """Live pod lists that concurrent callers share."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._moments = count()
-        self._turns: dict[str, _Turn] = {}
+        self._turns: dict[str, _NamespaceList] = {}
 
     async def of(self, namespace: str) -> Sequence[Pod]:
         """Return a list of the namespace's pods whose request began after this call."""
         asked = next(self._moments)
-        turn = self._turns.setdefault(namespace, _Turn())
+        turn = self._turns.setdefault(namespace, _NamespaceList())
         turn.askers += 1
         try:
             async with turn.lock:

@@ -28,7 +28,7 @@ _NEVER: Final = -2  # a rank below that of any time
 Rank = tuple[bool, int, bool, int, int, int, int, int, int]
 
 
-class Standing(msgspec.Struct, frozen=True, gc=False):
+class RankProperties(msgspec.Struct, frozen=True, gc=False):
     """Properties of a pod that determine its rank; pods with equal properties are ordered by UID."""
 
     node: str
@@ -41,12 +41,12 @@ class Standing(msgspec.Struct, frozen=True, gc=False):
     created: str
 
 
-def standing_of(pod: Pod) -> Standing:
+def rank_properties(pod: Pod) -> RankProperties:
     """Return the ranking properties of a pod."""
     regular, sidecars = _restarts(pod)
     condition = ready_condition(pod)
     ready = condition is not None and condition.status == "True"
-    return Standing(
+    return RankProperties(
         node=pod.spec.node_name or "",
         phase=_PHASES.get(pod.status.phase, 0),
         ready=ready,
@@ -58,8 +58,8 @@ def standing_of(pod: Pod) -> Standing:
     )
 
 
-def first_to_go(
-    pods: Mapping[Standing, Collection[Pod]], crowding: Mapping[str, int], count: int, now: datetime
+def lowest_ranked(
+    pods: Mapping[RankProperties, Collection[Pod]], crowding: Mapping[str, int], count: int, now: datetime
 ) -> list[Pod]:
     """Return `count` pods in deletion order; `crowding` is the number of related pods on each node.
 
@@ -77,7 +77,7 @@ def first_to_go(
     return chosen
 
 
-def _rank(standing: Standing, crowding: int, now: datetime) -> Rank:
+def _rank(standing: RankProperties, crowding: int, now: datetime) -> Rank:
     return (
         bool(standing.node),
         standing.phase,

@@ -8,7 +8,7 @@ from kubeloop.api.errors import ApiError, NotFound
 from kubeloop.api.generated.core_v1 import Pod, PodTemplateSpec
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.kinds import Resource
-from kubeloop.api.meta.name_rules import check_dns1123_subdomain, for_prefix
+from kubeloop.api.meta.name_rules import check_dns1123_subdomain, check_generate_name
 from kubeloop.client import Client
 from kubeloop.controllers.shared.ownership.namespaces import is_terminating
 from kubeloop.runtime.events.recorder import EventRecorder
@@ -38,7 +38,7 @@ def pod_from_template(
 def _prefix_of(name: str) -> str:
     """Return the name with a trailing dash, if the result is still a valid prefix."""
     prefix = f"{name}-"
-    return name if for_prefix(check_dns1123_subdomain, prefix) else prefix
+    return name if check_generate_name(check_dns1123_subdomain, prefix) else prefix
 
 
 class PodControl:

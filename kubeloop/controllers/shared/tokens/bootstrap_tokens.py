@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from kubeloop.api.generated.core_v1 import Secret
 from kubeloop.api.scalars.times import parse_time
 from kubeloop.client.discovery.rest_mapper import resource_of_class
-from kubeloop.controllers.app.context import Context
+from kubeloop.controllers.app.context import ControllerContext
 from kubeloop.runtime.informer.informer import Informer
 
 NAMESPACE: Final = "kube-system"
@@ -24,7 +24,7 @@ class Token(NamedTuple):
     secret: str
 
 
-def bootstrap_secrets(context: Context) -> Informer:
+def bootstrap_secrets(context: ControllerContext) -> Informer:
     """Return the informer for Secrets that are bootstrap tokens."""
     return context.informers.of(resource_of_class(Secret), namespace=NAMESPACE, fields=f"type={TYPE}")
 

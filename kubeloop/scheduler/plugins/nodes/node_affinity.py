@@ -15,20 +15,25 @@ from kubeloop.api.generated.core_v1 import (
 )
 from kubeloop.api.pods.placement import node_affinity_matches, node_selector_matches
 from kubeloop.scheduler.cache.cluster import ClusterState, Rows
-from kubeloop.scheduler.cache.node_terms import AnyTerm, RequiredAffinity, TermTest, name_terms
+from kubeloop.scheduler.cache.node_terms import (
+    NodeSelectorMatcher,
+    NodeSelectorTermMatcher,
+    RequiredNodeAffinity,
+    node_names_of_selector,
+)
 from kubeloop.scheduler.cache.pod_info import PodInfo
 from kubeloop.scheduler.framework.handle import Handle
-from kubeloop.scheduler.framework.normalize import spread_out
-from kubeloop.scheduler.framework.plugin import SKIP, Interest, Plugin, Skip, unresolvable
-from kubeloop.scheduler.framework.status import Narrowed, Refusal
-from kubeloop.scheduler.queue.cluster_event import NODE, Action
+from kubeloop.scheduler.framework.normalize import default_normalize_score
+from kubeloop.scheduler.framework.plugin import SKIP, ClusterEventWithHint, Plugin, Skip, unresolvable_status
+from kubeloop.scheduler.framework.status import PreFilterResult, Status
+from kubeloop.scheduler.queue.cluster_event import NODE, ActionType
 
 
 class _State(NamedTuple):
     """Required affinity of the pod, and the one added by the profile."""
 
-    own: RequiredAffinity
-    added: AnyTerm | None
+    own: RequiredNodeAffinity
+    added: NodeSelectorMatcher | None
 
 
 class NodeAffinity(Plugin):
@@ -37,8 +42,8 @@ class NodeAffinity(Plugin):
     name = "NodeAffinity"
     follows_pods = False
     refusals = (
-        unresolvable(name, "node(s) didn't match scheduler-enforced node affinity"),
-        unresolvable(name, "node(s) didn't match Pod's node affinity/selector"),
+        unresolvable_status(name, "node(s) didn't match scheduler-enforced node affinity"),
+        unresolvable_status(name, "node(s) didn't match Pod's node affinity/selector"),
     )
 
     def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
@@ -47,20 +52,20 @@ class NodeAffinity(Plugin):
         self._added = added.required_during_scheduling_ignored_during_execution
         self._added_preferences = added.preferred_during_scheduling_ignored_during_execution
 
-    def interests(self) -> Sequence[Interest]:
+    def interests(self) -> Sequence[ClusterEventWithHint]:
         """Return the node events that may help."""
-        return (Interest(NODE, Action.ADD | Action.NODE_LABEL, self._became_meant),)
+        return (ClusterEventWithHint(NODE, ActionType.ADD | ActionType.NODE_LABEL, self._became_meant),)
 
-    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _State | Narrowed | Skip | Refusal:
+    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _State | PreFilterResult | Skip | Status:
         """Return the compiled affinity, restricted to nodes that it selects by name; SKIP without any."""
         required = pod.template.node_affinity.required_during_scheduling_ignored_during_execution
         if required is None and self._added is None and not pod.pod.spec.node_selector:
             return SKIP
-        state = _State(RequiredAffinity.of_pod(pod, cluster), AnyTerm.of_selector(self._added, cluster))
-        names = None if required is None else name_terms(required)
+        state = _State(RequiredNodeAffinity.of_pod(pod, cluster), NodeSelectorMatcher.of_selector(self._added, cluster))
+        names = None if required is None else node_names_of_selector(required)
         if names is None:
             return state
-        return Narrowed(names, state) if names else unresolvable(self.name, "pod affinity terms conflict")
+        return PreFilterResult(names, state) if names else unresolvable_status(self.name, "pod affinity terms conflict")
 
     def filter(self, state: _State, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
         """Return 1 for nodes that violate the added affinity, 2 for those that violate the pod's."""
@@ -69,13 +74,15 @@ class NodeAffinity(Plugin):
             answers[~state.added.of(rows)] = 1
         return answers
 
-    def prescore(self, pod: PodInfo, cluster: ClusterState) -> list[tuple[int, TermTest]] | Skip:
+    def prescore(self, pod: PodInfo, cluster: ClusterState) -> list[tuple[int, NodeSelectorTermMatcher]] | Skip:
         """Return the preferred terms with their weights; SKIP without any."""
         own = pod.template.node_affinity.preferred_during_scheduling_ignored_during_execution
         preferences = (*self._added_preferences, *own)
-        return [_weighed(one, cluster) for one in preferences] if preferences else SKIP
+        return [_weighted_term(one, cluster) for one in preferences] if preferences else SKIP
 
-    def score(self, state: list[tuple[int, TermTest]], cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
+    def score(
+        self, state: list[tuple[int, NodeSelectorTermMatcher]], cluster: ClusterState, rows: Rows
+    ) -> NDArray[np.int64]:
         """Return the sum of the weights of the matching terms."""
         total = np.zeros(len(cluster.alive[rows]), np.int64)
         for weight, test in state:
@@ -84,7 +91,7 @@ class NodeAffinity(Plugin):
 
     def normalize(self, state: Any, scores: NDArray[np.int64], cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
         """Scale the scores to 0…100."""
-        return spread_out(scores)
+        return default_normalize_score(scores)
 
     def _became_meant(self, pod: PodInfo, old: Any, new: Any) -> bool:
         if self._added is not None and not node_selector_matches(self._added, new):
@@ -93,5 +100,5 @@ class NodeAffinity(Plugin):
         return node_affinity_matches(spec, new) and (old is None or not node_affinity_matches(spec, old))
 
 
-def _weighed(one: PreferredSchedulingTerm, cluster: ClusterState) -> tuple[int, TermTest]:
-    return one.weight, TermTest(one.preference, cluster)
+def _weighted_term(one: PreferredSchedulingTerm, cluster: ClusterState) -> tuple[int, NodeSelectorTermMatcher]:
+    return one.weight, NodeSelectorTermMatcher(one.preference, cluster)

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from kubeloop.api.generated.core_v1 import Node
 from kubeloop.scheduler.cache.cluster import ClusterState, Rows
 from kubeloop.scheduler.cache.pod_info import PodInfo
-from kubeloop.scheduler.framework.plugin import SKIP, Interest, Plugin, Skip, unresolvable
-from kubeloop.scheduler.plugins.shared.declared_features import features_of
-from kubeloop.scheduler.queue.cluster_event import NODE, TARGET_POD, Action
+from kubeloop.scheduler.framework.plugin import SKIP, ClusterEventWithHint, Plugin, Skip, unresolvable_status
+from kubeloop.scheduler.plugins.shared.declared_features import required_node_features
+from kubeloop.scheduler.queue.cluster_event import NODE, TARGET_POD, ActionType
 
 
 class NodeDeclaredFeatures(Plugin):
@@ -21,18 +21,18 @@ class NodeDeclaredFeatures(Plugin):
 
     name = "NodeDeclaredFeatures"
     follows_pods = False
-    refusals = (unresolvable(name, "node(s) didn't match Pod's required features"),)
+    refusals = (unresolvable_status(name, "node(s) didn't match Pod's required features"),)
 
-    def interests(self) -> Sequence[Interest]:
+    def interests(self) -> Sequence[ClusterEventWithHint]:
         """Return the events of nodes and of the pod that may help."""
         return (
-            Interest(NODE, Action.ADD | Action.NODE_FEATURES, _declares_others),
-            Interest(TARGET_POD, Action.ANY_UPDATE, _needs_others),
+            ClusterEventWithHint(NODE, ActionType.ADD | ActionType.NODE_FEATURES, _is_schedulable_after_node_change),
+            ClusterEventWithHint(TARGET_POD, ActionType.ANY_UPDATE, _is_schedulable_after_target_pod_update),
         )
 
     def prefilter(self, pod: PodInfo, cluster: ClusterState) -> frozenset[str] | Skip:
         """Return the required features; SKIP without any."""
-        return features_of(pod.pod.spec) or SKIP
+        return required_node_features(pod.pod.spec) or SKIP
 
     def filter(self, state: frozenset[str], cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
         """Return 1 for nodes that do not declare all required features."""
@@ -43,9 +43,9 @@ class NodeDeclaredFeatures(Plugin):
         )
 
 
-def _declares_others(_: PodInfo, old: Node | None, new: Node) -> bool:
+def _is_schedulable_after_node_change(_: PodInfo, old: Node | None, new: Node) -> bool:
     return old is None or old.status.declared_features != new.status.declared_features
 
 
-def _needs_others(_: PodInfo, old: Any, new: Any) -> bool:
-    return features_of(old.spec) != features_of(new.spec)
+def _is_schedulable_after_target_pod_update(_: PodInfo, old: Any, new: Any) -> bool:
+    return required_node_features(old.spec) != required_node_features(new.spec)

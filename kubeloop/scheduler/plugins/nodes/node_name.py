@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kubeloop.scheduler.cache.cluster import NAME_FIELD, ClusterState, Rows
-from kubeloop.scheduler.cache.labels import Verdicts
+from kubeloop.scheduler.cache.labels import LabelPredicate
 from kubeloop.scheduler.cache.pod_info import PodInfo
-from kubeloop.scheduler.framework.plugin import SKIP, Interest, Plugin, Skip, unresolvable
-from kubeloop.scheduler.queue.cluster_event import NODE, Action
+from kubeloop.scheduler.framework.plugin import SKIP, ClusterEventWithHint, Plugin, Skip, unresolvable_status
+from kubeloop.scheduler.queue.cluster_event import NODE, ActionType
 
 
 class NodeName(Plugin):
@@ -19,17 +19,17 @@ class NodeName(Plugin):
 
     name = "NodeName"
     follows_pods = False
-    refusals = (unresolvable(name, "node(s) didn't match the requested node name"),)
+    refusals = (unresolvable_status(name, "node(s) didn't match the requested node name"),)
 
-    def interests(self) -> Sequence[Interest]:
+    def interests(self) -> Sequence[ClusterEventWithHint]:
         """Return the events that may help."""
-        return (Interest(NODE, Action.ADD),)
+        return (ClusterEventWithHint(NODE, ActionType.ADD),)
 
-    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> Verdicts | Skip:
+    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> LabelPredicate | Skip:
         """Return a predicate on the node name; SKIP if the pod names no node."""
         wanted = pod.node_name
-        return Verdicts(cluster.names.column(NAME_FIELD), lambda name: name == wanted) if wanted else SKIP
+        return LabelPredicate(cluster.names.column(NAME_FIELD), lambda name: name == wanted) if wanted else SKIP
 
-    def filter(self, state: Verdicts, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
+    def filter(self, state: LabelPredicate, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
         """Return 1 for all other nodes."""
         return (~state.of(rows)).astype(np.int16)

@@ -10,19 +10,22 @@ from numpy.typing import NDArray
 
 from kubeloop.scheduler.cache.cluster import ClusterState, Rows
 from kubeloop.scheduler.cache.pod_info import ANY_ADDRESS, HostPort, PodInfo
-from kubeloop.scheduler.framework.plugin import SKIP, Interest, Plugin, Skip, unschedulable
-from kubeloop.scheduler.queue.cluster_event import ASSIGNED_POD, NODE, Action
+from kubeloop.scheduler.framework.plugin import SKIP, ClusterEventWithHint, Plugin, Skip, unschedulable_status
+from kubeloop.scheduler.queue.cluster_event import ASSIGNED_POD, NODE, ActionType
 
 
 class NodePorts(Plugin):
     """Rejects nodes with conflicting host ports."""
 
     name = "NodePorts"
-    refusals = (unschedulable(name, "node(s) didn't have free ports for the requested pod ports"),)
+    refusals = (unschedulable_status(name, "node(s) didn't have free ports for the requested pod ports"),)
 
-    def interests(self) -> Sequence[Interest]:
+    def interests(self) -> Sequence[ClusterEventWithHint]:
         """Return the events that may help."""
-        return (Interest(ASSIGNED_POD, Action.DELETE, self._freed_a_port), Interest(NODE, Action.ADD))
+        return (
+            ClusterEventWithHint(ASSIGNED_POD, ActionType.DELETE, self._freed_a_port),
+            ClusterEventWithHint(NODE, ActionType.ADD),
+        )
 
     def prefilter(self, pod: PodInfo, cluster: ClusterState) -> tuple[HostPort, ...] | Skip:
         """Return the host ports of the pod; SKIP without any."""
@@ -41,9 +44,9 @@ class NodePorts(Plugin):
         if not old.spec.node_name and not old.status.nominated_node_name:
             return False
         freed = self.handle.templates.of(old).host_ports
-        return any(conflict(wanted, port) for wanted in pod.template.host_ports for port in freed)
+        return any(host_ports_conflict(wanted, port) for wanted in pod.template.host_ports for port in freed)
 
 
-def conflict(one: HostPort, other: HostPort) -> bool:
+def host_ports_conflict(one: HostPort, other: HostPort) -> bool:
     """Return True if two host ports conflict."""
     return one[1:] == other[1:] and (ANY_ADDRESS in (one[0], other[0]) or one[0] == other[0])

@@ -12,8 +12,8 @@ from kubeloop.api.generated.core_v1 import Pod, Taint
 from kubeloop.api.pods.placement import tolerates
 from kubeloop.scheduler.cache.cluster import ClusterState, Rows
 from kubeloop.scheduler.cache.pod_info import PodInfo
-from kubeloop.scheduler.framework.plugin import SKIP, Interest, Plugin, Skip, unresolvable
-from kubeloop.scheduler.queue.cluster_event import NODE, TARGET_POD, Action
+from kubeloop.scheduler.framework.plugin import SKIP, ClusterEventWithHint, Plugin, Skip, unresolvable_status
+from kubeloop.scheduler.queue.cluster_event import NODE, TARGET_POD, ActionType
 
 _TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
@@ -23,27 +23,29 @@ class NodeUnschedulable(Plugin):
 
     name = "NodeUnschedulable"
     follows_pods = False
-    refusals = (unresolvable(name, "node(s) were unschedulable"),)
+    refusals = (unresolvable_status(name, "node(s) were unschedulable"),)
 
-    def interests(self) -> Sequence[Interest]:
+    def interests(self) -> Sequence[ClusterEventWithHint]:
         """Return the events of nodes and of the pod that may help."""
         return (
-            Interest(NODE, Action.ADD | Action.NODE_TAINT, _was_opened),
-            Interest(TARGET_POD, Action.POD_TOLERATION, lambda _, __, new: _is_tolerant(new)),
+            ClusterEventWithHint(NODE, ActionType.ADD | ActionType.NODE_TAINT, _is_schedulable_after_node_change),
+            ClusterEventWithHint(
+                TARGET_POD, ActionType.POD_TOLERATION, lambda _, __, new: _tolerates_unschedulable(new)
+            ),
         )
 
     def prefilter(self, pod: PodInfo, cluster: ClusterState) -> Skip | None:
         """Return SKIP for pods that tolerate the taint."""
-        return SKIP if _is_tolerant(pod.pod) else None
+        return SKIP if _tolerates_unschedulable(pod.pod) else None
 
     def filter(self, state: Any, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
         """Return 1 for cordoned nodes."""
         return cluster.unschedulable[rows].astype(np.int16)
 
 
-def _is_tolerant(pod: Pod) -> bool:
+def _tolerates_unschedulable(pod: Pod) -> bool:
     return any(tolerates(one, _TAINT) for one in pod.spec.tolerations)
 
 
-def _was_opened(_: PodInfo, old: Any, new: Any) -> bool:
+def _is_schedulable_after_node_change(_: PodInfo, old: Any, new: Any) -> bool:
     return not new.spec.unschedulable and (old is None or old.spec.unschedulable)

@@ -7,7 +7,7 @@ from kubeloop.api.generated.core_v1 import Container, EphemeralContainer, PodSpe
 _NONE: frozenset[str] = frozenset()
 
 
-def features_of(spec: PodSpec) -> frozenset[str]:
+def required_node_features(spec: PodSpec) -> frozenset[str]:
     """Return the features that a node must declare for a pod."""
     found: set[str] = set()
     containers: tuple[Container | EphemeralContainer, ...] = (

@@ -16,7 +16,7 @@ _FULL = 100  # percent
 _CUSTOM_MAX = 10  # maximum score of a shape point
 
 
-class Resource(NamedTuple):
+class ResourceUtilization(NamedTuple):
     """Utilization of one resource on the rows in question."""
 
     weight: int
@@ -25,7 +25,7 @@ class Resource(NamedTuple):
     after: Numbers  # requested with the pod
 
 
-class Use:
+class PodResourceUse:
     """Resources that count for a pod, with its requests and the columns, which are valid until the arrays grow."""
 
     def __init__(
@@ -34,7 +34,7 @@ class Use:
         self._counted: list[tuple[int, int, Numbers, Numbers]] = []
         for name, weight in weights:
             # Scalar resources count only for pods that request them.
-            if requests.get(name) or not amounts.is_scalar(name):
+            if requests.get(name) or not amounts.is_scalar_resource(name):
                 basic = presumed and name in (amounts.CPU, amounts.MEMORY)
                 used = cluster.amount(cluster.presumed if basic else cluster.requested, name)
                 have = cluster.amount(cluster.allocatable, name)
@@ -45,10 +45,10 @@ class Use:
         """True if the pod requests none of the resources."""
         return not any(amount for _, amount, _, _ in self._counted)
 
-    def at(self, rows: Rows) -> list[Resource]:
+    def at(self, rows: Rows) -> list[ResourceUtilization]:
         """Return the utilization by resource for rows."""
         return [
-            Resource(weight, have[rows], before := used[rows], before + amount)
+            ResourceUtilization(weight, have[rows], before := used[rows], before + amount)
             for weight, amount, have, used in self._counted
         ]
 
@@ -60,17 +60,17 @@ class Use:
         ]
 
 
-Scorer = Callable[[Sequence[Resource], int], NDArray[np.int64]]
+Scorer = Callable[[Sequence[ResourceUtilization], int], NDArray[np.int64]]
 
 
-def weights_of(resources: Sequence[Mapping[str, Any]] | None) -> list[tuple[str, int]]:
+def resource_weights(resources: Sequence[Mapping[str, Any]] | None) -> list[tuple[str, int]]:
     """Return the resources with their weights; cpu and memory with equal weights by default."""
     if not resources:
         return [(amounts.CPU, 1), (amounts.MEMORY, 1)]
     return [(one["name"], one.get("weight") or 1) for one in resources]
 
 
-def scorer_of(strategy: Mapping[str, Any]) -> Scorer:
+def strategy_scorer(strategy: Mapping[str, Any]) -> Scorer:
     """Return the function of a scoring strategy."""
     match strategy.get("type") or "LeastAllocated":
         case "LeastAllocated":
@@ -84,17 +84,19 @@ def scorer_of(strategy: Mapping[str, Any]) -> Scorer:
             raise ValueError(f"scoring strategy {other} is not supported")
 
 
-def least_allocated(resources: Sequence[Resource], count: int) -> NDArray[np.int64]:
+def least_allocated(resources: Sequence[ResourceUtilization], count: int) -> NDArray[np.int64]:
     """Score by the free share of the resources."""
     return _average(resources, count, lambda one: np.maximum(one.capacity - one.after, 0) * MAX_SCORE)
 
 
-def most_allocated(resources: Sequence[Resource], count: int) -> NDArray[np.int64]:
+def most_allocated(resources: Sequence[ResourceUtilization], count: int) -> NDArray[np.int64]:
     """Score by the used share of the resources."""
     return _average(resources, count, lambda one: np.minimum(one.after, one.capacity) * MAX_SCORE)
 
 
-def _average(resources: Sequence[Resource], count: int, part: Callable[[Resource], Numbers]) -> NDArray[np.int64]:
+def _average(
+    resources: Sequence[ResourceUtilization], count: int, part: Callable[[ResourceUtilization], Numbers]
+) -> NDArray[np.int64]:
     """Return the weighted mean over the resources; those a node does not have do not count."""
     total, weights = np.zeros(count, np.int64), np.zeros(count, np.int64)
     for one in resources:
@@ -106,9 +108,9 @@ def _average(resources: Sequence[Resource], count: int, part: Callable[[Resource
 
 def _ratio(shape: Sequence[tuple[int, int]]) -> Scorer:
     """Return the scorer of RequestedToCapacityRatio: a broken line over the utilization percentage."""
-    table = np.array([on_line(shape, percent) for percent in range(_FULL + 1)], np.int64)
+    table = np.array([broken_linear(shape, percent) for percent in range(_FULL + 1)], np.int64)
 
-    def score(resources: Sequence[Resource], count: int) -> NDArray[np.int64]:
+    def score(resources: Sequence[ResourceUtilization], count: int) -> NDArray[np.int64]:
         total, weights = np.zeros(count, np.int64), np.zeros(count, np.int64)
         for one in resources:
             there = one.capacity > 0
@@ -122,7 +124,7 @@ def _ratio(shape: Sequence[tuple[int, int]]) -> Scorer:
     return score
 
 
-def on_line(shape: Sequence[tuple[int, int]], percent: int) -> int:
+def broken_linear(shape: Sequence[tuple[int, int]], percent: int) -> int:
     """Return the score of a percentage on a broken line."""
     for index, (use, score) in enumerate(shape):
         if percent <= use:

@@ -9,11 +9,18 @@ from kubeloop.api.codec import from_plain
 from kubeloop.api.generated.apps_v1 import ReplicaSet, StatefulSet
 from kubeloop.api.generated.core_v1 import Node, Pod, ReplicationController, Service, TopologySpreadConstraint
 from kubeloop.api.meta.owner_references import controller_of
-from kubeloop.api.selectors import EVERYTHING, NOTHING, LabelSelector, SelectorError, from_label_selector, from_labels
+from kubeloop.api.selectors import (
+    EVERYTHING,
+    NOTHING,
+    LabelSelector,
+    SelectorError,
+    label_selector_as_selector,
+    selector_from_set,
+)
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.scheduler.cache.pod_info import PodInfo
 from kubeloop.scheduler.framework.handle import Handle
-from kubeloop.scheduler.framework.plugin import Hint
+from kubeloop.scheduler.framework.plugin import QueueingHintFn
 
 _HARD: Final = "DoNotSchedule"
 _SOFT: Final = "ScheduleAnyway"
@@ -23,7 +30,7 @@ _SYSTEM: Final = (
 )
 
 
-class Constraint(NamedTuple):
+class TopologySpreadConstraintInfo(NamedTuple):
     """Topology spread constraint, compiled."""
 
     max_skew: int
@@ -34,7 +41,7 @@ class Constraint(NamedTuple):
     honors_taints: bool
 
 
-class Spreading:
+class PodConstraints:
     """Constraints of pods, cached by pod signature."""
 
     def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
@@ -47,11 +54,11 @@ class Spreading:
         kinds = (Service, ReplicationController, ReplicaSet, StatefulSet) if self._defaults else ()
         self._informers = {kind.__name__: handle.informers.of(resource_of_class(kind)) for kind in kinds}
 
-    def hard(self, pod: PodInfo) -> Sequence[Constraint]:
+    def hard(self, pod: PodInfo) -> Sequence[TopologySpreadConstraintInfo]:
         """Return the DoNotSchedule constraints of a pod."""
         return self._of(pod, _HARD)
 
-    def soft(self, pod: PodInfo) -> Sequence[Constraint]:
+    def soft(self, pod: PodInfo) -> Sequence[TopologySpreadConstraintInfo]:
         """Return the ScheduleAnyway constraints of a pod."""
         return self._of(pod, _SOFT)
 
@@ -59,11 +66,11 @@ class Spreading:
         """Return True if only nodes with all topology keys are scored: not for system defaults."""
         return bool(pod.pod.spec.topology_spread_constraints) or not self._is_system
 
-    def _of(self, pod: PodInfo, action: str) -> Sequence[Constraint]:
+    def _of(self, pod: PodInfo, action: str) -> Sequence[TopologySpreadConstraintInfo]:
         own = pod.pod.spec.topology_spread_constraints
         states, key = pod.template.states, (self, action)
         if own:
-            known: Sequence[Constraint] | None = states.get(key)
+            known: Sequence[TopologySpreadConstraintInfo] | None = states.get(key)
             if known is None:
                 known = states[key] = _constraints(own, pod.template.labels, action)
             return known
@@ -89,9 +96,9 @@ class Spreading:
         owner = controller_of(owners)
         informer = self._informers.get(owner.kind) if owner is not None else None
         if owner is None or informer is None or owner.api_version != informer.resource.group_version:
-            return from_labels(labels)
+            return selector_from_set(labels)
         found = informer.get(pod.template.namespace, owner.name)
-        return from_labels(labels) if found is None else _joined(labels, found.spec.selector)
+        return selector_from_set(labels) if found is None else _join_selectors(labels, found.spec.selector)
 
     def _service_labels(self, pod: PodInfo) -> dict[str, str]:
         labels: dict[str, str] = {}
@@ -102,29 +109,31 @@ class Spreading:
         return labels
 
 
-def _joined(labels: Mapping[str, str], selector: Any) -> LabelSelector:
+def _join_selectors(labels: Mapping[str, str], selector: Any) -> LabelSelector:
     if selector is None or isinstance(selector, Mapping):  # a ReplicationController's selector is a plain map
-        return from_labels({**labels, **(selector or {})})
+        return selector_from_set({**labels, **(selector or {})})
     try:
-        more = from_label_selector(selector)
+        more = label_selector_as_selector(selector)
     except SelectorError:
-        return from_labels(labels)
-    return LabelSelector((*from_labels(labels).requirements, *more.requirements))
+        return selector_from_set(labels)
+    return LabelSelector((*selector_from_set(labels).requirements, *more.requirements))
 
 
-def _constraints(given: Sequence[TopologySpreadConstraint], labels: Mapping[str, str], action: str) -> list[Constraint]:
+def _constraints(
+    given: Sequence[TopologySpreadConstraint], labels: Mapping[str, str], action: str
+) -> list[TopologySpreadConstraintInfo]:
     return [_constraint(one, labels) for one in given if one.when_unsatisfiable == action]
 
 
-def _constraint(one: TopologySpreadConstraint, labels: Mapping[str, str]) -> Constraint:
+def _constraint(one: TopologySpreadConstraint, labels: Mapping[str, str]) -> TopologySpreadConstraintInfo:
     try:
-        selector = from_label_selector(one.label_selector)
+        selector = label_selector_as_selector(one.label_selector)
     except SelectorError:
         selector = NOTHING
     same = {key: labels[key] for key in one.match_label_keys if key in labels}
     if same and selector != NOTHING:
-        selector = LabelSelector((*from_labels(same).requirements, *selector.requirements))
-    return Constraint(
+        selector = LabelSelector((*selector_from_set(same).requirements, *selector.requirements))
+    return TopologySpreadConstraintInfo(
         one.max_skew,
         one.topology_key,
         selector,
@@ -134,20 +143,20 @@ def _constraint(one: TopologySpreadConstraint, labels: Mapping[str, str]) -> Con
     )
 
 
-class Hints(NamedTuple):
+class TopologySpreadHints(NamedTuple):
     """Queueing hints of PodTopologySpread."""
 
-    pod: Hint
-    itself: Hint
-    node: Hint
+    pod: QueueingHintFn
+    itself: QueueingHintFn
+    node: QueueingHintFn
 
 
-def spreading_hints(spreading: Spreading) -> Hints:
+def topology_spread_hints(spreading: PodConstraints) -> TopologySpreadHints:
     """Return the queueing hints for constraints."""
 
     def matter(pod: PodInfo, old: Pod | None, new: Pod | None) -> bool:
         present = [one for one in (old, new) if one is not None]
-        if any(one.metadata.namespace != pod.key.namespace or not _has_place(one) for one in present):
+        if any(one.metadata.namespace != pod.key.namespace or not _is_assigned_or_nominated(one) for one in present):
             return False
         constraints = spreading.hard(pod)
         if old is not None and new is not None:
@@ -168,13 +177,13 @@ def spreading_hints(spreading: Spreading) -> Hints:
         moved = any(old.metadata.labels.get(key) != new.metadata.labels.get(key) for key in keys)
         return after and (moved or old.spec.taints != new.spec.taints)
 
-    return Hints(matter, itself, node)
+    return TopologySpreadHints(matter, itself, node)
 
 
-def _counts_differ(constraints: Sequence[Constraint], old: Pod, new: Pod) -> bool:
+def _counts_differ(constraints: Sequence[TopologySpreadConstraintInfo], old: Pod, new: Pod) -> bool:
     before, after = old.metadata.labels, new.metadata.labels
     return before != after and any(one.selector.matches(before) != one.selector.matches(after) for one in constraints)
 
 
-def _has_place(pod: Pod) -> bool:
+def _is_assigned_or_nominated(pod: Pod) -> bool:
     return bool(pod.spec.node_name or pod.status.nominated_node_name)

@@ -14,13 +14,28 @@ from kubeloop.api.generated.storage_v1 import CSIDriver, CSINode, StorageClass, 
 from kubeloop.api.pods.volumes import claim_uses, class_of_claim
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.scheduler.cache.cluster import ClusterState, Rows
-from kubeloop.scheduler.cache.pod_info import PodInfo, Template
+from kubeloop.scheduler.cache.pod_info import PodInfo, PodSignature
 from kubeloop.scheduler.framework.handle import Handle
-from kubeloop.scheduler.framework.plugin import SKIP, Interest, Plugin, Skip, unresolvable, unschedulable
-from kubeloop.scheduler.framework.status import Refusal
-from kubeloop.scheduler.queue.cluster_event import ASSIGNED_POD, Action
-from kubeloop.scheduler.volumes.csi_translation import Attachable, driver_of_provisioner, of_inline, of_persistent
-from kubeloop.scheduler.volumes.hints import allows_more_volumes, freed_an_attachment
+from kubeloop.scheduler.framework.plugin import (
+    SKIP,
+    ClusterEventWithHint,
+    Plugin,
+    Skip,
+    unresolvable_status,
+    unschedulable_status,
+)
+from kubeloop.scheduler.framework.status import Status
+from kubeloop.scheduler.queue.cluster_event import ASSIGNED_POD, ActionType
+from kubeloop.scheduler.volumes.csi_translation import (
+    CSIVolume,
+    csi_name_from_provisioner,
+    translate_inline_volume,
+    translate_persistent_volume,
+)
+from kubeloop.scheduler.volumes.hints import (
+    is_schedulable_after_csi_node_updated,
+    is_schedulable_after_volume_attachment_deleted,
+)
 
 _NODE_INDEX = "attached node"
 
@@ -36,7 +51,7 @@ class _State(NamedTuple):
     demanded: Sequence[str]
 
 
-def attached_node(attachment: VolumeAttachment) -> tuple[str, ...]:
+def index_by_node(attachment: VolumeAttachment) -> tuple[str, ...]:
     """Return the node of a VolumeAttachment; index function."""
     return (attachment.spec.node_name,)
 
@@ -55,23 +70,27 @@ class NodeVolumeLimits(Plugin):
         self._nodes = handle.follow(resource_of_class(CSINode))
         self._attachments = handle.follow(resource_of_class(VolumeAttachment))
         self._drivers = handle.follow(resource_of_class(CSIDriver))
-        self._attachments.add_indexer(_NODE_INDEX, attached_node)
+        self._attachments.add_indexer(_NODE_INDEX, index_by_node)
 
-    def interests(self) -> Sequence[Interest]:
+    def interests(self) -> Sequence[ClusterEventWithHint]:
         """Return the events of storage objects and pods that may help."""
         return (
-            Interest(self._nodes.resource.qualified, Action.ADD),
-            Interest(self._nodes.resource.qualified, Action.UPDATE, allows_more_volumes),
-            Interest(ASSIGNED_POD, Action.DELETE, lambda _, old, __: _may_attach(old)),
-            Interest(self._claims.resource.qualified, Action.ADD, _is_its_claim),
-            Interest(self._attachments.resource.qualified, Action.DELETE, freed_an_attachment),
+            ClusterEventWithHint(self._nodes.resource.qualified, ActionType.ADD),
+            ClusterEventWithHint(
+                self._nodes.resource.qualified, ActionType.UPDATE, is_schedulable_after_csi_node_updated
+            ),
+            ClusterEventWithHint(ASSIGNED_POD, ActionType.DELETE, lambda _, old, __: _may_attach(old)),
+            ClusterEventWithHint(self._claims.resource.qualified, ActionType.ADD, _is_schedulable_after_pvc_added),
+            ClusterEventWithHint(
+                self._attachments.resource.qualified, ActionType.DELETE, is_schedulable_after_volume_attachment_deleted
+            ),
         )
 
-    def concerns(self, template: Template) -> bool:
+    def concerns(self, template: PodSignature) -> bool:
         """Return True for pods with claims or in-tree disks."""
         return _may_attach(template.pod)
 
-    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _State | Skip | Refusal:
+    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _State | Skip | Status:
         """Return the volumes of the pod; SKIP without any."""
         if not _may_attach(pod.pod):
             return SKIP
@@ -79,16 +98,18 @@ class NodeVolumeLimits(Plugin):
         missing = next((name for name in names if self._claims.get(pod.key.namespace, name) is None), None)
         if missing is not None:
             key = f"{pod.key.namespace}/{missing}"
-            return unresolvable(self.name, f'looking up PVC {key}: persistentvolumeclaim "{missing}" not found')
+            return unresolvable_status(self.name, f'looking up PVC {key}: persistentvolumeclaim "{missing}" not found')
         volumes = self._volumes_of((pod.pod,))
         demanded = sorted({one for one in volumes.values() if self._is_demanded(one)})
         return _State(volumes, demanded) if volumes else SKIP
 
-    def refusal(self, state: _State, number: int) -> Refusal:
+    def refusal(self, state: _State, number: int) -> Status:
         """Return the status for a number of `filter`."""
         if number == _TOO_MANY:
-            return unschedulable(self.name, "node(s) exceed max volume count")
-        return unschedulable(self.name, f"{state.demanded[number - _MISSING]} CSI driver is not installed on the node")
+            return unschedulable_status(self.name, "node(s) exceed max volume count")
+        return unschedulable_status(
+            self.name, f"{state.demanded[number - _MISSING]} CSI driver is not installed on the node"
+        )
 
     def _is_demanded(self, driver: str) -> bool:
         """Return True if the driver prevents scheduling to nodes on which it is not installed."""
@@ -130,7 +151,9 @@ class NodeVolumeLimits(Plugin):
     def _volumes_of(self, pods: Iterable[Pod]) -> _Volumes:
         found: _Volumes = {}
         for pod in pods:
-            found |= dict(_named(one) for one in map(of_inline, pod.spec.volumes) if one is not None)
+            found |= dict(
+                _volume_unique_name(one) for one in map(translate_inline_volume, pod.spec.volumes) if one is not None
+            )
             for one in claim_uses(pod):
                 claim = self._claims.get(pod.metadata.namespace, one.name)
                 if claim is not None:
@@ -142,12 +165,12 @@ class NodeVolumeLimits(Plugin):
         volume = self._volumes.get("", claim.spec.volume_name) if claim.spec.volume_name else None
         if volume is not None:
             csi = volume.spec.csi
-            one = of_persistent(volume) if csi is None else Attachable(csi.driver, csi.volume_handle)
-            return {} if one is None else dict((_named(one),))
+            one = translate_persistent_volume(volume) if csi is None else CSIVolume(csi.driver, csi.volume_handle)
+            return {} if one is None else dict((_volume_unique_name(one),))
         found = self._classes.get("", class_of_claim(claim))
         if found is None:
             return {}
-        meta, driver = claim.metadata, driver_of_provisioner(found.provisioner)
+        meta, driver = claim.metadata, csi_name_from_provisioner(found.provisioner)
         return {f"{driver}/future {meta.namespace}/{meta.name}": driver} if driver else {}
 
     def _attached(self, node: str) -> _Volumes:
@@ -161,13 +184,13 @@ class NodeVolumeLimits(Plugin):
 
 
 def _may_attach(pod: Pod) -> bool:
-    return any(claim_uses(pod)) or any(of_inline(one) is not None for one in pod.spec.volumes)
+    return any(claim_uses(pod)) or any(translate_inline_volume(one) is not None for one in pod.spec.volumes)
 
 
-def _named(one: Attachable) -> tuple[str, str]:
+def _volume_unique_name(one: CSIVolume) -> tuple[str, str]:
     return f"{one.driver}/{one.handle}", one.driver
 
 
-def _is_its_claim(pod: PodInfo, _: Any, new: Any) -> bool:
+def _is_schedulable_after_pvc_added(pod: PodInfo, _: Any, new: Any) -> bool:
     meta = new.metadata
     return meta.namespace == pod.key.namespace and any(one.name == meta.name for one in claim_uses(pod.pod))

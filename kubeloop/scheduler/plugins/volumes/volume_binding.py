@@ -20,34 +20,41 @@ from kubeloop.api.pods.volumes import (
     SELECTED_NODE,
     claim_uses,
     class_of_claim,
-    is_made_for,
+    is_claim_for_pod,
 )
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.runtime.objects.keys import key_of
 from kubeloop.scheduler.cache.cluster import ClusterState, Rows
-from kubeloop.scheduler.cache.pod_info import PodInfo, Template
+from kubeloop.scheduler.cache.pod_info import PodInfo, PodSignature
 from kubeloop.scheduler.framework.handle import Handle
-from kubeloop.scheduler.framework.plugin import SKIP, Interest, Plugin, Skip, failed, unresolvable
-from kubeloop.scheduler.framework.status import Code, Refusal, SchedulingError
-from kubeloop.scheduler.queue.cluster_event import NODE, Action
-from kubeloop.scheduler.volumes.binder import is_bound, is_reachable
+from kubeloop.scheduler.framework.plugin import (
+    SKIP,
+    ClusterEventWithHint,
+    Plugin,
+    Skip,
+    error_status,
+    unresolvable_status,
+)
+from kubeloop.scheduler.framework.status import Code, SchedulingError, Status
+from kubeloop.scheduler.queue.cluster_event import NODE, ActionType
+from kubeloop.scheduler.volumes.binder import is_claim_bound, is_volume_reachable
 from kubeloop.scheduler.volumes.chooser import (
     NO_SPACE,
     NO_VOLUME,
-    Choice,
-    VolumeChooser,
-    liking,
-    shape_of,
+    PodVolumes,
+    VolumeBinder,
+    parse_shape,
+    score_volumes,
 )
 from kubeloop.scheduler.volumes.hints import (
-    allows_other_places,
-    answers_for_others,
-    makes_larger_volumes,
-    minds_room_no_more,
+    is_schedulable_after_csi_driver_change,
+    is_schedulable_after_csi_node_change,
+    is_schedulable_after_csi_storage_capacity_change,
+    is_schedulable_after_storage_class_change,
 )
 
 if TYPE_CHECKING:
-    from kubeloop.scheduler.cycle.scheduling_cycle import Cycle
+    from kubeloop.scheduler.cycle.scheduling_cycle import SchedulingCycle
 
 _UNREACHABLE, _GONE = 1, 8
 _REASONS = {
@@ -56,10 +63,10 @@ _REASONS = {
     NO_SPACE: "node(s) did not have enough free storage",
     _GONE: "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
 }
-_LATER = "WaitForFirstConsumer"
+_WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 
 
-class _Claims(NamedTuple):
+class _PodVolumeClaims(NamedTuple):
     """Claims of a pod: bound ones, and delayed ones that wait for the pod."""
 
     bound: Sequence[PersistentVolumeClaim]
@@ -76,34 +83,38 @@ class VolumeBinding(Plugin):
         super().__init__(handle, args)
         self._patience = float(args.get("bindTimeoutSeconds") or 600)
         self._claims = handle.follow(resource_of_class(PersistentVolumeClaim))
-        self._chooser = VolumeChooser(handle)
+        self._chooser = VolumeBinder(handle)
         self._volumes, self._classes = self._chooser.volumes, self._chooser.classes
-        self._shape = shape_of(args)
+        self._shape = parse_shape(args)
         handle.follow(resource_of_class(CSINode))
         self._changed = asyncio.Event()
         for informer in (self._claims, self._volumes):
             informer.add_handler(_Waker(self._changed))
 
-    def interests(self) -> Sequence[Interest]:
+    def interests(self) -> Sequence[ClusterEventWithHint]:
         """Return the events of storage objects and nodes that may help."""
-        both = Action.ADD | Action.UPDATE
+        both = ActionType.ADD | ActionType.UPDATE
         return (
-            Interest(self._classes.resource.qualified, both, allows_other_places),
-            Interest(self._claims.resource.qualified, both, _is_about_its_claim),
-            Interest(self._volumes.resource.qualified, both),
-            Interest(NODE, Action.ADD | Action.NODE_LABEL),
-            Interest(resource_of_class(CSINode).qualified, both, answers_for_others),
-            Interest(self._chooser.drivers.resource.qualified, Action.UPDATE, minds_room_no_more),
-            Interest(self._chooser.capacities.resource.qualified, both, makes_larger_volumes),
+            ClusterEventWithHint(self._classes.resource.qualified, both, is_schedulable_after_storage_class_change),
+            ClusterEventWithHint(self._claims.resource.qualified, both, _is_schedulable_after_pvc_change),
+            ClusterEventWithHint(self._volumes.resource.qualified, both),
+            ClusterEventWithHint(NODE, ActionType.ADD | ActionType.NODE_LABEL),
+            ClusterEventWithHint(resource_of_class(CSINode).qualified, both, is_schedulable_after_csi_node_change),
+            ClusterEventWithHint(
+                self._chooser.drivers.resource.qualified, ActionType.UPDATE, is_schedulable_after_csi_driver_change
+            ),
+            ClusterEventWithHint(
+                self._chooser.capacities.resource.qualified, both, is_schedulable_after_csi_storage_capacity_change
+            ),
         )
 
     # Filtering.
 
-    def concerns(self, template: Template) -> bool:
+    def concerns(self, template: PodSignature) -> bool:
         """Return True for pods with claims."""
         return any(claim_uses(template.pod))
 
-    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _Claims | Skip | Refusal:
+    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _PodVolumeClaims | Skip | Status:
         """Return the claims of the pod; a rejection if one is unusable; SKIP without any."""
         uses = tuple(claim_uses(pod.pod))
         if not uses:
@@ -112,20 +123,20 @@ class VolumeBinding(Plugin):
         immediate = False
         for use in uses:
             claim = self._claims.get(pod.key.namespace, use.name)
-            why_not = _unusable(claim, use.name, use.volume.ephemeral is not None, pod)
+            why_not = _unusable_reason(claim, use.name, use.volume.ephemeral is not None, pod)
             if why_not or claim is None:
-                return unresolvable(self.name, why_not)
-            if is_bound(claim):
+                return unresolvable_status(self.name, why_not)
+            if is_claim_bound(claim):
                 bound.append(claim)
             elif self._is_delayed(claim) and not claim.spec.volume_name:
                 waiting.append(claim)
             else:
                 immediate = True
         if immediate:
-            return unresolvable(self.name, "pod has unbound immediate PersistentVolumeClaims")
-        return _Claims(bound, waiting)
+            return unresolvable_status(self.name, "pod has unbound immediate PersistentVolumeClaims")
+        return _PodVolumeClaims(bound, waiting)
 
-    def filter(self, state: _Claims, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
+    def filter(self, state: _PodVolumeClaims, cluster: ClusterState, rows: Rows) -> NDArray[np.int16]:
         """Return the reason bits of each node."""
         numbers = np.arange(cluster.size)[rows]
         answers = np.zeros(len(numbers), np.int16)
@@ -135,16 +146,16 @@ class VolumeBinding(Plugin):
                 answers[position] = self._bound_answer(state.bound, node) | self._waiting_answer(state.waiting, node)
         return answers
 
-    def refusal(self, state: Any, number: int) -> Refusal:
+    def refusal(self, state: Any, number: int) -> Status:
         """Return the status for reason bits."""
-        return Refusal(Code.UNRESOLVABLE, tuple(told for bit, told in _REASONS.items() if number & bit), self.name)
+        return Status(Code.UNRESOLVABLE, tuple(told for bit, told in _REASONS.items() if number & bit), self.name)
 
     def _bound_answer(self, claims: Sequence[PersistentVolumeClaim], node: Node) -> int:
         for claim in claims:
             volume = self._volumes.get("", claim.spec.volume_name)
             if volume is None:
                 return _GONE
-            if not is_reachable(volume, node):
+            if not is_volume_reachable(volume, node):
                 return _UNREACHABLE
         return 0
 
@@ -154,49 +165,49 @@ class VolumeBinding(Plugin):
 
     def _is_delayed(self, claim: PersistentVolumeClaim) -> bool:
         found = self._classes.get("", class_of_claim(claim)) if class_of_claim(claim) else None
-        return found is not None and found.volume_binding_mode == _LATER
+        return found is not None and found.volume_binding_mode == _WAIT_FOR_FIRST_CONSUMER
 
     # Scoring.
 
     def prescore(self, pod: PodInfo, cluster: ClusterState) -> Sequence[PersistentVolumeClaim] | Skip:
         """Return the delayed claims; SKIP without any, as volumes of bound claims leave no choice."""
         claims = [self._claims.get(pod.key.namespace, use.name) for use in claim_uses(pod.pod)]
-        waiting = [one for one in claims if one is not None and not is_bound(one) and self._is_delayed(one)]
+        waiting = [one for one in claims if one is not None and not is_claim_bound(one) and self._is_delayed(one)]
         return waiting or SKIP
 
     def score(self, state: Sequence[PersistentVolumeClaim], cluster: ClusterState, rows: Rows) -> NDArray[np.int64]:
         """Return the score of each node by storage utilization."""
         choices = (self._chooser.choice(state, cluster.nodes[int(row)]) for row in np.arange(cluster.size)[rows])
-        return np.array([0 if isinstance(one, int) else liking(one, self._shape) for one in choices], np.int64)
+        return np.array([0 if isinstance(one, int) else score_volumes(one, self._shape) for one in choices], np.int64)
 
     # Binding.
 
-    def reserve(self, cycle: Cycle, node: str) -> Refusal | None:
+    def reserve(self, cycle: SchedulingCycle, node: str) -> Status | None:
         """Assume the volumes for the delayed claims."""
         claims = cycle.states.get(self.name)
         row = cycle.cluster.row_of(node)
-        if not isinstance(claims, _Claims) or not claims.waiting or row is None:
+        if not isinstance(claims, _PodVolumeClaims) or not claims.waiting or row is None:
             return None
         choice = self._chooser.choice(claims.waiting, cycle.cluster.nodes[row])
         if isinstance(choice, int):
             return self.refusal(None, choice)
         self._chooser.promise(choice, node)
-        cycle.states[Choice] = choice
+        cycle.states[PodVolumes] = choice
         return None
 
-    def unreserve(self, cycle: Cycle, node: str) -> None:
+    def unreserve(self, cycle: SchedulingCycle, node: str) -> None:
         """Revert the assumed volumes."""
-        choice = cycle.states.pop(Choice, None)
+        choice = cycle.states.pop(PodVolumes, None)
         if choice is not None:
             self._chooser.release(choice)
 
-    def will_pre_bind(self, cycle: Cycle, node: str) -> bool:
+    def will_pre_bind(self, cycle: SchedulingCycle, node: str) -> bool:
         """Return True if volumes must be bound."""
-        return Choice in cycle.states
+        return PodVolumes in cycle.states
 
-    async def pre_bind(self, cycle: Cycle, node: str) -> Refusal | None:
+    async def pre_bind(self, cycle: SchedulingCycle, node: str) -> Status | None:
         """Write the bindings and wait until all claims are bound."""
-        choice: Choice | None = cycle.states.get(Choice)
+        choice: PodVolumes | None = cycle.states.get(PodVolumes)
         if choice is None:
             return None
         try:
@@ -206,16 +217,16 @@ class VolumeBinding(Plugin):
                     self._changed.clear()
                     await self._changed.wait()
         except TimeoutError:
-            return failed(self.name, "binding volumes: context deadline exceeded")
+            return error_status(self.name, "binding volumes: context deadline exceeded")
         except SchedulingError as error:
-            return failed(self.name, f"binding volumes: {error}")
+            return error_status(self.name, f"binding volumes: {error}")
         return None
 
-    def post_bind(self, cycle: Cycle, node: str) -> None:
+    def post_bind(self, cycle: SchedulingCycle, node: str) -> None:
         """Drop the assumed volumes, which are written by now."""
         self.unreserve(cycle, node)
 
-    async def _write(self, choice: Choice, node: str) -> None:
+    async def _write(self, choice: PodVolumes, node: str) -> None:
         client = self.handle.client
         for volume, claim in choice.bindings:
             meta, old = claim.metadata, volume.metadata
@@ -234,7 +245,7 @@ class VolumeBinding(Plugin):
             change = {"resourceVersion": meta.resource_version, "annotations": {SELECTED_NODE: node}}
             await client.patch("persistentvolumeclaims", meta.name, {"metadata": change}, meta.namespace)
 
-    def _is_done(self, choice: Choice, node: str, pod: PodInfo) -> bool:
+    def _is_done(self, choice: PodVolumes, node: str, pod: PodInfo) -> bool:
         """Return True if all claims are bound. Raises `SchedulingError` if they will not be any more."""
         if self.handle.pods.get(*pod.key) is None:
             raise SchedulingError("pod does not exist any more")
@@ -247,7 +258,7 @@ class VolumeBinding(Plugin):
             said = claim.metadata.annotations.get(SELECTED_NODE) if claim is not None else None
             if said != node and claim is not None and claim.metadata.resource_version != old.metadata.resource_version:
                 raise SchedulingError(f'provisioning failed for PVC "{old.metadata.name}"')
-        return all(claim is not None and is_bound(claim) for _, claim in present)
+        return all(claim is not None and is_claim_bound(claim) for _, claim in present)
 
 
 class _Waker:
@@ -269,7 +280,7 @@ class _Waker:
         self._event.set()
 
 
-def _unusable(claim: PersistentVolumeClaim | None, name: str, ephemeral: bool, pod: PodInfo) -> str:
+def _unusable_reason(claim: PersistentVolumeClaim | None, name: str, ephemeral: bool, pod: PodInfo) -> str:
     """Return the reason why a pod cannot use a claim; empty if it can."""
     if claim is None:
         wait = "waiting for ephemeral volume controller to create the "
@@ -279,12 +290,12 @@ def _unusable(claim: PersistentVolumeClaim | None, name: str, ephemeral: bool, p
         return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{gone}"'
     if claim.metadata.deletion_timestamp is not None:
         return f'persistentvolumeclaim "{name}" is being deleted'
-    if ephemeral and not is_made_for(claim, pod.pod):
+    if ephemeral and not is_claim_for_pod(claim, pod.pod):
         key, owner = key_of(claim), pod.key
         return f"PVC {key} was not created for pod {owner} (pod is not owner)"
     return ""
 
 
-def _is_about_its_claim(pod: PodInfo, old: Any, new: Any) -> bool:
+def _is_schedulable_after_pvc_change(pod: PodInfo, old: Any, new: Any) -> bool:
     meta = new.metadata
     return meta.namespace == pod.key.namespace and any(one.name == meta.name for one in claim_uses(pod.pod))

@@ -11,11 +11,18 @@ from numpy.typing import NDArray
 from kubeloop.api.generated.core_v1 import PersistentVolumeClaim, Pod, Volume
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.scheduler.cache.cluster import ClusterState, Rows
-from kubeloop.scheduler.cache.pod_info import PodInfo, Template
+from kubeloop.scheduler.cache.pod_info import PodInfo, PodSignature
 from kubeloop.scheduler.framework.handle import Handle
-from kubeloop.scheduler.framework.plugin import SKIP, Interest, Plugin, Skip, unresolvable, unschedulable
-from kubeloop.scheduler.framework.status import Refusal
-from kubeloop.scheduler.queue.cluster_event import ASSIGNED_POD, NODE, Action
+from kubeloop.scheduler.framework.plugin import (
+    SKIP,
+    ClusterEventWithHint,
+    Plugin,
+    Skip,
+    unresolvable_status,
+    unschedulable_status,
+)
+from kubeloop.scheduler.framework.status import Status
+from kubeloop.scheduler.queue.cluster_event import ASSIGNED_POD, NODE, ActionType
 
 _DISK, _IN_USE = 1, 2
 
@@ -33,8 +40,8 @@ class VolumeRestrictions(Plugin):
     name = "VolumeRestrictions"
     local = False
     refusals = (
-        unschedulable(name, "node(s) had no available disk"),
-        unschedulable(
+        unschedulable_status(name, "node(s) had no available disk"),
+        unschedulable_status(
             name,
             "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode "
             "already in-use by another pod",
@@ -45,19 +52,19 @@ class VolumeRestrictions(Plugin):
         super().__init__(handle, args)
         self._claims = handle.follow(resource_of_class(PersistentVolumeClaim))
 
-    def interests(self) -> Sequence[Interest]:
+    def interests(self) -> Sequence[ClusterEventWithHint]:
         """Return the events that may help."""
         return (
-            Interest(ASSIGNED_POD, Action.DELETE, _freed_a_volume),
-            Interest(NODE, Action.ADD),
-            Interest(self._claims.resource.qualified, Action.ADD, _is_its_claim),
+            ClusterEventWithHint(ASSIGNED_POD, ActionType.DELETE, _is_schedulable_after_assigned_pod_deleted),
+            ClusterEventWithHint(NODE, ActionType.ADD),
+            ClusterEventWithHint(self._claims.resource.qualified, ActionType.ADD, _is_schedulable_after_pvc_added),
         )
 
-    def concerns(self, template: Template) -> bool:
+    def concerns(self, template: PodSignature) -> bool:
         """Return True for pods with claims or disks."""
         return bool(template.claims) or any(_is_disk(one) for one in template.pod.spec.volumes)
 
-    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _State | Skip | Refusal:
+    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> _State | Skip | Status:
         """Return the disks and the use of claims; SKIP if neither can conflict."""
         volumes = pod.pod.spec.volumes
         disks = [one for one in volumes if _is_disk(one)]
@@ -65,7 +72,7 @@ class VolumeRestrictions(Plugin):
         for name in _claims_of(pod.pod):
             claim = self._claims.get(pod.key.namespace, name)
             if claim is None:
-                return unresolvable(self.name, f'persistentvolumeclaim "{name}" not found')
+                return unresolvable_status(self.name, f'persistentvolumeclaim "{name}" not found')
             alone = "ReadWriteOncePod" in claim.spec.access_modes
             in_use |= alone and cluster.claims.get((pod.key.namespace, name)) is not None
         return _State(disks, in_use) if disks or in_use else SKIP
@@ -77,12 +84,12 @@ class VolumeRestrictions(Plugin):
         if state.disks:
             for position, row in enumerate(numbers):
                 others = cluster.pods.get(int(row), {}).values()
-                if any(conflict(one, other.pod) for one in state.disks for other in others):
+                if any(is_volume_conflict(one, other.pod) for one in state.disks for other in others):
                     answers[position] = _DISK
         return answers
 
 
-def conflict(volume: Volume, pod: Pod) -> bool:
+def is_volume_conflict(volume: Volume, pod: Pod) -> bool:
     """Return True if a volume conflicts with those of a pod on the same node."""
     return any(_same_disk(volume, other) for other in pod.spec.volumes if _is_disk(other))
 
@@ -112,12 +119,12 @@ def _claims_of(pod: Pod) -> list[str]:
     return [one.persistent_volume_claim.claim_name for one in pod.spec.volumes if one.persistent_volume_claim]
 
 
-def _freed_a_volume(pod: PodInfo, old: Any, _: Any) -> bool:
+def _is_schedulable_after_assigned_pod_deleted(pod: PodInfo, old: Any, _: Any) -> bool:
     if old.metadata.namespace != pod.key.namespace:
         return False
-    freed_disk = any(conflict(one, old) for one in pod.pod.spec.volumes if _is_disk(one))
+    freed_disk = any(is_volume_conflict(one, old) for one in pod.pod.spec.volumes if _is_disk(one))
     return freed_disk or bool(set(_claims_of(pod.pod)) & set(_claims_of(old)))
 
 
-def _is_its_claim(pod: PodInfo, _: Any, new: Any) -> bool:
+def _is_schedulable_after_pvc_added(pod: PodInfo, _: Any, new: Any) -> bool:
     return new.metadata.namespace == pod.key.namespace and new.metadata.name in _claims_of(pod.pod)

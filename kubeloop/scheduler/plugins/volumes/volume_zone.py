@@ -13,12 +13,12 @@ from kubeloop.api.generated.storage_v1 import StorageClass
 from kubeloop.api.pods.volumes import class_of_claim
 from kubeloop.client.discovery.rest_mapper import resource_of_class
 from kubeloop.scheduler.cache.cluster import ClusterState, Rows
-from kubeloop.scheduler.cache.labels import Verdicts
-from kubeloop.scheduler.cache.pod_info import PodInfo, Template
+from kubeloop.scheduler.cache.labels import LabelPredicate
+from kubeloop.scheduler.cache.pod_info import PodInfo, PodSignature
 from kubeloop.scheduler.framework.handle import Handle
-from kubeloop.scheduler.framework.plugin import SKIP, Interest, Plugin, Skip, unresolvable
-from kubeloop.scheduler.framework.status import Refusal
-from kubeloop.scheduler.queue.cluster_event import NODE, Action
+from kubeloop.scheduler.framework.plugin import SKIP, ClusterEventWithHint, Plugin, Skip, unresolvable_status
+from kubeloop.scheduler.framework.status import Status
+from kubeloop.scheduler.queue.cluster_event import NODE, ActionType
 
 # Topology labels, with their current names.
 _LABELS: Final = {
@@ -35,7 +35,7 @@ class VolumeZone(Plugin):
 
     name = "VolumeZone"
     local = False
-    refusals = (unresolvable(name, "node(s) had no available volume zone"),)
+    refusals = (unresolvable_status(name, "node(s) had no available volume zone"),)
 
     def __init__(self, handle: Handle, args: Mapping[str, Any]) -> None:
         super().__init__(handle, args)
@@ -43,21 +43,23 @@ class VolumeZone(Plugin):
         self._volumes = handle.follow(resource_of_class(PersistentVolume))
         self._classes = handle.follow(resource_of_class(StorageClass))
 
-    def interests(self) -> Sequence[Interest]:
+    def interests(self) -> Sequence[ClusterEventWithHint]:
         """Return the events of storage objects and nodes that may help."""
-        both = Action.ADD | Action.UPDATE
+        both = ActionType.ADD | ActionType.UPDATE
         return (
-            Interest(self._classes.resource.qualified, Action.ADD, _waits_for_pods),
-            Interest(NODE, Action.ADD | Action.NODE_LABEL),
-            Interest(self._claims.resource.qualified, both, _is_its_claim),
-            Interest(self._volumes.resource.qualified, both, _has_other_zones),
+            ClusterEventWithHint(
+                self._classes.resource.qualified, ActionType.ADD, _is_schedulable_after_storage_class_added
+            ),
+            ClusterEventWithHint(NODE, ActionType.ADD | ActionType.NODE_LABEL),
+            ClusterEventWithHint(self._claims.resource.qualified, both, _is_schedulable_after_pvc_change),
+            ClusterEventWithHint(self._volumes.resource.qualified, both, _is_schedulable_after_pv_change),
         )
 
-    def concerns(self, template: Template) -> bool:
+    def concerns(self, template: PodSignature) -> bool:
         """Return True for pods with claims."""
         return bool(template.claims)
 
-    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> list[tuple[str, frozenset[str]]] | Skip | Refusal:
+    def prefilter(self, pod: PodInfo, cluster: ClusterState) -> list[tuple[str, frozenset[str]]] | Skip | Status:
         """Return the topology labels of the volumes; SKIP without any."""
         wanted: list[tuple[str, frozenset[str]]] = []
         for volume in pod.pod.spec.volumes:
@@ -65,7 +67,7 @@ class VolumeZone(Plugin):
                 continue
             found = self._zones(pod.key.namespace, volume.persistent_volume_claim.claim_name)
             if isinstance(found, str):
-                return unresolvable(self.name, found)
+                return unresolvable_status(self.name, found)
             wanted += found
         return wanted or SKIP
 
@@ -74,8 +76,8 @@ class VolumeZone(Plugin):
         wrong = np.zeros(len(cluster.alive[rows]), bool)
         for label, values in state:
             own = cluster.labels.column(label)
-            matches = Verdicts(own, _one_of(values)).of(rows)
-            today = Verdicts(cluster.labels.column(_LABELS[label]), _one_of(values)).of(rows)
+            matches = LabelPredicate(own, _one_of(values)).of(rows)
+            today = LabelPredicate(cluster.labels.column(_LABELS[label]), _one_of(values)).of(rows)
             wrong |= ~np.where(own.ids[rows] >= 0, matches, today)
         has_zone = np.zeros(len(wrong), bool)
         for label in _LABELS:
@@ -89,7 +91,7 @@ class VolumeZone(Plugin):
             return f'persistentvolumeclaim "{name}" not found'
         if claim.spec.volume_name:
             volume = self._volumes.get("", claim.spec.volume_name)
-            return zones_of(volume) if volume else f'persistentvolume "{claim.spec.volume_name}" not found'
+            return volume_topologies(volume) if volume else f'persistentvolume "{claim.spec.volume_name}" not found'
         wanted = class_of_claim(claim)
         if not wanted:
             return "PersistentVolumeClaim had no pv name and storageClass name"
@@ -101,7 +103,7 @@ class VolumeZone(Plugin):
         return [] if found.volume_binding_mode == "WaitForFirstConsumer" else "PersistentVolume had no name"
 
 
-def zones_of(volume: PersistentVolume) -> list[tuple[str, frozenset[str]]]:
+def volume_topologies(volume: PersistentVolume) -> list[tuple[str, frozenset[str]]]:
     """Return the zone and region labels of a volume with their values."""
     labels = volume.metadata.labels
     return [(label, frozenset(labels[label].split(_BETWEEN))) for label in _LABELS if label in labels]
@@ -111,14 +113,14 @@ def _one_of(values: frozenset[str]) -> Callable[[str | None], bool]:
     return lambda value: value in values
 
 
-def _waits_for_pods(_: PodInfo, __: Any, new: Any) -> bool:
+def _is_schedulable_after_storage_class_added(_: PodInfo, __: Any, new: Any) -> bool:
     return bool(new.volume_binding_mode == "WaitForFirstConsumer")
 
 
-def _is_its_claim(pod: PodInfo, _: Any, new: Any) -> bool:
+def _is_schedulable_after_pvc_change(pod: PodInfo, _: Any, new: Any) -> bool:
     names = [one.persistent_volume_claim.claim_name for one in pod.pod.spec.volumes if one.persistent_volume_claim]
     return new.metadata.namespace == pod.key.namespace and new.metadata.name in names
 
 
-def _has_other_zones(_: PodInfo, old: Any, new: Any) -> bool:
-    return old is None or zones_of(old) != zones_of(new)
+def _is_schedulable_after_pv_change(_: PodInfo, old: Any, new: Any) -> bool:
+    return old is None or volume_topologies(old) != volume_topologies(new)

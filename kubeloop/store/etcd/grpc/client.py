@@ -11,17 +11,17 @@ from kubeloop.clock import Clock
 from kubeloop.store.errors import StoreError
 from kubeloop.store.etcd.config import EtcdConfig
 from kubeloop.store.etcd.grpc.hpack import block_of
-from kubeloop.store.etcd.grpc.http2 import Http2
+from kubeloop.store.etcd.grpc.http2 import Http2Connection
 from kubeloop.store.etcd.grpc.streams import (
     DEADLINE_EXCEEDED,
     OUT_OF_RANGE,
     UNAVAILABLE,
     UNKNOWN,
-    Messages,
     RpcError,
+    StreamingResponse,
 )
-from kubeloop.store.etcd.messages import WatchAnswer, read_watch
-from kubeloop.store.etcd.tls import Untrusted, tls_context, why_untrusted
+from kubeloop.store.etcd.messages import EtcdWatchResponse, read_watch
+from kubeloop.store.etcd.tls import CertificateRejected, rejection_reason, tls_context
 
 RANGE = "/etcdserverpb.KV/Range"
 TXN = "/etcdserverpb.KV/Txn"
@@ -43,7 +43,7 @@ class Unavailable(StoreError):
     """No member has answered; the request may have had its effect or not."""
 
 
-class Refused(StoreError):
+class EtcdError(StoreError):
     """Error response of etcd; `repeated` if an earlier attempt may have had an effect."""
 
     def __init__(self, message: str, compacted: bool, repeated: bool) -> None:
@@ -52,14 +52,14 @@ class Refused(StoreError):
         self.repeated = repeated
 
 
-class Begun(NamedTuple):
+class PendingCall(NamedTuple):
     """Attempt under way: its member and its pending response."""
 
     member: int
     answer: asyncio.Future[bytes]
 
 
-class Connection:
+class EtcdClient:
     """Connections to the members, opened as needed; one member is used until it fails."""
 
     def __init__(self, config: EtcdConfig, clock: Clock) -> None:
@@ -86,16 +86,16 @@ class Connection:
         """Return the response to a request."""
         return (await self.call_told(method, request))[0]
 
-    def begin(self, method: str, request: bytes) -> Begun | None:
+    def begin(self, method: str, request: bytes) -> PendingCall | None:
         """Send a first attempt at once; None if a connection has to be opened first."""
         number = self._preferred
         member = self._members[number]
         link = member.link
         if link is None or not link.usable or not self._is_open:
             return None
-        return Begun(number, link.call(member.headers(method), request))
+        return PendingCall(number, link.call(member.headers(method), request))
 
-    async def call_told(self, method: str, request: bytes, begun: Begun | None = None) -> tuple[bytes, bool]:
+    async def call_told(self, method: str, request: bytes, begun: PendingCall | None = None) -> tuple[bytes, bool]:
         """Return the response, and True if an earlier attempt may have had an effect; takes a begun attempt."""
         deadline = 0.0
         pause, repeated = _FIRST_PAUSE, False
@@ -130,11 +130,11 @@ class Connection:
         if self._preferred == member:
             self._preferred = (member + 1) % len(self._members)
 
-    async def watch(self, request: bytes) -> AsyncGenerator[list[WatchAnswer], None]:
+    async def watch(self, request: bytes) -> AsyncGenerator[list[EtcdWatchResponse], None]:
         """Yield one member's watch responses until it or the connection fails: then `Unavailable`."""
         number = self._preferred
         member = self._members[number]
-        stream: Messages | None = None
+        stream: StreamingResponse | None = None
         try:
             link = member.link if member.link is not None and member.link.usable else await member.connect()
             stream = link.follow(member.headers(_WATCH, _NEEDS_LEADER), request)
@@ -160,10 +160,10 @@ class _Member:
 
     def __init__(self, endpoint: str) -> None:
         self._endpoint = endpoint
-        self._connecting: asyncio.Task[Http2] | None = None
+        self._connecting: asyncio.Task[Http2Connection] | None = None
         self._headers: dict[str, bytes] = {}
         self.tls: ssl.SSLContext | None = None
-        self.link: Http2 | None = None
+        self.link: Http2Connection | None = None
 
     def headers(self, method: str, more: tuple[tuple[str, str], ...] = ()) -> bytes:
         """Return the header block of a method, cached."""
@@ -181,7 +181,7 @@ class _Member:
             found = self._headers[method] = block_of((*own.items(), *more))
         return found
 
-    async def connect(self) -> Http2:
+    async def connect(self) -> Http2Connection:
         """Return a usable connection; concurrent callers share the attempt. `RpcError` if it fails."""
         if self._connecting is None:
             self._connecting = asyncio.get_running_loop().create_task(self._connect())
@@ -196,22 +196,22 @@ class _Member:
             self.link.close()
             await self.link.closed()
 
-    async def _connect(self) -> Http2:
+    async def _connect(self) -> Http2Connection:
         host, _, port = self._endpoint.rpartition(":")
         host = host.strip("[]")
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(ATTEMPT_SECONDS):
                 _, link = await loop.create_connection(
-                    lambda: Http2(ATTEMPT_SECONDS),
+                    lambda: Http2Connection(ATTEMPT_SECONDS),
                     host,
                     int(port),
                     ssl=self.tls,
                     server_hostname=host if self.tls else None,
                 )
         except ssl.SSLError as error:
-            if (why := why_untrusted(error)) is not None:
-                raise Untrusted(f"etcd at {self._endpoint} and we do not trust each other: {why}") from None
+            if (why := rejection_reason(error)) is not None:
+                raise CertificateRejected(f"etcd at {self._endpoint} and we do not trust each other: {why}") from None
             raise RpcError(UNAVAILABLE, str(error), undone=True) from None
         except (OSError, TimeoutError) as error:
             why = getattr(error, "strerror", "") or str(error) or "no connection in time"
@@ -219,12 +219,12 @@ class _Member:
         self.link = link
         return link
 
-    def _connected(self, task: asyncio.Task[Http2]) -> None:
+    def _connected(self, task: asyncio.Task[Http2Connection]) -> None:
         self._connecting = None
         if not task.cancelled():
             task.exception()  # the exception is raised in the waiting callers
 
 
-def _refused(error: RpcError, repeated: bool) -> Refused:
+def _refused(error: RpcError, repeated: bool) -> EtcdError:
     compacted = error.code == OUT_OF_RANGE and "compacted" in error.details
-    return Refused(f"etcd refused: {error.details}", compacted, repeated)
+    return EtcdError(f"etcd refused: {error.details}", compacted, repeated)

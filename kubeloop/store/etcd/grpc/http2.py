@@ -21,12 +21,12 @@ from kubeloop.store.etcd.grpc.streams import (
     INTERNAL,
     UNAUTHENTICATED,
     UNAVAILABLE,
-    Answer,
-    Messages,
+    GrpcStream,
     RpcError,
-    Stream,
+    StreamingResponse,
+    UnaryResponse,
 )
-from kubeloop.store.etcd.tls import why_untrusted
+from kubeloop.store.etcd.tls import rejection_reason
 
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _FRAME = Struct(">BHBBI")  # length in 24 bits, kind, flags, stream
@@ -43,7 +43,7 @@ _QUIET_SECONDS, _PING_SECONDS = 10.0, 5.0  # etcd closes connections that ping m
 _LOOK_SECONDS = 2.5
 
 
-class Http2(asyncio.Protocol):
+class Http2Connection(asyncio.Protocol):
     """Client side of a connection. `usable` until either side ends it; pending calls then fail."""
 
     def __init__(self, attempt_seconds: float) -> None:
@@ -51,18 +51,18 @@ class Http2(asyncio.Protocol):
         self.reason = "the connection was closed"
         self._code = UNAVAILABLE
         self._attempt_seconds = attempt_seconds
-        self._streams: dict[int, Stream] = {}
+        self._streams: dict[int, GrpcStream] = {}
         self._next_id = 1
         self._most_streams = _LARGEST_WINDOW
-        self._later: deque[tuple[Stream, bytes, bytes]] = deque()  # more than the server wants at a time
-        self._waiting: list[tuple[Stream, memoryview]] = []  # messages, or rests, that the windows have no room for
+        self._later: deque[tuple[GrpcStream, bytes, bytes]] = deque()  # more than the server wants at a time
+        self._waiting: list[tuple[GrpcStream, memoryview]] = []  # messages, or rests, that the windows have no room for
         self._window = self._stream_window = _FIRST_WINDOW
         self._largest_frame = 16_384
         self._taken = 0
         self._out: list[bytes] = []
         self._rest = b""
         self._block: tuple[int, int, bytes] | None = None  # stream, flags and beginning of a divided header block
-        self._deadlines: deque[tuple[float, Stream]] = deque()
+        self._deadlines: deque[tuple[float, GrpcStream]] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._heard = self._pinged = 0.0
         self._lost = asyncio.Event()
@@ -84,7 +84,7 @@ class Http2(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail all streams with the reason."""
-        if (why := why_untrusted(exc)) is not None:  # a rejection of our certificate arrives after the handshake
+        if (why := rejection_reason(exc)) is not None:  # a rejection of our certificate arrives after the handshake
             self.reason, self._code = why, UNAUTHENTICATED
         elif exc is not None:
             self.reason = str(exc) or type(exc).__name__
@@ -138,20 +138,20 @@ class Http2(asyncio.Protocol):
 
     def call(self, headers: bytes, message: bytes) -> asyncio.Future[bytes]:
         """Make a unary call. `headers` is the request's whole header block."""
-        answer = Answer(self._loop)
+        answer = UnaryResponse(self._loop)
         while self._deadlines and self._deadlines[0][1].is_done:
             self._deadlines.popleft()
         self._deadlines.append((self._loop.time() + self._attempt_seconds, answer))
         self._open(answer, headers, message)
         return answer.future
 
-    def follow(self, headers: bytes, message: bytes) -> Messages:
+    def follow(self, headers: bytes, message: bytes) -> StreamingResponse:
         """Make a server-streaming call, until either side ends it."""
-        messages = Messages(self._loop, self._cancel)
+        messages = StreamingResponse(self._loop, self._cancel)
         self._open(messages, headers, message)
         return messages
 
-    def _open(self, stream: Stream, headers: bytes, message: bytes) -> None:
+    def _open(self, stream: GrpcStream, headers: bytes, message: bytes) -> None:
         if not self.usable:
             stream.fail(RpcError(self._code, self.reason, undone=True))
         elif len(self._streams) >= self._most_streams:
@@ -159,7 +159,7 @@ class Http2(asyncio.Protocol):
         else:
             self._begin(stream, headers, message)
 
-    def _begin(self, stream: Stream, headers: bytes, message: bytes) -> None:
+    def _begin(self, stream: GrpcStream, headers: bytes, message: bytes) -> None:
         stream.number = self._next_id
         stream.window = self._stream_window
         self._streams[stream.number] = stream
@@ -180,7 +180,7 @@ class Http2(asyncio.Protocol):
 
     def _send_waiting(self) -> None:
         """Send as much as the windows allow, in order; a full stream window blocks no other stream."""
-        left: list[tuple[Stream, memoryview]] = []
+        left: list[tuple[GrpcStream, memoryview]] = []
         for stream, body in self._waiting:
             if stream.number not in self._streams:
                 continue
@@ -196,7 +196,7 @@ class Http2(asyncio.Protocol):
                 body = body[size:]
         self._waiting = left
 
-    def _cancel(self, stream: Stream) -> None:
+    def _cancel(self, stream: GrpcStream) -> None:
         if self._streams.pop(stream.number, None) is not None:
             self._send(_RESET, 0, stream.number, _CANCEL.to_bytes(4, "big"))
             self._begin_later()
@@ -248,7 +248,7 @@ class Http2(asyncio.Protocol):
         elif stream is not None:
             stream.begin(headers)
 
-    def _ended(self, number: int, stream: Stream, error: RpcError | None) -> None:
+    def _ended(self, number: int, stream: GrpcStream, error: RpcError | None) -> None:
         del self._streams[number]
         if error is None:
             stream.finish()
@@ -329,7 +329,7 @@ class Http2(asyncio.Protocol):
     def _look(self) -> None:
         """Check deadlines and the connection's liveness; called periodically."""
         now = self._loop.time()
-        late: list[Stream] = []
+        late: list[GrpcStream] = []
         while self._deadlines and self._deadlines[0][0] <= now:
             late.append(self._deadlines.popleft()[1])
         for stream in late:

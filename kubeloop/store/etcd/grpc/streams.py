@@ -21,7 +21,7 @@ class RpcError(Exception):
         self.undone = undone
 
 
-class Stream:
+class GrpcStream:
     """Connection state of a call. `window`: bytes that may be sent; `taken`: received bytes not acknowledged."""
 
     __slots__ = ("number", "taken", "window")
@@ -64,7 +64,7 @@ class Stream:
         return RpcError(code, unquote(headers.get("grpc-message", "")) or f"status {status}")
 
 
-class Answer(Stream):
+class UnaryResponse(GrpcStream):
     """Response of a unary call."""
 
     __slots__ = ("_parts", "future")
@@ -99,14 +99,14 @@ class Answer(Stream):
             self.future.set_exception(error)
 
 
-class Messages(Stream):
+class StreamingResponse(GrpcStream):
     """Responses of a server-streaming call, read in batches."""
 
     __slots__ = ("_buffer", "_cancel", "_error", "_loop", "_ready", "_waiter")
 
     ends_after_one = False
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, cancel: Callable[[Stream], None]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, cancel: Callable[[GrpcStream], None]) -> None:
         super().__init__()
         self._loop = loop
         self._cancel = cancel

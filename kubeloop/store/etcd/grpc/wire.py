@@ -33,19 +33,19 @@ def tag(field: int, kind: int = VARINT) -> bytes:
     return varint(field << 3 | kind)
 
 
-def sized(value: bytes) -> bytes:
+def length_prefixed(value: bytes) -> bytes:
     """Prefix bytes with their length."""
     return varint(len(value)) + value
 
 
-def integer(field: int, number: int) -> bytes:
+def integer_field(field: int, number: int) -> bytes:
     """Encode a number field, even if it is zero: in a oneof that is significant."""
     return tag(field) + varint(number)
 
 
-def chunk(field: int, value: bytes) -> bytes:
+def bytes_field(field: int, value: bytes) -> bytes:
     """Encode a field with bytes, a string, or a message."""
-    return tag(field, LENGTH) + sized(value)
+    return tag(field, LENGTH) + length_prefixed(value)
 
 
 def fields(message: bytes) -> list[tuple[int, Value]]:

@@ -9,22 +9,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubeloop.api.apply.fields import fieldset
-from kubeloop.api.apply.fields.fieldset import FieldTree, InvalidFields, Path, paths
-from kubeloop.api.apply.fields.path_elements import canonical, display, order
+from kubeloop.api.apply.fields.fieldset import ElementPath, FieldTree, InvalidFields, paths
+from kubeloop.api.apply.fields.path_elements import canonical, element_sort_key, format_element
 
 ELEMENTS = ["f:a", "f:b", "f:c", 'k:{"name":"x"}', 'k:{"port":9}', 'k:{"port":80}', 'v:"s"', "v:2", "v:10"]
 some_paths = st.sets(st.lists(st.sampled_from(ELEMENTS), min_size=1, max_size=4).map(tuple), max_size=12)
 few = settings(max_examples=80, deadline=None)
 
 
-def tree(members: set[Path]) -> FieldTree:
+def tree(members: set[ElementPath]) -> FieldTree:
     found: FieldTree = {}
     for member in members:
         found = fieldset.union(found, fieldset.tree_of_path(list(member)))
     return found
 
 
-def members(of: FieldTree) -> set[Path]:
+def members(of: FieldTree) -> set[ElementPath]:
     listed = list(paths(of))
     assert len(listed) == len(set(listed))
     return set(listed)
@@ -32,16 +32,16 @@ def members(of: FieldTree) -> set[Path]:
 
 @few
 @given(some_paths)
-def test_a_set_holds_exactly_its_paths(given_paths: set[Path]) -> None:
+def test_a_set_holds_exactly_its_paths(given_paths: set[ElementPath]) -> None:
     made = tree(given_paths)
     assert members(made) == given_paths
-    assert all(fieldset.has(made, path) for path in given_paths)
-    assert not fieldset.has(made, ("f:nowhere",))
+    assert all(fieldset.has_path(made, path) for path in given_paths)
+    assert not fieldset.has_path(made, ("f:nowhere",))
 
 
 @few
 @given(some_paths, some_paths)
-def test_the_algebra_is_that_of_sets(left: set[Path], right: set[Path]) -> None:
+def test_the_algebra_is_that_of_sets(left: set[ElementPath], right: set[ElementPath]) -> None:
     first, second = tree(left), tree(right)
     before = deepcopy((first, second))
     assert members(fieldset.union(first, second)) == left | right
@@ -52,30 +52,30 @@ def test_the_algebra_is_that_of_sets(left: set[Path], right: set[Path]) -> None:
 
 @few
 @given(some_paths, some_paths)
-def test_a_recursive_difference_takes_what_is_below_along(left: set[Path], right: set[Path]) -> None:
+def test_a_recursive_difference_takes_what_is_below_along(left: set[ElementPath], right: set[ElementPath]) -> None:
     kept = {path for path in left if not any(path[: len(other)] == other for other in right)}
     assert members(fieldset.recursive_difference(tree(left), tree(right))) == kept
 
 
 @few
 @given(some_paths)
-def test_leaves_are_the_members_with_none_below(given_paths: set[Path]) -> None:
+def test_leaves_are_the_members_with_none_below(given_paths: set[ElementPath]) -> None:
     ends = {p for p in given_paths if not any(q != p and q[: len(p)] == p for q in given_paths)}
     assert members(fieldset.leaves(tree(given_paths))) == ends
 
 
 @few
 @given(some_paths)
-def test_decoding_what_is_encoded_changes_nothing(given_paths: set[Path]) -> None:
+def test_decoding_what_is_encoded_changes_nothing(given_paths: set[ElementPath]) -> None:
     made = tree(given_paths)
-    assert fieldset.decode(deepcopy(made)) == made
+    assert fieldset.decode_field_set(deepcopy(made)) == made
 
 
 @few
 @given(some_paths, some_paths)
-def test_every_level_is_in_order_however_a_set_was_made(left: set[Path], right: set[Path]) -> None:
+def test_every_level_is_in_order_however_a_set_was_made(left: set[ElementPath], right: set[ElementPath]) -> None:
     def check(level: FieldTree) -> None:
-        assert list(level) == sorted(level, key=order)
+        assert list(level) == sorted(level, key=element_sort_key)
         for child in level.values():
             check(child)
 
@@ -83,34 +83,34 @@ def test_every_level_is_in_order_however_a_set_was_made(left: set[Path], right: 
 
 
 def test_a_difference_that_changes_nothing_is_the_same_object() -> None:
-    made = fieldset.of(("spec", "replicas"), ("spec",))
-    assert fieldset.difference(made, fieldset.of(("status",))) is made
+    made = fieldset.field_set(("spec", "replicas"), ("spec",))
+    assert fieldset.difference(made, fieldset.field_set(("status",))) is made
 
 
 def test_decoding_spells_keys_one_way_and_drops_kinds_it_does_not_know() -> None:
     document: FieldTree = {'k:{"protocol":"TCP", "port":80}': {}, "z:future": {}, "f:a": {".": {}, "f:b": {}}}
-    assert fieldset.decode(document) == {"f:a": {".": {}, "f:b": {}}, 'k:{"port":80,"protocol":"TCP"}': {}}
+    assert fieldset.decode_field_set(document) == {"f:a": {".": {}, "f:b": {}}, 'k:{"port":80,"protocol":"TCP"}': {}}
 
 
 @pytest.mark.parametrize("document", [{"f": {}}, {"fa": {}}, {"k:{": {}}, {"k:[]": {}}, {"i:x": {}}, {"f:a": 1}, []])
 def test_a_document_that_is_no_set_is_refused(document: object) -> None:
     with pytest.raises(InvalidFields):
-        fieldset.decode(document)
+        fieldset.decode_field_set(document)
 
 
 def test_absent_fields_are_the_empty_set() -> None:
-    assert fieldset.decode(None) == {}
+    assert fieldset.decode_field_set(None) == {}
 
 
 def test_keys_and_values_sort_by_value_not_by_spelling() -> None:
-    made = fieldset.in_order({"v:10": {}, "v:2": {}, 'v:"a"': {}})
+    made = fieldset.sort_level({"v:10": {}, "v:2": {}, 'v:"a"': {}})
     assert list(made) == ["v:2", "v:10", 'v:"a"']
 
 
 def test_elements_are_shown_as_in_messages() -> None:
-    shown = fieldset.show(("f:spec", "f:ports", 'k:{"port":80,"protocol":"TCP"}', 'v:"x"', "i:3", "f:a"))
+    shown = fieldset.format_path(("f:spec", "f:ports", 'k:{"port":80,"protocol":"TCP"}', 'v:"x"', "i:3", "f:a"))
     assert shown == '.spec.ports[port=80,protocol="TCP"][="x"][3].a'
-    assert display("v:true") == "[=true]"
+    assert format_element("v:true") == "[=true]"
 
 
 def test_html_characters_are_escaped_as_upstream_does() -> None:

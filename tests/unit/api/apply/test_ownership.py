@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from kubeloop.api.apply.fields.compare import compare
-from kubeloop.api.apply.fields.field_owners import track_update
-from kubeloop.api.apply.fields.managed_fields_entries import Entry
-from kubeloop.api.apply.settable import all_but
+from kubeloop.api.apply.fields.field_owners import update_field_owners
+from kubeloop.api.apply.fields.managed_fields_entries import ManagedFieldsEntry
+from kubeloop.api.apply.settable import exclude_fields
 from kubeloop.api.apply.shape import shape_of
-from kubeloop.api.apply.whole import fresh_tree
-from kubeloop.api.schema import Node, node_of
+from kubeloop.api.apply.whole import tree_of_new
+from kubeloop.api.schema import SchemaNode, node_of
 
 CONFIG_MAP = node_of("io.k8s.api.core.v1.ConfigMap")
 DEPLOYMENT = node_of("io.k8s.api.apps.v1.Deployment")
@@ -27,16 +27,18 @@ def config_map(data: Json, **metadata: Any) -> Json:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", **metadata}, "data": data}
 
 
-def created(obj: Json, node: Node = CONFIG_MAP, manager: str = "creator") -> list[Entry]:
-    return track_update(None, obj, node, manager, obj["apiVersion"], "", "T1", [])
+def created(obj: Json, node: SchemaNode = CONFIG_MAP, manager: str = "creator") -> list[ManagedFieldsEntry]:
+    return update_field_owners(None, obj, node, manager, obj["apiVersion"], "", "T1", [])
 
 
-def updated(old: Json, new: Json, entries: list[Entry], manager: str = "editor", **more: Any) -> list[Entry]:
+def updated(
+    old: Json, new: Json, entries: list[ManagedFieldsEntry], manager: str = "editor", **more: Any
+) -> list[ManagedFieldsEntry]:
     given: Json = {"node": CONFIG_MAP, "api_version": "v1", "subresource": "", "now": "T2"} | more
-    return track_update(old, new, manager=manager, entries=entries, **given)
+    return update_field_owners(old, new, manager=manager, entries=entries, **given)
 
 
-def owned(entries: list[Entry], manager: str) -> Json | None:
+def owned(entries: list[ManagedFieldsEntry], manager: str) -> Json | None:
     found = [entry["fieldsV1"] for entry in entries if entry["manager"] == manager]
     return found[0] if found else None
 
@@ -165,7 +167,7 @@ def test_a_subresource_has_an_entry_of_its_own() -> None:
 def test_fields_that_a_request_cannot_change_are_not_owned_through_it() -> None:
     made = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"nodeName": "n"}}
     made["status"] = {"phase": "Pending"}
-    entries = track_update(None, made, POD, "creator", "v1", "", "T1", [], all_but(("status",)))
+    entries = update_field_owners(None, made, POD, "creator", "v1", "", "T1", [], exclude_fields(("status",)))
     assert entries[0]["fieldsV1"] == {"f:spec": {"f:nodeName": {}}}
 
 
@@ -258,7 +260,7 @@ def test_an_empty_struct_that_turns_null_is_a_change_of_its_own() -> None:
     assert owned(updated(old, new, created(old, POD), node=POD), "editor") == {"f:spec": {"f:securityContext": {}}}
 
 
-CUSTOM = Node(
+CUSTOM = SchemaNode(
     {
         "type": "object",
         "properties": {
@@ -325,7 +327,7 @@ def test_inputs_are_never_changed() -> None:
 )
 def test_a_create_is_a_comparison_with_what_is_there_without_being_set(definition: str, made: Json) -> None:
     shape = shape_of(node_of(definition))
-    assert fresh_tree(made, shape) == compare(shape.zero, made, shape).changed
+    assert tree_of_new(made, shape) == compare(shape.zero, made, shape).changed
 
 
 def test_what_an_empty_object_has_anyway_is_not_owned() -> None:
@@ -341,22 +343,24 @@ def test_a_struct_that_is_always_there_may_be_left_out_on_either_side() -> None:
 
 
 def test_managers_see_a_change_in_the_version_they_wrote_in() -> None:
-    other = Node({"type": "object", "properties": {"colour": {"type": "string"}, "size": {"type": "integer"}}}, {})
-    mine = Node({"type": "object", "properties": {"color": {"type": "string"}, "size": {"type": "integer"}}}, {})
+    other = SchemaNode(
+        {"type": "object", "properties": {"colour": {"type": "string"}, "size": {"type": "integer"}}}, {}
+    )
+    mine = SchemaNode({"type": "object", "properties": {"color": {"type": "string"}, "size": {"type": "integer"}}}, {})
 
-    def convert(obj: Json, version: str) -> tuple[Json, Node] | None:
+    def convert(obj: Json, version: str) -> tuple[Json, SchemaNode] | None:
         if version == "v0":
             return None
         return {("colour" if name == "color" else name): value for name, value in obj.items()}, other
 
-    def wrote(manager: str, version: str) -> Entry:
+    def wrote(manager: str, version: str) -> ManagedFieldsEntry:
         fields: Json = {"f:colour": {}, "f:size": {}}
         kind = {"operation": "Update", "apiVersion": version, "fieldsType": "FieldsV1"}
         return {"manager": manager, **kind, "fieldsV1": fields}
 
     old, new = {"color": "red", "size": 1}, {"color": "blue", "size": 1}
     entries = [wrote("gone", "v0"), wrote("one", "v1")]
-    after = track_update(old, new, mine, "two", "v2", "", "T", entries, convert=convert)
+    after = update_field_owners(old, new, mine, "two", "v2", "", "T", entries, convert=convert)
     assert [(entry["manager"], entry["fieldsV1"]) for entry in after] == [
         ("one", {"f:size": {}}),
         ("two", {"f:color": {}}),

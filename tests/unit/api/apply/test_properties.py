@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from kubeloop.api.apply.fields import fieldset
 from kubeloop.api.apply.fields.compare import compare
-from kubeloop.api.apply.fields.field_owners import NEVER_OWNED, track_update
-from kubeloop.api.apply.fields.managed_fields_entries import Entry
+from kubeloop.api.apply.fields.field_owners import NEVER_OWNED, update_field_owners
+from kubeloop.api.apply.fields.managed_fields_entries import ManagedFieldsEntry
 from kubeloop.api.apply.merge import applied_fields
 from kubeloop.api.apply.server_side import apply
 from kubeloop.api.apply.shape import shape_of
-from kubeloop.api.apply.validate import problems
-from kubeloop.api.apply.whole import fresh_tree
-from kubeloop.api.schema import Node
+from kubeloop.api.apply.validate import iter_schema_errors
+from kubeloop.api.apply.whole import tree_of_new
+from kubeloop.api.schema import SchemaNode
 
 Json = dict[str, Any]
 
@@ -29,7 +29,7 @@ ITEM: Json = {
         "labels": {"type": "object", "additionalProperties": {"type": "string"}},
     },
 }
-NODE = Node(
+NODE = SchemaNode(
     {
         "type": "object",
         "properties": {
@@ -85,15 +85,19 @@ def thing(spec: Json) -> Json:
     return {"apiVersion": "e.org/v1", "kind": "Thing", "metadata": {"name": "t"}, **({"spec": spec} if spec else {})}
 
 
-def applied(live: Json | None, spec: Json, manager: str, entries: list[Entry]) -> tuple[Json, list[Entry]]:
+def applied(
+    live: Json | None, spec: Json, manager: str, entries: list[ManagedFieldsEntry]
+) -> tuple[Json, list[ManagedFieldsEntry]]:
     return apply(live, thing(spec), NODE, "Thing", manager, "e.org/v1", "", True, "T", entries)
 
 
-def updated(old: Json | None, new: Json, entries: list[Entry], manager: str = "u") -> list[Entry]:
-    return track_update(old, new, NODE, manager, "e.org/v1", "", "T", entries)
+def updated(
+    old: Json | None, new: Json, entries: list[ManagedFieldsEntry], manager: str = "u"
+) -> list[ManagedFieldsEntry]:
+    return update_field_owners(old, new, NODE, manager, "e.org/v1", "", "T", entries)
 
 
-def owned(entries: list[Entry]) -> fieldset.FieldTree:
+def owned(entries: list[ManagedFieldsEntry]) -> fieldset.FieldTree:
     found: fieldset.FieldTree = {}
     for entry in entries:
         found = fieldset.union(found, entry["fieldsV1"])
@@ -103,7 +107,7 @@ def owned(entries: list[Entry]) -> fieldset.FieldTree:
 @few
 @given(specs)
 def test_generated_configurations_are_valid(spec: Json) -> None:
-    assert list(problems(thing(spec), SHAPE)) == []
+    assert list(iter_schema_errors(thing(spec), SHAPE)) == []
 
 
 @few
@@ -184,7 +188,7 @@ def test_nothing_is_changed_in_place(stored: Json, config: Json) -> None:
 @few
 @given(specs)
 def test_a_create_is_a_comparison_with_the_empty_object(spec: Json) -> None:
-    assert fresh_tree(thing(spec), SHAPE) == compare({}, thing(spec), SHAPE).changed
+    assert tree_of_new(thing(spec), SHAPE) == compare({}, thing(spec), SHAPE).changed
 
 
 @few

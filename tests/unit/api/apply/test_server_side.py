@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from kubeloop.api.apply.fields.field_owners import track_update
-from kubeloop.api.apply.fields.managed_fields_entries import Entry, same_but_times
-from kubeloop.api.apply.server_side import Applied, apply
+from kubeloop.api.apply.fields.field_owners import update_field_owners
+from kubeloop.api.apply.fields.managed_fields_entries import ManagedFieldsEntry, is_equal_ignoring_timestamps
+from kubeloop.api.apply.server_side import ApplyResult, apply
 from kubeloop.api.errors import ApiError, BadRequest, Conflict
-from kubeloop.api.schema import Node, node_of
+from kubeloop.api.schema import SchemaNode, node_of
 
 CONFIG_MAP = node_of("io.k8s.api.core.v1.ConfigMap")
 DEPLOYMENT = node_of("io.k8s.api.apps.v1.Deployment")
@@ -24,15 +24,15 @@ Json = dict[str, Any]
 class Stored:
     """One object in a store: applies to it and keeps the outcome."""
 
-    def __init__(self, kind: str = "ConfigMap", node: Node | None = None) -> None:
+    def __init__(self, kind: str = "ConfigMap", node: SchemaNode | None = None) -> None:
         self.kind = kind
         self.node = node or NODES[kind]
         self.api_version = "apps/v1" if kind == "Deployment" else "v1"
         self.obj: Json | None = None
-        self.entries: list[Entry] = []
+        self.entries: list[ManagedFieldsEntry] = []
         self.clock = 0
 
-    def apply(self, manager: str, force: bool = False, **config: Any) -> Applied:
+    def apply(self, manager: str, force: bool = False, **config: Any) -> ApplyResult:
         self.clock += 1
         header = {"apiVersion": self.api_version, "kind": self.kind, "metadata": {"name": "m"}}
         args = (self.node, self.kind, manager, self.api_version, "", force, f"T{self.clock}", self.entries)
@@ -50,7 +50,7 @@ class Stored:
             **changes,
         }
         args = (self.node, manager, self.api_version, "", f"T{self.clock}", self.entries)
-        self.entries = track_update(self.obj, new, *args)
+        self.entries = update_field_owners(self.obj, new, *args)
         self.obj = new
 
     def owned(self) -> dict[str, Json]:
@@ -352,6 +352,6 @@ def test_entries_that_differ_in_time_alone_tell_the_same() -> None:
     stored = Stored()
     stored.apply("m1", data={"a": "1"})
     later = [{**stored.entries[0], "time": "T9"}]
-    assert same_but_times(stored.entries, later)
-    assert not same_but_times(stored.entries, [{**later[0], "manager": "x"}])
-    assert not same_but_times(stored.entries, [])
+    assert is_equal_ignoring_timestamps(stored.entries, later)
+    assert not is_equal_ignoring_timestamps(stored.entries, [{**later[0], "manager": "x"}])
+    assert not is_equal_ignoring_timestamps(stored.entries, [])

@@ -8,11 +8,11 @@ import pytest
 
 from kubeloop.api.apply import go_format
 from kubeloop.api.apply.shape import shape_of
-from kubeloop.api.apply.validate import problems, told
-from kubeloop.api.schema import Node, node_of
+from kubeloop.api.apply.validate import format_schema_errors, iter_schema_errors
+from kubeloop.api.schema import SchemaNode, node_of
 
 SHAPE = shape_of(
-    Node(
+    SchemaNode(
         {
             "type": "object",
             "properties": {
@@ -84,7 +84,7 @@ SHAPE = shape_of(
     ],
 )
 def test_one_problem_is_told_with_its_place(value: Any, problem: str) -> None:
-    assert told(list(problems(value, SHAPE))) == problem
+    assert format_schema_errors(list(iter_schema_errors(value, SHAPE))) == problem
 
 
 @pytest.mark.parametrize(
@@ -98,22 +98,22 @@ def test_one_problem_is_told_with_its_place(value: Any, problem: str) -> None:
     ],
 )
 def test_what_fits_has_no_problems(value: Any) -> None:
-    assert list(problems(value, SHAPE)) == []
+    assert list(iter_schema_errors(value, SHAPE)) == []
 
 
 def test_several_problems_are_listed() -> None:
-    assert told(list(problems({"flag": 1, "size": "x"}, SHAPE))) == (
+    assert format_schema_errors(list(iter_schema_errors({"flag": 1, "size": "x"}, SHAPE))) == (
         "errors:\n  .flag: expected boolean, got &{1}\n  .size: expected numeric (int or float), got string"
     )
 
 
 def test_something_that_is_no_object_has_no_place() -> None:
-    assert told(list(problems("x", SHAPE))) == "expected map, got &{x}"
+    assert format_schema_errors(list(iter_schema_errors("x", SHAPE))) == "expected map, got &{x}"
 
 
 def test_quantities_may_be_numbers() -> None:
     pod = {"spec": {"containers": [{"name": "c", "resources": {"limits": {"cpu": 1, "memory": "1Gi"}}}]}}
-    assert list(problems(pod, shape_of(node_of("io.k8s.api.core.v1.Pod")))) == []
+    assert list(iter_schema_errors(pod, shape_of(node_of("io.k8s.api.core.v1.Pod")))) == []
 
 
 @pytest.mark.parametrize(
@@ -129,12 +129,12 @@ def test_quantities_may_be_numbers() -> None:
     ],
 )
 def test_numbers_are_shown_as_go_does(number: float, shown: str) -> None:
-    assert go_format.plain(number) == shown
+    assert go_format.format_plain(number) == shown
 
 
 def test_values_are_shown_as_go_does() -> None:
-    assert go_format.plain({"b": [True, None], "a": "x"}) == "map[a:x b:[true <nil>]]"
-    assert go_format.syntax('a"b') == '"a\\"b"'
+    assert go_format.format_plain({"b": [True, None], "a": "x"}) == "map[a:x b:[true <nil>]]"
+    assert go_format.format_go_syntax('a"b') == '"a\\"b"'
     values: list[Any] = [{}, [], "", 1, False]
     names = ["map[string]interface {}", "[]interface {}", "string", "float64", "bool"]
-    assert [go_format.type_name(value) for value in values] == names
+    assert [go_format.go_type_name(value) for value in values] == names

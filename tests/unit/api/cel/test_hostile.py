@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from kubeloop.api.cel.check.types import ANY, INT, STRING, list_of, map_of
-from kubeloop.api.cel.cost.budget import TakesLong, at_most
+from kubeloop.api.cel.check.types import DYN, INT, STRING, list_of, map_of
+from kubeloop.api.cel.cost.budget import BudgetExceeded, cost_budget
 from kubeloop.api.cel.library.kubernetes import kubernetes_environment
 from kubeloop.api.cel.parse.syntax import CompileError
-from kubeloop.api.cel.program import compiled
+from kubeloop.api.cel.program import compile_expression
 from kubeloop.api.cel.values import Cancelled, CelError
 
 ENVIRONMENT = kubernetes_environment().extended(
-    {"l": list_of(INT), "s": STRING, "deep": ANY, "m": map_of(STRING, INT), "rows": list_of(list_of(INT))}
+    {"l": list_of(INT), "s": STRING, "deep": DYN, "m": map_of(STRING, INT), "rows": list_of(list_of(INT))}
 )
 DATA: dict[str, Any] = {
     "l": list(range(3000)),
@@ -54,7 +54,7 @@ def nested(pattern: str, inner: str, times: int) -> str:
 )
 def test_a_runaway_expression_is_stopped(text: str) -> None:
     with pytest.raises(Cancelled, match="actual cost limit exceeded"):
-        compiled(text, ENVIRONMENT).evaluate(DATA)
+        compile_expression(text, ENVIRONMENT).evaluate(DATA)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_runaway_expression_is_stopped(text: str) -> None:
 )
 def test_a_deep_or_long_expression_is_refused(text: str) -> None:
     with pytest.raises(CompileError):
-        compiled(text, ENVIRONMENT)
+        compile_expression(text, ENVIRONMENT)
 
 
 @pytest.mark.parametrize(
@@ -89,13 +89,13 @@ def test_a_deep_or_long_expression_is_refused(text: str) -> None:
 )
 def test_compiling_takes_time_in_proportion(text: str) -> None:
     before = time.process_time()
-    compiled(text, ENVIRONMENT)
+    compile_expression(text, ENVIRONMENT)
     assert time.process_time() - before < 5
 
 
 def test_null_where_something_else_was_declared_fails_the_evaluation_alone() -> None:
     with pytest.raises(CelError, match="no such overload"):
-        compiled("l.all(x, x + 1 > 0)", ENVIRONMENT).evaluate({"l": [None]})
+        compile_expression("l.all(x, x + 1 > 0)", ENVIRONMENT).evaluate({"l": [None]})
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_null_where_something_else_was_declared_fails_the_evaluation_alone() -> 
 def test_what_is_cheap_does_not_depend_on_how_long_collections_are(text: str) -> None:
     """A copy in each round, or a look at all keys, would take minutes."""
     before = time.process_time()
-    assert compiled(text, ENVIRONMENT).evaluate(DATA)[0] is True
+    assert compile_expression(text, ENVIRONMENT).evaluate(DATA)[0] is True
     assert time.process_time() - before < 5
 
 
@@ -117,26 +117,26 @@ def test_what_is_cheap_does_not_depend_on_how_long_collections_are(text: str) ->
     "text", ["l.all(x, l.all(y, x + y >= 0))", "l.exists(x, l.all(y, true)) || true", "rows == rows || true"]
 )
 def test_what_would_take_long_is_given_up_where_nobody_has_time(text: str) -> None:
-    program = compiled(text, ENVIRONMENT)
-    with at_most(1000), pytest.raises(TakesLong):
+    program = compile_expression(text, ENVIRONMENT)
+    with cost_budget(1000), pytest.raises(BudgetExceeded):
         program.evaluate(DATA)
 
 
 def test_an_allowance_is_for_all_evaluations_together() -> None:
-    program = compiled("l.all(x, x >= 0)", ENVIRONMENT)
+    program = compile_expression("l.all(x, x >= 0)", ENVIRONMENT)
     data = {"l": list(range(100))}
     cost = program.evaluate(data)[1]
-    with at_most(3 * cost):
+    with cost_budget(3 * cost):
         for _ in range(3):
             assert program.evaluate(data) == (True, cost)
-        with pytest.raises(TakesLong):
+        with pytest.raises(BudgetExceeded):
             program.evaluate(data)
     assert program.evaluate(data) == (True, cost)
 
 
 def test_a_budget_that_ends_first_is_told_as_ever() -> None:
-    program = compiled("l.all(x, l.all(y, x + y >= 0))", ENVIRONMENT)
-    with at_most(1000), pytest.raises(Cancelled, match="actual cost limit exceeded"):
+    program = compile_expression("l.all(x, l.all(y, x + y >= 0))", ENVIRONMENT)
+    with cost_budget(1000), pytest.raises(Cancelled, match="actual cost limit exceeded"):
         program.evaluate(DATA, 100)
 
 
@@ -154,5 +154,5 @@ def test_a_budget_that_ends_first_is_told_as_ever() -> None:
     ],
 )
 def test_a_quick_look_at_plain_values_says_the_same(one: Any, other: Any, same: bool) -> None:
-    both = ENVIRONMENT.extended({"one": ANY, "other": ANY})
-    assert compiled("one == other", both).evaluate({"one": one, "other": other})[0] is same
+    both = ENVIRONMENT.extended({"one": DYN, "other": DYN})
+    assert compile_expression("one == other", both).evaluate({"one": one, "other": other})[0] is same

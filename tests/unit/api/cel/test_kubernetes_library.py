@@ -6,21 +6,21 @@ from typing import Any
 
 import pytest
 
-from kubeloop.api.cel.check.types import ANY, INT, STRING, list_of, map_of
-from kubeloop.api.cel.library.authorizer import AUTHORIZER, Authorizer, Decision, PathCheck, ResourceCheck
+from kubeloop.api.cel.check.types import DYN, INT, STRING, list_of, map_of
+from kubeloop.api.cel.library.authorizer import AUTHORIZER, CelAuthorizer, CelDecision, PathCheck, ResourceCheck
 from kubeloop.api.cel.library.kubernetes import kubernetes_environment
 from kubeloop.api.cel.parse.syntax import CompileError
-from kubeloop.api.cel.program import compiled
+from kubeloop.api.cel.program import compile_expression
 from kubeloop.api.cel.values import CelError
 
 ENVIRONMENT = kubernetes_environment().extended(
-    {"any": ANY, "texts": list_of(STRING), "i": INT, "map": map_of(STRING, INT), "authorizer": AUTHORIZER}
+    {"any": DYN, "texts": list_of(STRING), "i": INT, "map": map_of(STRING, INT), "authorizer": AUTHORIZER}
 )
 DATA: dict[str, Any] = {"any": [1, "a"], "texts": ["b", "a", "c"], "i": 3, "map": {"a": 1, "b": 2}}
 
 
 def value_of(text: str, **more: Any) -> Any:
-    return compiled(text, ENVIRONMENT).evaluate({**DATA, **more})[0]
+    return compile_expression(text, ENVIRONMENT).evaluate({**DATA, **more})[0]
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_an_evaluation_fails_in_upstreams_words(text: str, message: str) -> None
 )
 def test_literals_are_checked_beforehand(text: str, problem: str) -> None:
     with pytest.raises(CompileError) as failure:
-        compiled(text, ENVIRONMENT)
+        compile_expression(text, ENVIRONMENT)
     assert str(failure.value).startswith(f"ERROR: <input>:{problem}")
 
 
@@ -137,16 +137,16 @@ def test_a_text_may_be_formatted_from_values_of_all_types() -> None:
 
 def test_a_pattern_that_is_written_down_is_compiled_beforehand() -> None:
     with pytest.raises(CelError, match=r"error parsing regexp: unexpected \)"):
-        compiled("'a'.find(')') == ''", ENVIRONMENT)
+        compile_expression("'a'.find(')') == ''", ENVIRONMENT)
 
 
 class TestAuthorizer:
-    def decide(self, asked: PathCheck | ResourceCheck, verb: str) -> Decision:
+    def decide(self, asked: PathCheck | ResourceCheck, verb: str) -> CelDecision:
         self.asked = (asked, verb)
-        return Decision(allowed=verb == "get", reason="because", error="" if verb == "get" else "no")
+        return CelDecision(allowed=verb == "get", reason="because", error="" if verb == "get" else "no")
 
     def ask(self, text: str) -> Any:
-        return value_of(text, authorizer=Authorizer(self.decide))
+        return value_of(text, authorizer=CelAuthorizer(self.decide))
 
     def test_tells_what_was_decided(self) -> None:
         assert self.ask("authorizer.path('/healthz').check('get').allowed()") is True

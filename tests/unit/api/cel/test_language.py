@@ -6,26 +6,26 @@ from typing import Any
 
 import pytest
 
-from kubeloop.api.cel.check.types import ANY, INT, STRING, list_of, map_of, object_named
-from kubeloop.api.cel.environment import Environment, Field, ObjectType, merged
+from kubeloop.api.cel.check.types import DYN, INT, STRING, list_of, map_of, object_named
+from kubeloop.api.cel.environment import Environment, FieldType, ObjectType, merge_libraries
 from kubeloop.api.cel.library import optionals, standard, times
 from kubeloop.api.cel.library.conversions import TYPE_NAMES
 from kubeloop.api.cel.parse.syntax import CompileError
-from kubeloop.api.cel.program import compiled
+from kubeloop.api.cel.program import compile_expression
 from kubeloop.api.cel.values import Cancelled, CelError
 
 THING = ObjectType(
     "thing",
     {
-        "count": Field(INT, "count"),
-        "name": Field(STRING, "name"),
-        "list": Field(list_of(INT), "list"),
-        "map": Field(map_of(STRING, ANY), "map"),
-        "with__dot__dot": Field(STRING, "with.dot"),
+        "count": FieldType(INT, "count"),
+        "name": FieldType(STRING, "name"),
+        "list": FieldType(list_of(INT), "list"),
+        "map": FieldType(map_of(STRING, DYN), "map"),
+        "with__dot__dot": FieldType(STRING, "with.dot"),
     },
 )
-BASE = Environment(merged(standard.FUNCTIONS, times.FUNCTIONS, optionals.FUNCTIONS), {}, {}, TYPE_NAMES)
-ENVIRONMENT = BASE.extended({"self": object_named("thing"), "any": ANY}, [THING])
+BASE = Environment(merge_libraries(standard.FUNCTIONS, times.FUNCTIONS, optionals.FUNCTIONS), {}, {}, TYPE_NAMES)
+ENVIRONMENT = BASE.extended({"self": object_named("thing"), "any": DYN}, [THING])
 DATA: dict[str, Any] = {
     "self": {"count": 3, "name": "hello", "list": [1, 2, 3], "map": {"k": 1}, "with.dot": "."},
     "any": {"list": [1, "z"], "float": 1.5, "nothing": None},
@@ -33,7 +33,7 @@ DATA: dict[str, Any] = {
 
 
 def value_of(text: str) -> Any:
-    return compiled(text, ENVIRONMENT).evaluate(DATA)[0]
+    return compile_expression(text, ENVIRONMENT).evaluate(DATA)[0]
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_an_evaluation_may_fail(text: str, message: str) -> None:
 )
 def test_a_wrong_expression_is_refused_with_its_place(text: str, place: int, message: str) -> None:
     with pytest.raises(CompileError) as failure:
-        compiled(text, ENVIRONMENT)
+        compile_expression(text, ENVIRONMENT)
     shown = str(failure.value).split("\n")
     assert shown[0].startswith(f"ERROR: <input>:1:{place}: ")
     assert message in shown[0]
@@ -167,7 +167,7 @@ def test_a_wrong_expression_is_refused_with_its_place(text: str, place: int, mes
 
 def test_all_problems_are_told() -> None:
     with pytest.raises(CompileError) as failure:
-        compiled("self.x == 1 || nobody", ENVIRONMENT)
+        compile_expression("self.x == 1 || nobody", ENVIRONMENT)
     assert [problem.offset for problem in failure.value.problems] == [4, 15]
 
 
@@ -177,7 +177,7 @@ def test_runaway_expressions_are_stopped() -> None:
     for name in "abcdef":
         text = f"{doubling}.all({name}, {text})"
     with pytest.raises(Cancelled) as failure:
-        compiled(text, ENVIRONMENT).evaluate(DATA)
+        compile_expression(text, ENVIRONMENT).evaluate(DATA)
     assert str(failure.value) == "operation cancelled: actual cost limit exceeded"
     assert failure.value.cost > 1_000_000
 
@@ -208,4 +208,4 @@ def test_long_chains_are_not_deep() -> None:
     ],
 )
 def test_costs_are_those_of_upstream(text: str, cost: int) -> None:
-    assert compiled(text, ENVIRONMENT).evaluate(DATA)[1] == cost
+    assert compile_expression(text, ENVIRONMENT).evaluate(DATA)[1] == cost

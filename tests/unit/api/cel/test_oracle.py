@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kubeloop.api.cel.check.types import BOOL, DOUBLE, INT, STRING, list_of, map_of
 from kubeloop.api.cel.library.kubernetes import kubernetes_environment
 from kubeloop.api.cel.parse.syntax import CompileError
-from kubeloop.api.cel.program import compiled
+from kubeloop.api.cel.program import compile_expression
 from kubeloop.api.cel.values import CelError
 
 ENVIRONMENT = kubernetes_environment().extended(
@@ -80,7 +80,7 @@ values = st.one_of(
 
 def ours(text: str) -> Any:
     try:
-        return compiled(text, ENVIRONMENT).evaluate(DATA)[0]
+        return compile_expression(text, ENVIRONMENT).evaluate(DATA)[0]
     except CompileError:
         return "refused"
     except CelError:

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from kubeloop.api import codec, kinds
 from kubeloop.api.defaults import DEFAULTERS, apply_defaults
-from kubeloop.api.features.optional_resources import OFFERED
+from kubeloop.api.features.optional_resources import OPTIONAL_RESOURCES
 from kubeloop.api.kinds import Resource
 from tests.unit.api.imagination import Imagination
 
 # Of what is served on request, the kinds whose defaults aren't those of another version.
 NEW = {name for name, where in DEFAULTERS.items() if where.startswith(("offered:", "pod_groups:"))}
-OWN = [one for one in OFFERED if "{}_{}.{}".format(*one.definition.split(".")[-3:]) in NEW]
+OWN = [one for one in OPTIONAL_RESOURCES if "{}_{}.{}".format(*one.definition.split(".")[-3:]) in NEW]
 KINDS = {f"{one.group_version} {one.kind}": one for one in (*kinds.RESOURCES, *OWN) if one.is_stored}
 
 

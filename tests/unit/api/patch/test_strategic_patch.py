@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubeloop.api.patch import BadPatch, PatchError, PatchFailed, PatchRejected, apply_strategic_merge_patch
-from kubeloop.api.schema import Node, node_of
+from kubeloop.api.schema import SchemaNode, node_of
 
 POD_SPEC = node_of("io.k8s.api.core.v1.PodSpec")
 DEPLOYMENT = node_of("io.k8s.api.apps.v1.Deployment")
@@ -22,7 +22,7 @@ def named(*names: str, **more: Any) -> list[dict[str, Any]]:
     return [{"name": name, **more} for name in names]
 
 
-def patched(document: Any, patch: Any, node: Node = POD_SPEC) -> Any:
+def patched(document: Any, patch: Any, node: SchemaNode = POD_SPEC) -> Any:
     before = json.dumps([document, patch])
     result = apply_strategic_merge_patch(document, patch, node)
     assert json.dumps([document, patch]) == before
@@ -218,7 +218,7 @@ def test_free_form_data_and_unknown_fields_merge_as_plain_json() -> None:
 
 
 def test_maps_of_structs_merge_by_key_and_then_by_field() -> None:
-    node = Node(
+    node = SchemaNode(
         {"type": "object", "properties": {"m": {"type": "object", "additionalProperties": {"$ref": "#/$defs/S"}}}},
         {"S": {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}}},
     )

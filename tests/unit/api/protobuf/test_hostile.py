@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubeloop.api.protobuf import ProtobufError, open_envelope, read_object, write_object
+from kubeloop.api.protobuf import ProtobufError, decode_object, encode_object, open_envelope
 from tests.unit.api.protobuf.samples import sample
 
 KINDS = [("v1", "Pod"), ("apiextensions.k8s.io/v1", "CustomResourceDefinition"), ("apps/v1", "ControllerRevision")]
@@ -43,22 +43,22 @@ def test_a_broken_envelope_is_refused(body: bytes, why: str) -> None:
     [b"\xf8\x3f\x01", b"\xfa\x3f\x02ab", b"\xf9\x3f" + bytes(8), b"\xfd\x3f" + bytes(4), b"\xfb\x3f\x0b\x0c\xfc\x3f"],
 )
 def test_fields_that_nobody_knows_are_skipped(unknown: bytes) -> None:
-    assert read_object("v1", "Pod", unknown + b"\x0a\x03\x0a\x01a" + unknown)["metadata"] == {"name": "a"}
+    assert decode_object("v1", "Pod", unknown + b"\x0a\x03\x0a\x01a" + unknown)["metadata"] == {"name": "a"}
 
 
 def test_text_that_is_not_utf8_shows_replacement_characters() -> None:
-    assert read_object("v1", "Pod", b"\x0a\x04\x0a\x02a\xff")["metadata"] == {"name": "a\ufffd"}
+    assert decode_object("v1", "Pod", b"\x0a\x04\x0a\x02a\xff")["metadata"] == {"name": "a\ufffd"}
 
 
 def test_moments_beyond_the_calendar_are_refused() -> None:
     creation = b"\x42\x0a\x08" + b"\xff" * 8 + b"\x7f"
     with pytest.raises(ProtobufError, match="year outside of range"):
-        read_object("v1", "Pod", b"\x0a\x0c" + creation)
+        decode_object("v1", "Pod", b"\x0a\x0c" + creation)
 
 
 def test_free_form_content_that_is_not_json_is_refused() -> None:
     with pytest.raises(ProtobufError, match="JSON is malformed"):
-        read_object("apps/v1", "ControllerRevision", b"\x12\x04\x0a\x02{]")
+        decode_object("apps/v1", "ControllerRevision", b"\x12\x04\x0a\x02{]")
 
 
 def test_a_message_nested_without_end_is_refused() -> None:
@@ -66,7 +66,7 @@ def test_a_message_nested_without_end_is_refused() -> None:
     for _ in range(3000):  # each the `not` of the next
         raw = b"\xe2\x01" + _varint(len(raw)) + raw
     with pytest.raises(ProtobufError, match="exceeded max depth"):
-        read_object(*SCHEMA, raw)
+        decode_object(*SCHEMA, raw)
 
 
 def _varint(number: int) -> bytes:
@@ -81,7 +81,7 @@ def test_free_form_content_nested_without_end_is_refused() -> None:
     text = b"[" * 5000
     inner = b"\x0a" + _varint(len(text)) + text
     with pytest.raises(ProtobufError):
-        read_object("apps/v1", "ControllerRevision", b"\x12" + _varint(len(inner)) + inner)
+        decode_object("apps/v1", "ControllerRevision", b"\x12" + _varint(len(inner)) + inner)
 
 
 @pytest.mark.parametrize(("api_version", "kind"), KINDS)
@@ -90,7 +90,7 @@ def test_free_form_content_nested_without_end_is_refused() -> None:
 def test_any_bytes_are_read_or_refused(api_version: str, kind: str, raw: bytes) -> None:
     _read_or_refuse(b"k8s\x00" + raw)
     try:
-        read_object(api_version, kind, raw)
+        decode_object(api_version, kind, raw)
     except ProtobufError:
         return
 
@@ -102,7 +102,7 @@ def test_a_damaged_body_is_read_or_refused(api_version: str, kind: str, seed: in
     definition = {"Pod": "io.k8s.api.core.v1.Pod", "ControllerRevision": "io.k8s.api.apps.v1.ControllerRevision"}.get(
         kind, "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition"
     )
-    body = write_object({"apiVersion": api_version, "kind": kind, **sample(definition, Random(seed))})
+    body = encode_object({"apiVersion": api_version, "kind": kind, **sample(definition, Random(seed))})
     _read_or_refuse(body[:cut] + change + body[cut + len(change) :])
     _read_or_refuse(body[:cut])
 
@@ -111,6 +111,6 @@ def _read_or_refuse(body: bytes) -> None:
     try:
         envelope = open_envelope(body)
         if (envelope.api_version, envelope.kind) in KINDS:
-            read_object(*envelope)
+            decode_object(*envelope)
     except ProtobufError:
         return

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kubeloop.api.features.optional_resources import DEFINITIONS as OFFERED
 from kubeloop.api.kinds import DEFINITIONS
-from kubeloop.api.protobuf import open_envelope, read_object, write_object
+from kubeloop.api.protobuf import decode_object, encode_object, open_envelope
 from kubeloop.api.protobuf.messages import Message
 from kubeloop.api.protobuf.table import message_of, table
 from kubeloop.api.schema import definitions
@@ -31,7 +31,7 @@ def test_an_object_of_every_kind_comes_back_as_it_was(definition: str, seed: int
 @settings(max_examples=20, deadline=None)
 def test_the_order_of_keys_does_not_show_in_the_bytes(seed: int) -> None:
     plain = {"apiVersion": "v1", "kind": "Pod", **sample("io.k8s.api.core.v1.Pod", Random(seed))}
-    assert write_object(plain) == write_object(_reversed(plain))
+    assert encode_object(plain) == encode_object(_reversed(plain))
 
 
 def _reversed(plain: object) -> dict[str, object]:
@@ -41,15 +41,15 @@ def _reversed(plain: object) -> dict[str, object]:
 
 def test_the_envelope_carries_kind_and_version() -> None:
     document = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": {"replicas": 0}}
-    envelope = open_envelope(write_object(document))
+    envelope = open_envelope(encode_object(document))
     assert (envelope.api_version, envelope.kind) == ("apps/v1", "Deployment")
-    assert read_object(*envelope) == document
+    assert decode_object(*envelope) == document
 
 
 @pytest.mark.parametrize("kind", ["Status", "DeleteOptions", "APIResourceList"])
 def test_the_types_of_meta_are_known_in_every_group(kind: str) -> None:
     document = {"apiVersion": "apps/v1", "kind": kind}
-    assert read_object(*open_envelope(write_object(document))) == document
+    assert decode_object(*open_envelope(encode_object(document))) == document
 
 
 def test_lists_of_metadata_are_written_though_no_schema_is_published_for_them() -> None:
@@ -59,7 +59,7 @@ def test_lists_of_metadata_are_written_though_no_schema_is_published_for_them() 
         "metadata": {"resourceVersion": "7"},
         "items": [{"metadata": {"name": "a"}}],
     }
-    assert read_object(*open_envelope(write_object(document))) == document
+    assert decode_object(*open_envelope(encode_object(document))) == document
 
 
 def test_every_type_with_fields_has_a_message() -> None:

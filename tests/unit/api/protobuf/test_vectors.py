@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kubeloop.api.protobuf import open_envelope, read_object, watch_frame, write_object
+from kubeloop.api.protobuf import decode_object, encode_object, encode_watch_frame, open_envelope
 from kubeloop.api.protobuf.table import message_of
 
 # kubectl create deployment web --image=nginx
@@ -22,7 +22,7 @@ CORE = "io.k8s.api.core.v1."
 
 
 def test_a_deployment_from_kubectl_is_read() -> None:
-    plain = read_object(*open_envelope(DEPLOYMENT))
+    plain = decode_object(*open_envelope(DEPLOYMENT))
     assert (plain["apiVersion"], plain["kind"], plain["metadata"]["name"]) == ("apps/v1", "Deployment", "web")
     assert plain["spec"]["replicas"] == 1
     assert plain["spec"]["selector"] == {"matchLabels": {"app": "web"}}
@@ -35,7 +35,7 @@ def test_a_small_object_has_exactly_these_bytes() -> None:
     document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v"}}
     meta = b"\x0a\x02v1" + b"\x12\x09ConfigMap"
     raw = b"\x0a\x03\x0a\x01a" + b"\x12\x06\x0a\x01k\x12\x01v"
-    assert write_object(document) == b"k8s\x00" + b"\x0a\x0f" + meta + b"\x12\x0d" + raw + b"\x1a\x00\x22\x00"
+    assert encode_object(document) == b"k8s\x00" + b"\x0a\x0f" + meta + b"\x12\x0d" + raw + b"\x1a\x00\x22\x00"
 
 
 VECTORS: list[tuple[str, dict[str, Any], bytes]] = [
@@ -127,6 +127,6 @@ def test_an_entry_of_a_map_may_lack_its_key_or_its_value() -> None:
 
 def test_an_event_of_a_watch_stands_behind_its_length() -> None:
     document = {"apiVersion": "v1", "kind": "ConfigMap"}
-    inner = write_object(document)
+    inner = encode_object(document)
     event = b"\x0a\x05ADDED" + b"\x12" + bytes([len(inner) + 2]) + b"\x0a" + bytes([len(inner)]) + inner
-    assert watch_frame("ADDED", document) == len(event).to_bytes(4, "big") + event
+    assert encode_watch_frame("ADDED", document) == len(event).to_bytes(4, "big") + event

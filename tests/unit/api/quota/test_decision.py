@@ -11,12 +11,12 @@ from msgspec.structs import replace
 
 from kubeloop.api.codec import from_plain
 from kubeloop.api.generated.core_v1 import Pod, ResourceQuota
-from kubeloop.api.quota import QuotaRefusal, charges_of, meter_of
-from kubeloop.api.quota.amounts import spelled
+from kubeloop.api.quota import QuotaExceeded, check_request, evaluator_of
+from kubeloop.api.quota.amounts import format_amounts
 from kubeloop.api.scalars.quantity import parse_quantity
 
 NOON = datetime(2026, 5, 10, 12, tzinfo=UTC)
-PODS = meter_of("pods")
+PODS = evaluator_of("pods")
 
 
 def _quota(hard, used=None, **spec):
@@ -36,8 +36,8 @@ def test_a_quota_holds_exactly_what_was_let_in_and_never_more_than_its_limit(req
     admitted = []
     for milli in requests:
         try:
-            charges = charges_of([quota], PODS, _pod(milli), None, NOON)
-        except QuotaRefusal:
+            charges = check_request([quota], PODS, _pod(milli), None, NOON)
+        except QuotaExceeded:
             fits = sum(admitted) + milli <= 2000 and len(admitted) < 6
             assert not fits
             continue
@@ -49,27 +49,27 @@ def test_a_quota_holds_exactly_what_was_let_in_and_never_more_than_its_limit(req
 
 
 def test_an_update_is_charged_for_its_growth_alone():
-    (charge,) = charges_of([_quota({"requests.cpu": "2"}, {"requests.cpu": "1"})], PODS, _pod(900), _pod(500), NOON)
-    assert spelled(charge.used) == "requests.cpu=1400m"
+    (charge,) = check_request([_quota({"requests.cpu": "2"}, {"requests.cpu": "1"})], PODS, _pod(900), _pod(500), NOON)
+    assert format_amounts(charge.used) == "requests.cpu=1400m"
 
 
 def test_an_update_that_takes_less_is_free_and_gives_nothing_back():
-    assert charges_of([_quota({"requests.cpu": "2"})], PODS, _pod(100), _pod(500), NOON) == []
+    assert check_request([_quota({"requests.cpu": "2"})], PODS, _pod(100), _pod(500), NOON) == []
 
 
 def test_a_pod_that_enters_a_scope_by_an_update_is_charged_in_full():
     quota = _quota({"pods": "2", "requests.cpu": "2"}, scopes=["Terminating"])
-    (charge,) = charges_of([quota], PODS, _pod(100, activeDeadlineSeconds=9), _pod(100), NOON)
-    assert spelled(charge.used) == "pods=1,requests.cpu=100m"
+    (charge,) = check_request([quota], PODS, _pod(100, activeDeadlineSeconds=9), _pod(100), NOON)
+    assert format_amounts(charge.used) == "pods=1,requests.cpu=100m"
 
 
 def test_what_is_not_enforced_is_charged_beyond_the_limit():
     full = _quota({"requests.cpu": "1"}, {"requests.cpu": "1"})
-    with pytest.raises(QuotaRefusal, match="exceeded quota: q"):
-        charges_of([full], PODS, _pod(100), None, NOON)
-    (charge,) = charges_of([full], PODS, _pod(100), None, NOON, enforced=False)
-    assert spelled(charge.used) == "requests.cpu=1100m"
+    with pytest.raises(QuotaExceeded, match="exceeded quota: q"):
+        check_request([full], PODS, _pod(100), None, NOON)
+    (charge,) = check_request([full], PODS, _pod(100), None, NOON, enforced=False)
+    assert format_amounts(charge.used) == "requests.cpu=1100m"
 
 
 def test_a_quota_that_measures_nothing_of_a_kind_is_left_alone():
-    assert charges_of([_quota({"services": "0"})], PODS, _pod(), None, NOON) == []
+    assert check_request([_quota({"services": "0"})], PODS, _pod(), None, NOON) == []

@@ -8,8 +8,8 @@ import pytest
 
 from kubeloop.api.codec import from_plain
 from kubeloop.api.generated.core_v1 import Pod, ScopedResourceSelectorRequirement
-from kubeloop.api.quota.meter import value_in_scope
-from kubeloop.api.quota.pods import PodMeter
+from kubeloop.api.quota.meter import matches_scope_selector
+from kubeloop.api.quota.pods import PodEvaluator
 
 NOON = datetime(2026, 5, 10, 12, tzinfo=UTC)
 
@@ -24,7 +24,7 @@ def _container(name="c", requests=None, limits=None, **more):
 
 
 def _usage(pod):
-    return {name: str(amount) for name, amount in PodMeter().usage(pod, NOON).items()}
+    return {name: str(amount) for name, amount in PodEvaluator().usage(pod, NOON).items()}
 
 
 def test_requests_count_under_both_names_and_limits_under_one():
@@ -100,7 +100,7 @@ def test_pods_stuck_in_deletion_stop_counting_when_their_time_is_over(deleted, l
 
 def _in(scope, pod, operator="Exists", *values):
     requirement = ScopedResourceSelectorRequirement(scope_name=scope, operator=operator, values=values)
-    return PodMeter().in_scope(requirement, pod)
+    return PodEvaluator().in_scope(requirement, pod)
 
 
 def test_every_pod_is_in_one_of_each_pair_of_scopes():
@@ -136,11 +136,11 @@ def test_affinity_to_other_namespaces_is_a_scope(side):
 
 def test_one_of_several_values_is_enough_for_a_scope():
     scope = ScopedResourceSelectorRequirement(scope_name="VolumeAttributesClass", operator="In", values=("gold",))
-    assert value_in_scope(scope, ["silver", "gold"])
-    assert not value_in_scope(scope, ["silver"])
+    assert matches_scope_selector(scope, ["silver", "gold"])
+    assert not matches_scope_selector(scope, ["silver"])
 
 
 def test_a_quota_measures_pods_by_fixed_names_huge_pages_and_extended_requests():
     names = ["pods", "limits.cpu", "hugepages-1Gi", "requests.hugepages-1Gi", "requests.example.com/gpu"]
     others = ["services", "example.com/gpu", "limits.example.com/gpu", "requests.storage", "requests.kubernetes.io/x"]
-    assert PodMeter().measured(names + others) == sorted(names)
+    assert PodEvaluator().measured(names + others) == sorted(names)

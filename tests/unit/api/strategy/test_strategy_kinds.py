@@ -9,8 +9,8 @@ import pytest
 from kubeloop.api import codec, kinds
 from kubeloop.api.defaults import apply_defaults
 from kubeloop.api.strategy import strategy_of
-from kubeloop.api.strategy.equality import means_the_same
-from kubeloop.api.strategy.services import keep_allocated, link_cluster_ips
+from kubeloop.api.strategy.equality import is_semantically_equal
+from kubeloop.api.strategy.services import normalize_cluster_ips, patch_allocated_values
 
 RESOURCES = {resource.plural: resource for resource in kinds.RESOURCES}
 NOW, LATER = "2026-01-31T09:30:00Z", "2026-02-01T00:00:00Z"
@@ -207,8 +207,8 @@ def test_a_manifest_sent_again_keeps_what_was_allocated() -> None:
         ),
     )
     new = decoded("services", service(type="NodePort"))
-    link_cluster_ips(new, old)
-    keep_allocated(new, old)
+    normalize_cluster_ips(new, old)
+    patch_allocated_values(new, old)
     assert (new.spec.cluster_ip, new.spec.cluster_ips, new.spec.ports[0].node_port) == (
         "10.0.0.1",
         ("10.0.0.1",),
@@ -218,7 +218,7 @@ def test_a_manifest_sent_again_keeps_what_was_allocated() -> None:
 
 def test_a_single_address_makes_the_list() -> None:
     new = decoded("services", service(clusterIP="None"))
-    link_cluster_ips(new, None)
+    normalize_cluster_ips(new, None)
     assert new.spec.cluster_ips == ("None",)
 
 
@@ -299,4 +299,4 @@ def test_the_status_of_a_flow_schema_keeps_all_metadata() -> None:
 )
 def test_amounts_mean_the_same_however_they_are_spelled(one: Any, other: Any, same: bool) -> None:
     first, second = (decoded("persistentvolumeclaims", {"spec": {"resources": each}}) for each in (one, other))
-    assert means_the_same(first.spec, second.spec) is same
+    assert is_semantically_equal(first.spec, second.spec) is same

@@ -9,7 +9,7 @@ import pytest
 from kubeloop.api import codec
 from kubeloop.api.defaults import apply_defaults
 from kubeloop.api.generated.core_v1 import Binding, Pod, PodSpec
-from kubeloop.api.strategy.pods.binding import binding_refused, bound
+from kubeloop.api.strategy.pods.binding import bind_pod, binding_error
 from kubeloop.api.strategy.pods.pod import POD, grace_period_of
 from kubeloop.api.strategy.pods.qos import qos_class_of
 
@@ -234,17 +234,17 @@ def test_the_grace_period(spec: dict[str, Any], phase: str, requested: int | Non
 def test_a_bound_pod_has_its_node_and_a_condition() -> None:
     binding = codec.from_plain({"metadata": {"labels": {"zone": "a"}}, "target": {"name": "n"}}, Binding)
     before = created()
-    assert binding_refused(before) is None
-    after = bound(before, binding, NOW)
+    assert binding_error(before) is None
+    after = bind_pod(before, binding, NOW)
     assert (after.spec.node_name, after.metadata.labels["zone"]) == ("n", "a")
     assert [(each.type, each.status, each.last_transition_time) for each in after.status.conditions] == [
         ("PodScheduled", "True", NOW)
     ]
-    assert binding_refused(after) == 'pod p is already assigned to node "n"'
+    assert binding_error(after) == 'pod p is already assigned to node "n"'
     assert before.spec.node_name == ""
 
 
 def test_a_gated_pod_is_not_bound() -> None:
-    assert binding_refused(created({"schedulingGates": [{"name": "wait"}]})) == (
+    assert binding_error(created({"schedulingGates": [{"name": "wait"}]})) == (
         "pod p has non-empty .spec.schedulingGates"
     )

@@ -9,10 +9,10 @@ import pytest
 from kubeloop.api import codec, kinds
 from kubeloop.api.codec import force_setattr
 from kubeloop.api.defaults import apply_defaults
-from kubeloop.api.features.optional_resources import OFFERED
+from kubeloop.api.features.optional_resources import OPTIONAL_RESOURCES
 from kubeloop.api.strategy import STRATEGIES, strategy_of
 
-STORED = {f"{one.group_version} {one.plural}": one for one in (*kinds.RESOURCES, *OFFERED) if one.is_stored}
+STORED = {f"{one.group_version} {one.plural}": one for one in (*kinds.RESOURCES, *OPTIONAL_RESOURCES) if one.is_stored}
 WITH_STATUS = {name: resource for name, resource in STORED.items() if "status" in resource.by_name}
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubeloop.api.structural.acceptance import acceptor_of
-from kubeloop.api.structural.validation import Checker
+from kubeloop.api.structural.validation import SchemaValidator
 
 NAMES = st.sampled_from(["a", "b", "c"])
 SCALARS = (
@@ -63,7 +63,7 @@ SCHEMAS = st.recursive(
 @given(SCHEMAS, VALUES)
 def test_what_is_accepted_has_no_problems(schema: dict[str, Any], value: Any) -> None:
     if acceptor_of(schema)(value):
-        assert Checker(schema).problems(value) == []
+        assert SchemaValidator(schema).problems(value) == []
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from kubeloop.api.meta.field_path import Path
-from kubeloop.api.structural.checks import schema_problems
-from kubeloop.api.structural.declared import Declarations, escaped
+from kubeloop.api.meta.field_path import FieldPath
+from kubeloop.api.structural.checks import validate_schema
+from kubeloop.api.structural.declared import Declarations, escape_name
 
 STRING: dict[str, Any] = {"type": "string"}
 INTEGER: dict[str, Any] = {"type": "integer"}
@@ -19,7 +19,7 @@ HINT = (
 
 
 def said(schema: dict[str, Any]) -> list[str]:
-    found = schema_problems({"type": "object", "properties": {"spec": schema}}, Path("schema"), False)
+    found = validate_schema({"type": "object", "properties": {"spec": schema}}, FieldPath("schema"), False)
     return [str(error).removeprefix("schema.properties[spec]") for error in found]
 
 
@@ -82,9 +82,9 @@ def test_the_root_knows_its_names_but_nothing_else_of_its_metadata() -> None:
     root = with_rules(
         {"type": "object"}, "self.metadata.name + self.metadata.generateName == self.kind + self.apiVersion"
     )
-    assert schema_problems(root, Path("schema"), False) == []
+    assert validate_schema(root, FieldPath("schema"), False) == []
     root = with_rules({"type": "object"}, "has(self.metadata.labels)")
-    assert "undefined field 'labels'" in str(schema_problems(root, Path("schema"), False)[0])
+    assert "undefined field 'labels'" in str(validate_schema(root, FieldPath("schema"), False)[0])
 
 
 class TestOldSelf:
@@ -165,7 +165,7 @@ def test_the_rules_of_a_schema_are_bounded_in_all() -> None:
     ],
 )
 def test_names_are_escaped(name: str, written: str | None) -> None:
-    assert escaped(name) == written
+    assert escape_name(name) == written
 
 
 def test_sizes_follow_the_limits_of_a_schema() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kubeloop.api.structural.compiled_rules import compiled_rules, nodes_of
-from kubeloop.api.structural.rule_evaluation import judged
+from kubeloop.api.structural.rule_evaluation import evaluate_rules
 
 STRING: dict[str, Any] = {"type": "string"}
 INTEGER: dict[str, Any] = {"type": "integer"}
@@ -31,7 +31,7 @@ def said(spec: dict[str, Any], new: Any, old: Any = None) -> tuple[list[str], li
     rules = compiled_rules(of(spec=spec))
     assert rules is not None
     assert [rule.problem for node in nodes_of(rules) for rule in node.rules if rule.problem] == []
-    verdict = judged(rules, {"spec": new}, None if old is None else {"spec": old})
+    verdict = evaluate_rules(rules, {"spec": new}, None if old is None else {"spec": old})
     return [str(error) for error in verdict.errors], [str(error) for error in verdict.excused]
 
 
@@ -166,8 +166,8 @@ class TestBudget:
     def test_all_rules_together_have_a_limit(self) -> None:
         rules = compiled_rules(of(spec={**INTEGER, "x-kubernetes-validations": [{"rule": "self == 1"}] * 10}))
         assert rules is not None
-        assert judged(rules, {"spec": 1}, budget=20).errors == []
-        (error,) = judged(rules, {"spec": 1}, budget=19).errors
+        assert evaluate_rules(rules, {"spec": 1}, budget=20).errors == []
+        (error,) = evaluate_rules(rules, {"spec": 1}, budget=19).errors
         assert str(error).startswith(
             'spec: Invalid value: "integer": validation failed due to running out of cost budget'
         )

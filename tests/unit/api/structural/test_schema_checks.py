@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from kubeloop.api.meta.field_path import Path
-from kubeloop.api.structural.checks import schema_problems
+from kubeloop.api.meta.field_path import FieldPath
+from kubeloop.api.structural.checks import validate_schema
 
 STRING: dict[str, Any] = {"type": "string"}
 ITEM: dict[str, Any] = {"type": "object", "properties": {"k": STRING}, "required": ["k"]}
 
 
 def said(schema: dict[str, Any], has_status: bool = False) -> list[str]:
-    return [str(error).removeprefix("schema") for error in schema_problems(schema, Path("schema"), has_status)]
+    return [str(error).removeprefix("schema") for error in validate_schema(schema, FieldPath("schema"), has_status)]
 
 
 def about(field: dict[str, Any]) -> list[str]:

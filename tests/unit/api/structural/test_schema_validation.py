@@ -6,15 +6,15 @@ from typing import Any, ClassVar
 
 import pytest
 
-from kubeloop.api.meta.field_path import Path
+from kubeloop.api.meta.field_path import FieldPath
 from kubeloop.api.structural.model import Structural
-from kubeloop.api.structural.unique_lists import repeated_items
-from kubeloop.api.structural.validation import Checker
+from kubeloop.api.structural.unique_lists import validate_unique_lists
+from kubeloop.api.structural.validation import SchemaValidator
 
 
 def said(schema: dict[str, Any], value: Any) -> list[str]:
     """About a field `f` of an object."""
-    checker = Checker({"type": "object", "properties": {"f": schema}})
+    checker = SchemaValidator({"type": "object", "properties": {"f": schema}})
     return [str(error) for error in checker.problems({"f": value})]
 
 
@@ -90,8 +90,8 @@ def test_missing_fields_are_told_where_they_would_be() -> None:
 
 
 def test_places_below_a_base_are_named_from_there() -> None:
-    checker = Checker({"type": "object", "properties": {"phase": {"type": "string"}}})
-    (error,) = checker.problems({"phase": 5}, Path("status"))
+    checker = SchemaValidator({"type": "object", "properties": {"phase": {"type": "string"}}})
+    (error,) = checker.problems({"phase": 5}, FieldPath("status"))
     assert str(error) == 'status.phase: Invalid value: "integer": phase in body must be of type string: "integer"'
 
 
@@ -133,7 +133,7 @@ class TestAnUpdateMayKeepWhatANewerSchemaRefuses:
     }
 
     def problems(self, new: Any, old: Any) -> list[str]:
-        return [error.field for error in Checker(self.schema).problems_of_change(new, old)]
+        return [error.field for error in SchemaValidator(self.schema).problems_of_change(new, old)]
 
     def test_as_long_as_it_stays(self) -> None:
         assert self.problems({"a": "bad", "b": "y"}, {"a": "bad", "b": "x"}) == []
@@ -170,4 +170,4 @@ class TestAnUpdateMayKeepWhatANewerSchemaRefuses:
 )
 def test_nothing_is_twice_in_a_set_or_map(extension: dict[str, Any], value: Any, found: list[str]) -> None:
     schema = Structural({"type": "object", "properties": {"l": {"type": "array", "items": {}, **extension}}})
-    assert [str(error) for error in repeated_items({"l": value}, schema)] == found
+    assert [str(error) for error in validate_unique_lists({"l": value}, schema)] == found

@@ -7,11 +7,13 @@ from typing import Any
 
 from kubeloop.api import codec, kinds
 from kubeloop.api.defaults import apply_defaults
-from kubeloop.api.features.optional_resources import OFFERED
+from kubeloop.api.features.optional_resources import OPTIONAL_RESOURCES
 from kubeloop.api.strategy import strategy_of
 from kubeloop.api.validation import validate_create, validate_update
 
-RESOURCES = {resource.qualified: resource for resource in (*kinds.RESOURCES, *OFFERED) if resource.stored_as is None}
+RESOURCES = {
+    resource.qualified: resource for resource in (*kinds.RESOURCES, *OPTIONAL_RESOURCES) if resource.stored_as is None
+}
 Manifest = dict[str, Any]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kubeloop.api.features.gates import DEFAULT_FEATURES, put_in_force, read_features
+from kubeloop.api.features.gates import DEFAULT_FEATURES, parse_feature_gates, set_process_features
 from kubeloop.api.strategy import strategy_of
 from tests.unit.api.validation.manifests import RESOURCES, altered, create_problems, decoded, update_problems
 
@@ -41,9 +41,9 @@ COMPOSITE: Any = {
 
 @pytest.fixture
 def all_features() -> Iterator[None]:
-    put_in_force(read_features([ALL]))
+    set_process_features(parse_feature_gates([ALL]))
     yield
-    put_in_force(DEFAULT_FEATURES)
+    set_process_features(DEFAULT_FEATURES)
 
 
 @pytest.mark.usefixtures("all_features")

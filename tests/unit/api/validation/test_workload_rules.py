@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kubeloop.api.validation.workloads.cron_format import schedule_problem, time_zone_problems
+from kubeloop.api.validation.workloads.cron_format import schedule_error, time_zone_errors
 from kubeloop.api.validation.workloads.index_ranges import IndexListError, count_indexes, overlap
 from tests.unit.api.validation.manifests import altered, create_problems, update_problems
 
@@ -165,7 +165,7 @@ def test_faults_of_cron_jobs(fault: dict[str, Any], problem: str) -> None:
     "schedule", ["* * * * *", "0-59/5 */2 1,15 jan-DEC mon", "@hourly", "@every 1h30m", "5/10 ? * * 0"]
 )
 def test_good_schedules(schedule: str) -> None:
-    assert schedule_problem(schedule) == ""
+    assert schedule_error(schedule) == ""
 
 
 @pytest.mark.parametrize(
@@ -184,17 +184,17 @@ def test_good_schedules(schedule: str) -> None:
     ],
 )
 def test_bad_schedules(schedule: str, problem: str) -> None:
-    assert schedule_problem(schedule) == problem
+    assert schedule_error(schedule) == problem
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "Etc/GMT+1"])
 def test_known_time_zones(zone: str) -> None:
-    assert time_zone_problems(zone) == []
+    assert time_zone_errors(zone) == []
 
 
 @pytest.mark.parametrize("zone", ["", "../etc/passwd", "-a", "Local", "No/Where", "a//b"])
 def test_other_texts_are_no_time_zones(zone: str) -> None:
-    assert time_zone_problems(zone)
+    assert time_zone_errors(zone)
 
 
 def test_lists_of_indexes() -> None:

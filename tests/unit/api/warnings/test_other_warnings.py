@@ -22,7 +22,7 @@ from kubeloop.api.generated import (
     storage_v1,
 )
 from kubeloop.api.warnings import WARNINGS, warnings_for
-from kubeloop.api.warnings.secrets import pair_problem
+from kubeloop.api.warnings.secrets import key_pair_error
 
 
 def _said(kind, old=None, subresource="", **plain):
@@ -207,12 +207,12 @@ def _pair():
 def test_a_pair_fits_or_is_told_why_not():
     certificate, key = _pair()
     _, other_key = _pair()
-    assert pair_problem(certificate, key) == ""
-    assert pair_problem(certificate, other_key) == "tls: private key does not match public key"
-    assert pair_problem(b"", key) == "tls: failed to find any PEM data in certificate input"
-    assert pair_problem(certificate, b"") == "tls: failed to find any PEM data in key input"
-    assert pair_problem(key, certificate).endswith("PEM inputs may have been switched")
-    assert pair_problem(certificate, certificate) == (
+    assert key_pair_error(certificate, key) == ""
+    assert key_pair_error(certificate, other_key) == "tls: private key does not match public key"
+    assert key_pair_error(b"", key) == "tls: failed to find any PEM data in certificate input"
+    assert key_pair_error(certificate, b"") == "tls: failed to find any PEM data in key input"
+    assert key_pair_error(key, certificate).endswith("PEM inputs may have been switched")
+    assert key_pair_error(certificate, certificate) == (
         "tls: found a certificate rather than a key in the PEM for the private key"
     )
 

@@ -14,8 +14,8 @@ from kubeloop.api.codec import force_setattr, from_plain, to_plain
 from kubeloop.api.defaults import apply_defaults
 from kubeloop.api.generated.core_v1 import ResourceQuota
 from kubeloop.api.kinds import RESOURCES, Resource
-from kubeloop.api.quota import Charge
-from kubeloop.apiserver.admission import Attempt, Chain, default_chain
+from kubeloop.api.quota import QuotaUsage
+from kubeloop.apiserver.admission import AdmissionChain, Attributes, default_chain
 from kubeloop.apiserver.request.context import User
 
 Plain = dict[str, Any]
@@ -59,7 +59,7 @@ class Cluster:
     def quotas(self, namespace: str) -> Sequence[ResourceQuota]:
         return self.every("resourcequotas", namespace)
 
-    def enter(self, charge: Charge, now: datetime) -> None:
+    def enter(self, charge: QuotaUsage, now: datetime) -> None:
         used = {name: str(amount) for name, amount in charge.used.items()}
         force_setattr(charge.quota, "status", replace(charge.quota.status, used=used))
 
@@ -71,7 +71,7 @@ def resource_named(plural: str) -> Resource:
 class Writes:
     """Tries writes and tells what became of the object."""
 
-    def __init__(self, chain: Chain) -> None:
+    def __init__(self, chain: AdmissionChain) -> None:
         self._chain = chain
         self.warnings: list[str] = []
 
@@ -99,7 +99,7 @@ class Writes:
         self, operation: Any, plural: str, namespace: str, name: str, obj: Any, old: Any, subresource: str = ""
     ) -> Plain:
         user, noon = User("jane"), datetime(2026, 5, 10, 12, tzinfo=UTC)
-        attempt = Attempt(
+        attempt = Attributes(
             operation, resource_named(plural), subresource, namespace, name, obj, old, user, False, noon, self.warnings
         )
         self._chain.admit(attempt)

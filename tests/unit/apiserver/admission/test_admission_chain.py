@@ -9,7 +9,7 @@ import pytest
 from kubeloop.api.generated.core_v1 import ConfigMap
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.kinds import RESOURCES
-from kubeloop.apiserver.admission import Attempt, Chain, Plugin
+from kubeloop.apiserver.admission import AdmissionChain, AdmissionPlugin, Attributes
 from kubeloop.apiserver.request.context import User
 
 CONFIG_MAPS = next(r for r in RESOURCES if r.plural == "configmaps")
@@ -18,10 +18,10 @@ SECRETS = next(r for r in RESOURCES if r.plural == "secrets")
 
 def _attempt(resource=CONFIG_MAPS, operation="CREATE", subresource="", name="x", obj=None):
     noon = datetime(2026, 5, 10, 12, tzinfo=UTC)
-    return Attempt(operation, resource, subresource, "shop", name, obj, None, User("jane"), False, noon, [])
+    return Attributes(operation, resource, subresource, "shop", name, obj, None, User("jane"), False, noon, [])
 
 
-class _Recorder(Plugin):
+class _Recorder(AdmissionPlugin):
     resources = frozenset({"configmaps"})
 
     def __init__(self, name, log):
@@ -37,7 +37,7 @@ class _Recorder(Plugin):
 
 def test_plugins_run_in_the_order_given():
     log = []
-    chain = Chain((_Recorder("first", log), _Recorder("second", log)))
+    chain = AdmissionChain((_Recorder("first", log), _Recorder("second", log)))
     chain.admit(_attempt())
     chain.check(_attempt())
     assert log == ["first admits", "second admits", "first checks", "second checks"]
@@ -46,7 +46,7 @@ def test_plugins_run_in_the_order_given():
 @pytest.mark.parametrize("attempt", [_attempt(SECRETS), _attempt(operation="UPDATE"), _attempt(subresource="status")])
 def test_a_plugin_is_not_asked_about_what_it_does_not_handle(attempt):
     log = []
-    chain = Chain((_Recorder("only", log),))
+    chain = AdmissionChain((_Recorder("only", log),))
     chain.admit(attempt)
     chain.check(attempt)
     assert log == []
@@ -59,7 +59,7 @@ def test_plugins_can_be_made_when_the_first_write_comes():
         log.append("made")
         return (_Recorder("late", log),)
 
-    chain = Chain(load)
+    chain = AdmissionChain(load)
     assert log == []
     chain.admit(_attempt())
     chain.admit(_attempt())

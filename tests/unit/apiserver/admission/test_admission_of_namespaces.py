@@ -11,7 +11,7 @@ def test_nothing_is_created_in_a_namespace_that_does_not_exist(writes):
     with pytest.raises(errors.NotFound) as caught:
         writes.create("configmaps", "nowhere")
     assert caught.value.message == 'namespaces "nowhere" not found'
-    assert caught.value.details == errors.Details("nowhere", "", "namespaces")
+    assert caught.value.details == errors.StatusDetails("nowhere", "", "namespaces")
 
 
 def test_nothing_is_created_in_a_namespace_that_is_going(cluster, writes):
@@ -23,7 +23,7 @@ def test_nothing_is_created_in_a_namespace_that_is_going(cluster, writes):
         "because it is being terminated"
     )
     assert caught.value.causes == (
-        errors.Cause("NamespaceTerminating", "namespace leaving is being terminated", "metadata.namespace"),
+        errors.StatusCause("NamespaceTerminating", "namespace leaving is being terminated", "metadata.namespace"),
     )
 
 

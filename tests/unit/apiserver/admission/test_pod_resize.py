@@ -42,18 +42,18 @@ def test_a_pod_that_is_on_no_node_yet_can_be_any_size(resize):
         (
             _pod(2, "1", "win"),
             'pod resize is only supported on linux nodes, node "win" is "windows"',
-            (errors.Cause("UnsupportedPlatform"),),
+            (errors.StatusCause("UnsupportedPlatform"),),
         ),
         (
             _pod(2, "2500m"),
             "node didn't have enough allocatable resources: cpu, requested: 2500, allocatable: 2000",
-            (errors.Cause("NodeCapacity"),),
+            (errors.StatusCause("NodeCapacity"),),
         ),
         (
             _pod(2, "2", overhead={"cpu": "1", "memory": "4Gi"}),
             "node didn't have enough allocatable resources: cpu, requested: 3000, allocatable: 2000; "
             "memory, requested: 5368709120, allocatable: 4294967296",
-            (errors.Cause("NodeCapacity"),),
+            (errors.StatusCause("NodeCapacity"),),
         ),
     ],
 )

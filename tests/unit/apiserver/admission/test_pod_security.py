@@ -7,7 +7,7 @@ import pytest
 from kubeloop.api import errors
 from kubeloop.api.codec import from_plain
 from kubeloop.api.generated.core_v1 import Pod
-from kubeloop.apiserver.admission.plugins.pod_security.evaluation import details, evaluate
+from kubeloop.apiserver.admission.plugins.pod_security.evaluation import evaluate, forbidden_details
 from kubeloop.apiserver.admission.plugins.pod_security.labels import LevelVersion, policy_of
 
 ENFORCE = "pod-security.kubernetes.io/enforce"
@@ -19,7 +19,7 @@ SAFE = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
 def _violations(level, version=-1, annotations=None, **spec):
     spec.setdefault("containers", [{"name": "c"}])
     pod = from_plain({"metadata": {"annotations": annotations or {}}, "spec": spec}, Pod)
-    return details(evaluate(LevelVersion(level, version), pod.metadata, pod.spec))
+    return forbidden_details(evaluate(LevelVersion(level, version), pod.metadata, pod.spec))
 
 
 def _container(name="c", **security):

@@ -8,7 +8,7 @@ import pytest
 
 from kubeloop.api.kinds import RESOURCES
 from kubeloop.apiserver.admission.lookup import RegistryLookup
-from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.apiserver.registry.storage import StorageRegistry
 from kubeloop.clock import SystemClock
 from kubeloop.store.memory import MemoryStore
 
@@ -23,7 +23,7 @@ def run():
         async def whole():
             store = MemoryStore()
             await store.start()
-            await steps(store, RegistryLookup(Registry(store, RESOURCES, SystemClock())))
+            await steps(store, RegistryLookup(StorageRegistry(store, RESOURCES, SystemClock())))
             await store.close()
 
         asyncio.run(whole())

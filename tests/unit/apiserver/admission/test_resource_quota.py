@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from kubeloop.api import errors
-from kubeloop.apiserver.admission import Chain
+from kubeloop.apiserver.admission import AdmissionChain
 from kubeloop.apiserver.admission.lookup import RegistryLookup
-from kubeloop.apiserver.admission.plugins.quota.quota_ledger import StoredLedger
+from kubeloop.apiserver.admission.plugins.quota.quota_ledger import StoreQuotaAccessor
 from kubeloop.apiserver.admission.plugins.quota.resource_quota import ResourceQuotaPlugin
 from tests.unit.apiserver.conftest import Api, StillClock
 
@@ -167,9 +167,9 @@ def test_what_a_pod_paid_for_as_extended_resource_is_not_charged_to_its_claim(cl
 class _QuotaApi(Api):
     """One whose writes go through this plugin alone."""
 
-    def admission(self) -> Chain:
+    def admission(self) -> AdmissionChain:
         lookup = RegistryLookup(self.registry)
-        return Chain([ResourceQuotaPlugin(lookup, StoredLedger(self.registry, lookup))])
+        return AdmissionChain([ResourceQuotaPlugin(lookup, StoreQuotaAccessor(self.registry, lookup))])
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from kubeloop.apiserver.aggregator.lazy import AggregatorConfig
-from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.apiserver.inprocess.transport import InProcessTransport
 from kubeloop.apiserver.request.context import User
-from kubeloop.apiserver.server import RunningServer, ServerConfig, start_server
+from kubeloop.apiserver.server import ApiServerConfig, RunningServer, start_server
 from kubeloop.cli.pki.files import Pki, ensure_pki
 from kubeloop.clock import SystemClock
 from kubeloop.http import Request, Response
@@ -33,8 +33,8 @@ class World:
         self.extension_port = port
         self.authority = authority
 
-    def entry(self, user: User) -> LocalEntry:
-        return LocalEntry(self.server.app, user)
+    def entry(self, user: User) -> InProcessTransport:
+        return InProcessTransport(self.server.app, user)
 
     async def ask(
         self, path: str, body: Any = None, method: str = "", token: str = "admin-token", **headers: str
@@ -104,7 +104,7 @@ def play(tmp_path: Path, pki: Pki) -> Callable[[Scenario], None]:
     async def run(scenario: Scenario) -> None:
         authority, gardens = Authority(tmp_path), Gardens()
         aggregator = AggregatorConfig(pki.front_proxy_certificate, pki.front_proxy_key)
-        config = ServerConfig(port=0, token_file=tokens, aggregator=aggregator)
+        config = ApiServerConfig(port=0, token_file=tokens, aggregator=aggregator)
         async with listening(gardens, authority.serving("garden-api.default.svc"), pki.front_proxy_ca) as extension:
             server = await start_server(config, SystemClock())
             try:

@@ -20,14 +20,14 @@ from cryptography.x509.oid import NameOID
 
 from kubeloop.clock import SystemClock
 from kubeloop.http import (
-    HijackResponse,
-    Limits,
+    HttpLimits,
+    HttpServer,
     Request,
     Response,
-    Server,
-    Stream,
+    ResponseStream,
     StreamResponse,
-    frame,
+    UpgradeResponse,
+    encode_chunk,
     serve,
 )
 
@@ -114,7 +114,7 @@ class Gardens:
 
     def _gardens(self, request: Request) -> Response:
         if request.upgrade:
-            return HijackResponse(Echo().take_over, (("Connection", "Upgrade"), ("Upgrade", "echo")))
+            return UpgradeResponse(Echo().take_over, (("Connection", "Upgrade"), ("Upgrade", "echo")))
         if request.method == "POST":
             return Response(201, request.body)
         if "watch=" in request.query:
@@ -137,13 +137,13 @@ class GardenWatch(StreamResponse):
         super().__init__()
         self._names = names
 
-    def run(self, stream: Stream) -> Awaitable[None]:
+    def run(self, stream: ResponseStream) -> Awaitable[None]:
         return self._run(stream)
 
-    async def _run(self, stream: Stream) -> None:
+    async def _run(self, stream: ResponseStream) -> None:
         while name := await self._names.get():
             line = json.dumps({"type": "ADDED", "object": garden(name)}).encode() + b"\n"
-            stream.write(frame(line))
+            stream.write(encode_chunk(line))
 
 
 class Echo(asyncio.Protocol):
@@ -160,13 +160,13 @@ class Echo(asyncio.Protocol):
 
 
 @asynccontextmanager
-async def listening(gardens: Gardens, serving: tuple[Path, Path], clients: Path) -> AsyncIterator[Server]:
+async def listening(gardens: Gardens, serving: tuple[Path, Path], clients: Path) -> AsyncIterator[HttpServer]:
     """The server on a free port; `clients` is the authority of the certificates it lets in."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*serving)
     context.load_verify_locations(clients)
     context.verify_mode = ssl.CERT_REQUIRED
-    server = await serve(gardens.handle, "127.0.0.1", 0, context, Limits(), SystemClock())
+    server = await serve(gardens.handle, "127.0.0.1", 0, context, HttpLimits(), SystemClock())
     try:
         yield server
     finally:

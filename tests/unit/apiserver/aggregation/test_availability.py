@@ -14,8 +14,13 @@ from kubeloop.api.generated.apiregistration_v1 import APIService
 from kubeloop.api.generated.core_v1 import Service
 from kubeloop.api.generated.discovery_v1 import EndpointSlice
 from kubeloop.api.scalars.wire import Time
-from kubeloop.apiserver.aggregator.availability import PASSED, failed_discovery, obstacle, with_verdict
-from kubeloop.apiserver.aggregator.endpoints import Address, NowhereToGo, cluster_address, endpoint_address
+from kubeloop.apiserver.aggregator.availability import (
+    PASSED,
+    failed_discovery,
+    unavailable_condition,
+    with_available_condition,
+)
+from kubeloop.apiserver.aggregator.endpoints import HostPort, ServiceUnresolvable, cluster_address, endpoint_address
 from tests.unit.apiserver.aggregation.conftest import API_SERVICES, NAME, Scenario, World
 from tests.unit.apiserver.aggregation.extension_server import GROUP, ROOT, Authority
 
@@ -52,25 +57,25 @@ def endpoints(address: str = "10.1.1.1", ready: bool | None = True, port: str = 
     ],
 )
 def test_what_stands_in_the_way_is_said(found: Any, slices: Any, reason: str, message: str) -> None:
-    verdict = obstacle(API, found, slices)
+    verdict = unavailable_condition(API, found, slices)
     assert verdict is not None
     assert verdict == ("False", reason, message)
 
 
 @pytest.mark.parametrize("found", [service(type="ExternalName", ports=[]), service(type="NodePort", ports=[])])
 def test_a_service_without_endpoints_of_ours_is_simply_tried(found: Service) -> None:
-    assert obstacle(API, found, []) is None
+    assert unavailable_condition(API, found, []) is None
 
 
 def test_an_endpoint_of_which_nothing_is_known_counts_as_ready() -> None:
-    assert obstacle(API, service(), [endpoints(ready=None)]) is None
+    assert unavailable_condition(API, service(), [endpoints(ready=None)]) is None
 
 
 def test_the_time_of_the_condition_changes_with_its_status_alone() -> None:
-    first = msgspec.structs.replace(API, status=with_verdict(API, PASSED, Time("2026-01-01T00:00:00Z")))
-    later = with_verdict(first, PASSED, Time("2027-01-01T00:00:00Z"))
+    first = msgspec.structs.replace(API, status=with_available_condition(API, PASSED, Time("2026-01-01T00:00:00Z")))
+    later = with_available_condition(first, PASSED, Time("2027-01-01T00:00:00Z"))
     assert later == first.status
-    failed = with_verdict(first, failed_discovery("why"), Time("2027-01-01T00:00:00Z"))
+    failed = with_available_condition(first, failed_discovery("why"), Time("2027-01-01T00:00:00Z"))
     assert failed.conditions[0].last_transition_time == "2027-01-01T00:00:00Z"
     assert len(failed.conditions) == 1
 
@@ -78,9 +83,9 @@ def test_the_time_of_the_condition_changes_with_its_status_alone() -> None:
 def test_a_service_leads_to_its_own_address_or_to_a_ready_endpoint_of_its_first_family() -> None:
     chance = random.Random(1)
     slices = [endpoints("fd00::1"), endpoints("10.1.1.1"), endpoints("10.1.1.2", ready=False)]
-    assert cluster_address(service(), 443) == Address("10.0.0.9", 443)
+    assert cluster_address(service(), 443) == HostPort("10.0.0.9", 443)
     dual = service(ipFamilies=["IPv4", "IPv6"])
-    assert {endpoint_address(dual, slices, 443, chance) for _ in range(20)} == {Address("10.1.1.1", 8443)}
+    assert {endpoint_address(dual, slices, 443, chance) for _ in range(20)} == {HostPort("10.1.1.1", 8443)}
     assert str(endpoint_address(service(ipFamilies=["IPv6"]), slices, 443, chance)) == "[fd00::1]:8443"
     assert cluster_address(service(type="ExternalName", externalName="x"), 444) == ("x", 444)
 
@@ -93,7 +98,7 @@ def test_a_service_leads_to_its_own_address_or_to_a_ready_endpoint_of_its_first_
     ],
 )
 def test_a_service_that_leads_nowhere_says_why(spec: Any, message: str) -> None:
-    with pytest.raises(NowhereToGo) as raised:
+    with pytest.raises(ServiceUnresolvable) as raised:
         cluster_address(service(**spec), 443)
     assert str(raised.value) == message
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kubeloop.apiserver.aggregator.autoregister import Registration
+from kubeloop.apiserver.aggregator.autoregister import AutoRegistration
 from tests.unit.apiserver.conftest import Api, StillClock
 from tests.unit.apiserver.custom.conftest import DEFINITIONS, NAME, definition, version
 
@@ -95,7 +95,7 @@ def test_after_a_start_what_changed_meanwhile_is_made_up_for(api: Registered) ->
                                          "versionPriority": 100}})  # fmt: skip
 
     async def start_again() -> None:
-        again = Registration(api.registry, api.clock)
+        again = AutoRegistration(api.registry, api.clock)
         again.start()
         again.catch_up()
         await asyncio.sleep(0)

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 
 from kubeloop.api.kinds import RESOURCES
-from kubeloop.apiserver.aggregator.discovery_cache import RemoteVersion, all_at_once
+from kubeloop.apiserver.aggregator.discovery_cache import RemoteVersion, to_aggregated_resources
 from kubeloop.apiserver.aggregator.merged_discovery import MergedDiscovery
 from kubeloop.apiserver.aggregator.merged_openapi import add_specification
-from kubeloop.apiserver.nonresource.discovery import Discovery
+from kubeloop.apiserver.nonresource.discovery import DiscoveryDocuments
 
 
 def address() -> str:
@@ -22,7 +22,7 @@ def names(body: bytes) -> list[str]:
 
 
 def test_without_others_the_merged_account_is_this_servers_own() -> None:
-    alone, merged = Discovery(RESOURCES, address), MergedDiscovery(RESOURCES, address, ())
+    alone, merged = DiscoveryDocuments(RESOURCES, address), MergedDiscovery(RESOURCES, address, ())
     assert names(merged.groups()) == names(alone.groups())
     assert msgspec.json.decode(merged.groups()) == msgspec.json.decode(alone.groups())
     assert msgspec.json.decode(merged.aggregated_groups()) == msgspec.json.decode(alone.aggregated_groups())
@@ -51,7 +51,7 @@ def test_a_plain_list_of_resources_becomes_one_with_subresources_within() -> Non
         {"name": "gardens", "singularName": "garden", "namespaced": True, "kind": "Garden", "verbs": ["list"]},
         {"name": "arks", "singularName": "ark", "namespaced": False, "kind": "Ark", "verbs": ["get"]},
     ]
-    ark, gardens = all_at_once(rows)
+    ark, gardens = to_aggregated_resources(rows)
     assert (ark["resource"], ark["scope"]) == ("arks", "Cluster")
     assert gardens["verbs"] == ["list"]
     assert [one["subresource"] for one in gardens["subresources"]] == ["status"]

@@ -10,16 +10,16 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from kubeloop.api.kinds import RESOURCES
-from kubeloop.apiserver.admission import Chain
+from kubeloop.apiserver.admission import AdmissionChain
 from kubeloop.apiserver.app import ApiServer
 from kubeloop.apiserver.authentication import Authenticator
-from kubeloop.apiserver.flowcontrol.inflight import InFlight
-from kubeloop.apiserver.nonresource.health import Health
+from kubeloop.apiserver.flowcontrol.inflight import InFlightLimiter
+from kubeloop.apiserver.nonresource.health import HealthChecks
 from kubeloop.apiserver.registry.allocation import ServiceRanges
-from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.apiserver.registry.storage import StorageRegistry
 from kubeloop.apiserver.request.context import User
 from kubeloop.http import Request
-from kubeloop.store import Event, StoreError
+from kubeloop.store import StoreError, StoreEvent
 from kubeloop.store.engine import LoggedStore
 from kubeloop.store.log import Appended, LoadedLog
 
@@ -54,7 +54,7 @@ class FailingLog:
     async def open(self) -> LoadedLog:
         return LoadedLog()
 
-    def append(self, events: Sequence[Event], after: int, appended: Appended) -> None:
+    def append(self, events: Sequence[StoreEvent], after: int, appended: Appended) -> None:
         if self.slow:
             self._waiting = appended
         else:
@@ -104,10 +104,16 @@ class Cluster:
 
     def restart(self, ranges: ServiceRanges) -> None:
         """Another server, which knows only what is stored."""
-        self.registry = Registry(self.store, RESOURCES, ranges)
+        self.registry = StorageRegistry(self.store, RESOURCES, ranges)
         tokens = Authenticator({"admin": _ADMIN})
         self.server = ApiServer(
-            self.registry, self.clock, tokens, Chain(), InFlight(200, 200), Health({}, {}), lambda: "127.0.0.1:6443"
+            self.registry,
+            self.clock,
+            tokens,
+            AdmissionChain(),
+            InFlightLimiter(200, 200),
+            HealthChecks({}, {}),
+            lambda: "127.0.0.1:6443",
         )
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:

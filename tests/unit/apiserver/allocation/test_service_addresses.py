@@ -6,7 +6,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from kubeloop.api.apply.fields.field_owners import track_update
+from kubeloop.api.apply.fields.field_owners import update_field_owners
 from kubeloop.api.kinds import definition_of
 from kubeloop.api.schema import node_of
 from tests.unit.apiserver.allocation.cluster import ADDRESSES, NETWORKS, SERVICES, assert_exact
@@ -38,7 +38,7 @@ def test_the_record_is_owned_as_if_the_server_had_sent_it_to_itself(cluster):
     kind = "networking.k8s.io/v1"
     shape = node_of(definition_of(kind, "IPAddress"))
     now = "2026-05-10T12:00:00Z"
-    assert [entry] == track_update(None, recorded, shape, "kube-apiserver", kind, "", now, [], None)
+    assert [entry] == update_field_owners(None, recorded, shape, "kube-apiserver", kind, "", now, [], None)
 
 
 def test_a_deleted_service_leaves_no_record_and_its_address_can_be_asked_for(cluster):

@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubeloop.apiserver.registry.allocation.bands import choose, lower_band
-from kubeloop.apiserver.registry.allocation.service_cidrs import Network
+from kubeloop.apiserver.registry.allocation.bands import choose_free_offset, lower_band_size
+from kubeloop.apiserver.registry.allocation.service_cidrs import ServiceNetwork
 
 
 @pytest.mark.parametrize(
     ("size", "band"), [(8, 0), (16, 0), (17, 16), (256, 16), (1024, 64), (65536, 256), (2**64, 256)]
 )
 def test_the_lower_band_of_a_network_is_a_sixteenth_within_bounds(size, band):
-    assert lower_band(size, 16, 256) == band
+    assert lower_band_size(size, 16, 256) == band
 
 
 def test_the_lower_band_of_the_usual_node_ports_has_86_of_them():
-    assert lower_band(2768, 32, 128) == 86
+    assert lower_band_size(2768, 32, 128) == 86
 
 
 @settings(max_examples=60)
@@ -33,7 +33,7 @@ def test_the_lower_band_of_the_usual_node_ports_has_86_of_them():
 )
 def test_a_free_member_is_found_and_the_upper_band_comes_first(range_, seed):
     size, lower, taken = range_
-    found = choose(size, lower, taken.__contains__, Random(seed))
+    found = choose_free_offset(size, lower, taken.__contains__, Random(seed))
     free = set(range(size)) - taken
     if not free:
         assert found is None
@@ -43,33 +43,33 @@ def test_a_free_member_is_found_and_the_upper_band_comes_first(range_, seed):
 
 
 def test_every_member_of_the_upper_band_can_come_out():
-    seen = {choose(20, 16, lambda _: False, Random(seed)) for seed in range(100)}
+    seen = {choose_free_offset(20, 16, lambda _: False, Random(seed)) for seed in range(100)}
     assert seen == {16, 17, 18, 19}
 
 
 def test_the_ends_of_an_ipv4_network_belong_to_nobody():
-    network = Network("10.0.0.0/29")
+    network = ServiceNetwork("10.0.0.0/29")
     members = [f"10.0.0.{last}" for last in range(9) if ip_address(f"10.0.0.{last}") in network]
     assert members == [f"10.0.0.{last}" for last in range(1, 7)]
 
 
 def test_an_ipv6_network_gives_out_its_last_address_too():
-    network = Network("fd00::/126")
+    network = ServiceNetwork("fd00::/126")
     assert [ip_address(f"fd00::{last}") in network for last in range(5)] == [False, True, True, True, False]
 
 
 def test_a_network_of_the_other_family_has_no_such_address():
-    assert ip_address("10.0.0.1") not in Network("fd00::/108")
-    assert ip_address("::a00:1") not in Network("10.0.0.0/8")
+    assert ip_address("10.0.0.1") not in ServiceNetwork("fd00::/108")
+    assert ip_address("::a00:1") not in ServiceNetwork("10.0.0.0/8")
 
 
 def test_a_huge_network_is_no_burden():
-    chosen = Network("fd00::/64").choose(lambda _: False, Random(1))
+    chosen = ServiceNetwork("fd00::/64").choose(lambda _: False, Random(1))
     assert chosen is not None
-    assert ip_address(chosen) in Network("fd00::/64")
+    assert ip_address(chosen) in ServiceNetwork("fd00::/64")
 
 
 def test_ipv6_networks_larger_than_64_bits_are_not_used():
-    assert not Network("fd00::/63").usable
-    assert Network("fd00::/64").usable
-    assert Network("10.0.0.0/8").usable
+    assert not ServiceNetwork("fd00::/63").usable
+    assert ServiceNetwork("fd00::/64").usable
+    assert ServiceNetwork("10.0.0.0/8").usable

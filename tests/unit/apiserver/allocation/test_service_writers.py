@@ -13,7 +13,7 @@ from kubeloop.api.generated.core_v1 import Service, ServicePort, ServiceSpec
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.apiserver.registry.allocation import ServiceRanges
 from kubeloop.apiserver.registry.allocation.ip_addresses import ip_object
-from kubeloop.apiserver.registry.serializer import stored_bytes
+from kubeloop.apiserver.registry.serializer import encode_stored
 from tests.unit.apiserver.allocation.cluster import SERVICES, Cluster, assert_exact
 
 WRITERS = 64
@@ -115,7 +115,7 @@ def test_services_written_by_another_server_are_seen(make_cluster):
     theirs = Service(metadata=ObjectMeta(name="theirs", namespace="shop"), spec=spec)
 
     async def write():
-        await cluster.store.write("/registry/services/specs/shop/theirs", stored_bytes(theirs), 0)
+        await cluster.store.write("/registry/services/specs/shop/theirs", encode_stored(theirs), 0)
 
     cluster.run(write())
     assert cluster.create("third").status == 500
@@ -145,7 +145,7 @@ def test_an_address_that_another_server_recorded_first_is_drawn_again(cluster):
         with claim:
             lost = service.spec.cluster_ip
             _record_meanwhile(cluster, lost)
-            event = await claim.write("/registry/services/specs/shop/web", stored_bytes(service), 0)
+            event = await claim.write("/registry/services/specs/shop/web", encode_stored(service), 0)
         return lost, event.record.value
 
     lost, stored = cluster.run(race())
@@ -162,7 +162,7 @@ def test_an_address_asked_for_that_another_server_recorded_first_is_refused(clus
         with claim:
             _record_meanwhile(cluster, "10.0.0.9")
             with pytest.raises(Exception, match="provided IP is already allocated"):
-                claim.write("/registry/services/specs/shop/web", stored_bytes(service), 0)
+                claim.write("/registry/services/specs/shop/web", encode_stored(service), 0)
 
     cluster.run(race())
     assert cluster.services() == {}

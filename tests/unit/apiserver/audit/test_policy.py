@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from kubeloop.apiserver.audit.policy import LEVELS, PolicyError, read_policy
-from kubeloop.apiserver.authorization.attributes import Attributes
+from kubeloop.apiserver.audit.policy import LEVELS, AuditPolicyError, read_policy
+from kubeloop.apiserver.authorization.attributes import AuthorizationAttributes
 from kubeloop.apiserver.request.context import User
 
 BOB = User("bob", ("devs",))
@@ -14,7 +14,7 @@ BOB = User("bob", ("devs",))
 
 def asked(verb="get", what="pods", group="", namespace="shop", name="", user=BOB):
     resource, _, subresource = what.partition("/")
-    return Attributes(user, verb, group, "v1", resource, subresource, namespace, name)
+    return AuthorizationAttributes(user, verb, group, "v1", resource, subresource, namespace, name)
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def level(policy, question):
         ({"namespaces": ["shop"]}, asked(), True),
         ({"namespaces": ["bar"]}, asked(), False),
         ({"namespaces": [""]}, asked(namespace=""), True),
-        ({"namespaces": ["shop"]}, Attributes(BOB, "get", path="/healthz"), False),
+        ({"namespaces": ["shop"]}, AuthorizationAttributes(BOB, "get", path="/healthz"), False),
         ({"resources": [{"group": ""}]}, asked(), True),
         ({"resources": [{"group": "apps"}]}, asked(), False),
         ({"resources": [{"group": "*", "resources": ["pods"]}]}, asked(group="apps"), True),
@@ -56,8 +56,8 @@ def level(policy, question):
         ({"resources": [{"group": "", "resources": ["*"]}]}, asked(what="pods/log"), True),
         ({"resources": [{"group": "", "resources": ["pods"], "resourceNames": ["a"]}]}, asked(name="a"), True),
         ({"resources": [{"group": "", "resources": ["pods"], "resourceNames": ["a"]}]}, asked(name="b"), False),
-        ({"nonResourceURLs": ["/healthz*"]}, Attributes(BOB, "get", path="/healthz/ping"), True),
-        ({"nonResourceURLs": ["/healthz"]}, Attributes(BOB, "get", path="/version"), False),
+        ({"nonResourceURLs": ["/healthz*"]}, AuthorizationAttributes(BOB, "get", path="/healthz/ping"), True),
+        ({"nonResourceURLs": ["/healthz"]}, AuthorizationAttributes(BOB, "get", path="/version"), False),
         ({"nonResourceURLs": ["*"]}, asked(), False),
     ],
 )
@@ -104,5 +104,5 @@ def test_stages_are_left_out_by_the_policy_and_by_the_rule(policy):
     ],
 )
 def test_a_bad_policy_is_refused_with_its_reason(policy, rules, fields, told):
-    with pytest.raises(PolicyError, match=told):
+    with pytest.raises(AuditPolicyError, match=told):
         policy(*rules, **fields)

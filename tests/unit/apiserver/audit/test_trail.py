@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from kubeloop.apiserver.audit import Auditor
-from kubeloop.apiserver.audit.policy import Policy
+from kubeloop.apiserver.audit.policy import AuditPolicy
 from tests.unit.apiserver.conftest import POD_SPEC, StillClock
 from tests.unit.apiserver.secured import secured_api
 
@@ -32,7 +32,7 @@ class Lines:
 
 def policy_of(*rules, **fields):
     document = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules, **fields}
-    return msgspec.convert(document, Policy)
+    return msgspec.convert(document, AuditPolicy)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from kubeloop.api.errors import Unauthorized
-from kubeloop.apiserver.authentication import Authenticator, FrontProxy, RequestHeaders
+from kubeloop.apiserver.authentication import Authenticator, RequestHeaderAuthenticator, RequestHeaderConfig
 from kubeloop.cli.pki.files import Pki, ensure_pki
 from kubeloop.clock import SystemClock
 from kubeloop.http import Request
@@ -36,7 +36,7 @@ def asked_by(certificate: Path | None, **headers: str) -> Request:
 
 
 def authenticator(pki: Pki, *names: str, clients: tuple[Path, ...] = ()) -> Authenticator:
-    proxy = FrontProxy(RequestHeaders(pki.front_proxy_ca, names), clients or (pki.ca,))
+    proxy = RequestHeaderAuthenticator(RequestHeaderConfig(pki.front_proxy_ca, names), clients or (pki.ca,))
     return Authenticator({}, False, (), proxy)
 
 

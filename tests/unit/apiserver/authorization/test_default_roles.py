@@ -8,10 +8,10 @@ import pytest
 
 from kubeloop.api.generated.rbac_v1 import PolicyRule
 from kubeloop.api.kinds import RESOURCES
-from kubeloop.apiserver.authorization.attributes import Attributes
+from kubeloop.apiserver.authorization.attributes import AuthorizationAttributes
 from kubeloop.apiserver.bootstrap.cluster_roles import CLUSTER_RULES
 from kubeloop.apiserver.bootstrap.controller_roles import CONTROLLER_RULES
-from kubeloop.apiserver.bootstrap.policy_notation import rules
+from kubeloop.apiserver.bootstrap.policy_notation import parse_rules
 from kubeloop.apiserver.request.context import User
 from tests.unit.apiserver.secured import GROUP
 
@@ -54,12 +54,12 @@ def _says(one: PolicyRule, verb: str, group: str, resource: str, subresource: st
 
 @pytest.mark.parametrize("role", TABLES)
 def test_a_default_role_allows_what_its_table_says(roles, role):
-    table = rules(TABLES[role])
+    table = parse_rules(TABLES[role])
     user = User("somebody", (f"has:{role}",))
     for group, resource, subresource in everything():
         for verb in VERBS:
             expected = any(_says(one, verb, group, resource, subresource) for one in table)
-            asked = Attributes(user, verb, group, "v1", resource, subresource, "shop")
+            asked = AuthorizationAttributes(user, verb, group, "v1", resource, subresource, "shop")
             assert roles.authorizer.decide(asked).allowed is expected, (role, verb, group, resource, subresource)
 
 
@@ -83,7 +83,7 @@ def test_a_default_role_allows_what_its_table_says(roles, role):
 )
 def test_what_no_table_should_ever_give(roles, role, verb, what):
     resource, _, group = what.partition("@")
-    asked = Attributes(User("somebody", (f"has:{role}",)), verb, group, "v1", resource, "", "shop")
+    asked = AuthorizationAttributes(User("somebody", (f"has:{role}",)), verb, group, "v1", resource, "", "shop")
     assert not roles.authorizer.decide(asked).allowed
 
 
@@ -102,4 +102,4 @@ def test_what_no_table_should_ever_give(roles, role, verb, what):
     ],
 )
 def test_what_everybody_may_look_at(roles, groups, path, allowed):
-    assert roles.authorizer.decide(Attributes(User("x", groups), "get", path=path)).allowed is allowed
+    assert roles.authorizer.decide(AuthorizationAttributes(User("x", groups), "get", path=path)).allowed is allowed

@@ -7,22 +7,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubeloop.api.generated.rbac_v1 import PolicyRule
-from kubeloop.apiserver.authorization.attributes import Attributes
-from kubeloop.apiserver.authorization.escalation import missing_rights
+from kubeloop.apiserver.authorization.attributes import AuthorizationAttributes
+from kubeloop.apiserver.authorization.escalation import uncovered_rules
 from kubeloop.apiserver.authorization.rules import RuleSet
-from kubeloop.apiserver.bootstrap.policy_notation import rule
+from kubeloop.apiserver.bootstrap.policy_notation import parse_rule
 from kubeloop.apiserver.request.context import User
 
 USER = User("bob")
 
 
-def asked(verb: str, what: str, group: str = "", name: str = "") -> Attributes:
+def asked(verb: str, what: str, group: str = "", name: str = "") -> AuthorizationAttributes:
     resource, _, subresource = what.partition("/")
-    return Attributes(USER, verb, group, "v1", resource, subresource, "shop", name)
+    return AuthorizationAttributes(USER, verb, group, "v1", resource, subresource, "shop", name)
 
 
-def allows(line: str, question: Attributes) -> bool:
-    return RuleSet([("x", [rule(line)])]).allows(question) is not None
+def allows(line: str, question: AuthorizationAttributes) -> bool:
+    return RuleSet([("x", [parse_rule(line)])]).allows(question) is not None
 
 
 @pytest.mark.parametrize(
@@ -75,16 +75,16 @@ def test_a_rule_does_not_allow(line, question):
     ],
 )
 def test_paths_have_rules_of_their_own(line, path, allowed):
-    question = Attributes(USER, "get", path=path)
+    question = AuthorizationAttributes(USER, "get", path=path)
     assert allows(line, question) is allowed
 
 
 def test_the_first_of_several_rules_is_the_reason():
-    rules = RuleSet([("first", [rule("*: * @*")]), ("second", [rule("get: pods")])])
+    rules = RuleSet([("first", [parse_rule("*: * @*")]), ("second", [parse_rule("get: pods")])])
     assert rules.allows(asked("get", "pods")) == "first"
 
 
-def _naive(one: PolicyRule, question: Attributes) -> bool:
+def _naive(one: PolicyRule, question: AuthorizationAttributes) -> bool:
     """The rule read as its documentation says, word by word."""
     combined = f"{question.resource}/{question.subresource}" if question.subresource else question.resource
     return (
@@ -131,5 +131,5 @@ def test_looking_rules_up_is_the_same_as_reading_them(rules, question):
 @settings(max_examples=200)
 @given(st.lists(_rules, max_size=3), st.lists(_rules, max_size=2), _questions)
 def test_rights_that_are_covered_allow_nothing_more(owned, granted, question):
-    if not missing_rights(owned, granted) and any(_naive(one, question) for one in granted):
+    if not uncovered_rules(owned, granted) and any(_naive(one, question) for one in granted):
         assert any(_naive(one, question) for one in owned)

@@ -16,7 +16,7 @@ from kubeloop.apiserver.bootstrap import (
     essential_objects,
     remaining_objects,
 )
-from kubeloop.apiserver.bootstrap.policy_notation import rule
+from kubeloop.apiserver.bootstrap.policy_notation import parse_rule
 
 NOON = datetime(2026, 5, 10, 12, tzinfo=UTC)
 
@@ -175,4 +175,4 @@ def test_roles_for_people_are_made_of_others(made, part, whole):
     ],
 )
 def test_a_line_stands_for_a_rule(line, plain):
-    assert to_plain(rule(line)) == plain
+    assert to_plain(parse_rule(line)) == plain

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kubeloop.api.requests import Call
-from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.apiserver.inprocess.transport import InProcessTransport
 from tests.unit.apiserver.admission.hook_server import HookServer, make_pki
 from tests.unit.apiserver.conftest import ADMIN, Api, StillClock
 
@@ -274,7 +274,7 @@ def test_watchers_see_changes_in_their_version_and_in_order(api):
         return convert(request)
 
     async def watch() -> list[tuple[str, str, str]]:
-        entry = LocalEntry(api.server, ADMIN)
+        entry = InProcessTransport(api.server, ADMIN)
         resource = api.server.registry.named(GROUP, "v2", "people").resource
         events: list[tuple[str, str, str]] = []
         batches = entry.watch(Call(verb="watch", resource=resource, namespace="default"))
@@ -307,7 +307,7 @@ def _shown(batch: Any) -> list[tuple[str, str, str]]:
 
 def test_a_watch_ends_when_something_cannot_be_converted(api):
     async def watch() -> None:
-        entry = LocalEntry(api.server, ADMIN)
+        entry = InProcessTransport(api.server, ADMIN)
         resource = api.server.registry.named(GROUP, "v2", "people").resource
         batches = entry.watch(Call(verb="watch", resource=resource, namespace="default"))
         pending = asyncio.ensure_future(anext(batches))

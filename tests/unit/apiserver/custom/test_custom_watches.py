@@ -9,8 +9,8 @@ import pytest
 from kubeloop.api.errors import NotFound
 from kubeloop.api.kinds import Resource
 from kubeloop.api.requests import Call
-from kubeloop.api.unstructured import Custom
-from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.api.unstructured import Unstructured
+from kubeloop.apiserver.inprocess.transport import InProcessTransport
 from tests.unit.apiserver.conftest import ADMIN
 from tests.unit.apiserver.custom.conftest import DEFINITIONS, NAME, THINGS, fields, thing, version
 
@@ -19,8 +19,8 @@ DISCOVERED = Resource("example.org", "v1", "things", "Thing")
 
 
 @pytest.fixture
-def entry(api) -> LocalEntry:
-    return LocalEntry(api.server, ADMIN)
+def entry(api) -> InProcessTransport:
+    return InProcessTransport(api.server, ADMIN)
 
 
 def test_a_caller_in_the_process_reads_and_writes_documents(api, install, entry) -> None:
@@ -35,7 +35,7 @@ def test_a_caller_in_the_process_reads_and_writes_documents(api, install, entry)
         return made, found, listed
 
     made, found, listed = api._runner.run(calls())
-    assert isinstance(found, Custom)
+    assert isinstance(found, Unstructured)
     assert made == found == listed.items[0]
     assert found["spec"] == {"a": "d"}
     assert found.metadata.name == "t"

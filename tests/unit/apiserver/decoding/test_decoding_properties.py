@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from kubeloop.api import codec, errors
 from kubeloop.api.kinds import RESOURCES, Resource
-from kubeloop.apiserver.decoding import Decoded, decode_document, decode_object
-from kubeloop.apiserver.decoding.shapes import Shape, shape_of
+from kubeloop.apiserver.decoding import DecodedObject, decode_document, decode_object
+from kubeloop.apiserver.decoding.shapes import GoShape, shape_of
 
 STORED = [resource for resource in RESOURCES if resource.is_stored]
 BY_KIND: dict[str, Resource] = {resource.kind: resource for resource in reversed(RESOURCES)}
@@ -37,7 +37,7 @@ PLAIN_VALUES: dict[str, Any] = {
 }
 
 
-def fitting(shape: Shape, data: st.DataObject, depth: int = 6) -> Any:
+def fitting(shape: GoShape, data: st.DataObject, depth: int = 6) -> Any:
     """A random value that fits a shape."""
     if shape.category == "struct":
         names = sorted(set(shape.fields) - {"kind", "apiVersion"})
@@ -57,7 +57,7 @@ def document_of(resource: Resource, data: st.DataObject) -> dict[str, Any]:
     return {"apiVersion": resource.group_version, "kind": resource.kind, **made}
 
 
-def places(value: Any, shape: Shape, path: str = "") -> list[tuple[str, dict[str, Any], Shape]]:
+def places(value: Any, shape: GoShape, path: str = "") -> list[tuple[str, dict[str, Any], GoShape]]:
     """Every object of a document that a strict decoder looks into, with its path."""
     if shape.category == "struct" and isinstance(value, dict):
         found = [(path, value, shape)]
@@ -74,7 +74,7 @@ def places(value: Any, shape: Shape, path: str = "") -> list[tuple[str, dict[str
     return []
 
 
-def attempt(body: bytes, media: str, resource: Resource, mode: str) -> Decoded | None:
+def attempt(body: bytes, media: str, resource: Resource, mode: str) -> DecodedObject | None:
     try:
         return decode_object(body, media, resource, mode)
     except (errors.BadRequest, errors.UnsupportedMediaType):

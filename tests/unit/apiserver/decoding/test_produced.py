@@ -12,7 +12,7 @@ from kubeloop.apiserver.decoding import decode_document
 from kubeloop.apiserver.decoding.from_map import conversion_error
 from kubeloop.apiserver.decoding.produced import after_merge, after_operations
 from kubeloop.apiserver.decoding.shapes import shape_of
-from kubeloop.apiserver.handlers.patch import JSON_PATCH, MERGE_PATCH, apply_patch, refuse_produced
+from kubeloop.apiserver.handlers.patch import JSON_PATCH, MERGE_PATCH, apply_patch, patch_decode_errors
 
 STRATEGIC = "application/strategic-merge-patch+json"
 DEPLOYMENT = next(resource for resource in RESOURCES if resource.kind == "Deployment")
@@ -26,7 +26,7 @@ LIVE: dict[str, Any] = {
 
 def patch_refusal(media: str, patch: Any, mode: str = "Warn") -> str:
     patched = apply_patch(media, LIVE, patch, DEPLOYMENT)
-    with pytest.raises(errors.Invalid) as caught, refuse_produced(media, patch, patched):
+    with pytest.raises(errors.Invalid) as caught, patch_decode_errors(media, patch, patched):
         decode_document(patched, DEPLOYMENT, mode)
     return caught.value.causes[0].message
 

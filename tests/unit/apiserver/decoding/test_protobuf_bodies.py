@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kubeloop.api import codec, errors
 from kubeloop.api.kinds import RESOURCES, Resource
-from kubeloop.api.protobuf import write_object
+from kubeloop.api.protobuf import encode_object
 from kubeloop.apiserver.decoding import decode_object
 from tests.unit.api.protobuf.samples import sample
 from tests.unit.api.protobuf.test_vectors import DEPLOYMENT
@@ -23,7 +23,7 @@ BY_KIND: dict[str, Resource] = {resource.kind: resource for resource in reversed
 
 def body_of(kind: str, api_version: str = "", **fields: Any) -> bytes:
     resource = BY_KIND[kind]
-    return write_object({"apiVersion": api_version or resource.group_version, "kind": kind, **fields})
+    return encode_object({"apiVersion": api_version or resource.group_version, "kind": kind, **fields})
 
 
 def refusal(body: bytes, kind: str) -> str:
@@ -63,7 +63,7 @@ def test_every_kind_is_the_same_object_as_from_json(resource: Resource, seed: in
     plain = sample(resource.definition, Random(seed))
     document = {"apiVersion": resource.group_version, "kind": resource.kind, **plain}
     from_json = decode_object(json.dumps(document).encode(), "application/json", resource, "Ignore").obj
-    from_protobuf = decode_object(write_object(document), MEDIA, resource, "Ignore").obj
+    from_protobuf = decode_object(encode_object(document), MEDIA, resource, "Ignore").obj
     assert codec.to_plain(from_protobuf) == codec.to_plain(from_json)
 
 

@@ -14,12 +14,12 @@ from kubeloop.api.generated.core_v1 import ConfigMap, Secret
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.kinds import RESOURCES
 from kubeloop.api.requests import MERGE_PATCH, Call
-from kubeloop.apiserver.encryption.configuration import Transformers
-from kubeloop.apiserver.encryption.reloading import Reloading
-from kubeloop.apiserver.encryption.store import EncryptedStore, place_of
-from kubeloop.apiserver.inprocess.transport import LocalEntry
+from kubeloop.apiserver.encryption.configuration import ResourceTransformers
+from kubeloop.apiserver.encryption.reloading import EncryptionConfigReloader
+from kubeloop.apiserver.encryption.store import EncryptedStore, resource_prefix_of
+from kubeloop.apiserver.inprocess.transport import InProcessTransport
 from kubeloop.apiserver.request.context import User
-from kubeloop.apiserver.server import RunningServer, ServerConfig
+from kubeloop.apiserver.server import ApiServerConfig, RunningServer
 from kubeloop.clock import SystemClock
 from kubeloop.store.memory import MemoryStore
 from tests.unit.apiserver.encryption.test_transformers import keys, read
@@ -37,10 +37,10 @@ class Plane:
     def __init__(self, below: MemoryStore) -> None:
         self.below = below
 
-    async def serve(self, transformers: Transformers | None) -> LocalEntry:
+    async def serve(self, transformers: ResourceTransformers | None) -> InProcessTransport:
         self.store = EncryptedStore(self.below, transformers)
-        app = await RunningServer(ServerConfig(), SystemClock()).start_without_port(self.store)
-        return LocalEntry(app, ADMIN)
+        app = await RunningServer(ApiServerConfig(), SystemClock()).start_without_port(self.store)
+        return InProcessTransport(app, ADMIN)
 
     @property
     def stored(self) -> bytes:
@@ -202,7 +202,7 @@ def test_a_changed_file_is_read_again_and_a_broken_one_is_not(tmp_path: Path) ->
 
     async def scenario(plane: Plane) -> None:
         entry = await plane.serve(rules)
-        reloading = Reloading(tmp_path / "encryption.yaml", plane.store)
+        reloading = EncryptionConfigReloader(tmp_path / "encryption.yaml", plane.store)
         await entry.call(create())
         read(tmp_path, (["secrets"], [{"aesgcm": keys("b", "a")}]))
         reloading.look()
@@ -228,4 +228,4 @@ def test_a_changed_file_is_read_again_and_a_broken_one_is_not(tmp_path: Path) ->
     ],
 )
 def test_a_key_tells_whose_it_is(key: str, place: str) -> None:
-    assert place_of(key) == place
+    assert resource_prefix_of(key) == place

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CBC
 from cryptography.hazmat.primitives.padding import PKCS7
 
-from kubeloop.apiserver.encryption.providers import Undecryptable
+from kubeloop.apiserver.encryption.providers import DecryptionError
 from kubeloop.apiserver.encryption.transformers import Transformer
 from tests.unit.apiserver.encryption.test_transformers import secrets_with
 
@@ -71,7 +71,7 @@ def test_what_is_authenticated_is_bound_to_its_key_in_the_store(tmp_path: Path, 
     ours, nonce = transformer(tmp_path, "aesgcm", KEY[:size]), bytes(range(12))
     stored = b"k8s:enc:aesgcm:v1:key1:" + nonce + AESGCM(KEY[:size]).encrypt(nonce, SECRET, PLACE.encode())
     assert ours.open(stored, PLACE) == SECRET
-    with pytest.raises(Undecryptable, match="message authentication failed"):
+    with pytest.raises(DecryptionError, match="message authentication failed"):
         ours.open(stored, f"{PLACE}-more")
     written = ours.seal(SECRET, PLACE)
     assert written.startswith(b"k8s:enc:aesgcm:v1:key1:")

@@ -13,8 +13,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubeloop.apiserver.encryption.configuration import ConfigurationError, Transformers, read_configuration
-from kubeloop.apiserver.encryption.providers import AesCbc, AesGcm, Secretbox, Undecryptable
+from kubeloop.apiserver.encryption.configuration import EncryptionConfigError, ResourceTransformers, read_configuration
+from kubeloop.apiserver.encryption.providers import AesCbc, AesGcm, DecryptionError, Secretbox
 from kubeloop.apiserver.encryption.transformers import Transformer
 
 KEY = bytes(range(32))
@@ -29,12 +29,12 @@ def keys(*names: str) -> dict[str, Any]:
     return {"keys": [{"name": name, "secret": secret(ord(name[-1]))} for name in names]}
 
 
-def read(tmp_path: Path, *rules: tuple[list[str], list[dict[str, Any]]]) -> Transformers:
+def read(tmp_path: Path, *rules: tuple[list[str], list[dict[str, Any]]]) -> ResourceTransformers:
     resources = [{"resources": names, "providers": providers} for names, providers in rules]
     return read_document(tmp_path, {"resources": resources})
 
 
-def read_document(tmp_path: Path, document: dict[str, Any]) -> Transformers:
+def read_document(tmp_path: Path, document: dict[str, Any]) -> ResourceTransformers:
     head = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "EncryptionConfiguration"}
     path = tmp_path / "encryption.yaml"
     path.write_text(yaml.safe_dump(head | document))
@@ -62,21 +62,21 @@ def test_aes_cbc_is_laid_out_as_upstream_has_it() -> None:
     vector = bytes.fromhex("000102030405060708090a0b0c0d0e0f")
     block = bytes.fromhex("f58c4c04d6e5f1ba779eabfb5f7bfbd6")
     cipher = AesCbc(key)
-    with pytest.raises(Undecryptable):  # the block is whole, so padding would have to follow
+    with pytest.raises(DecryptionError):  # the block is whole, so padding would have to follow
         cipher.open(vector + block, b"")
     assert len(cipher.seal(bytes(16), b"")) == 16 + 32
 
 
 def test_aes_gcm_is_bound_to_its_place() -> None:
     sealed = AesGcm(KEY).seal(b"plain", b"here")
-    with pytest.raises(Undecryptable, match="message authentication failed"):
+    with pytest.raises(DecryptionError, match="message authentication failed"):
         AesGcm(KEY).open(sealed, b"elsewhere")
 
 
 @pytest.mark.parametrize("cipher", [AesGcm(KEY), AesCbc(KEY)])
 def test_short_or_broken_bytes_are_refused(cipher: AesGcm | AesCbc) -> None:
     for sealed in (b"", b"short", cipher.seal(b"plain", b"")[:-3]):
-        with pytest.raises(Undecryptable):
+        with pytest.raises(DecryptionError):
             cipher.open(sealed, b"")
 
 
@@ -105,9 +105,9 @@ def test_a_secret_box_is_a_nonce_and_a_box(monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setitem(sys.modules, module.__name__, module)
     box = Secretbox(KEY)
     assert box.open(box.seal(b"plain", b""), b"") == b"plain"
-    with pytest.raises(Undecryptable, match="output array was not large enough for encryption"):
+    with pytest.raises(DecryptionError, match="output array was not large enough for encryption"):
         box.open(Secretbox(bytes(32)).seal(b"plain", b""), b"")
-    with pytest.raises(Undecryptable, match="shorter than the required size"):
+    with pytest.raises(DecryptionError, match="shorter than the required size"):
         box.open(bytes(39), b"")
 
 
@@ -119,7 +119,7 @@ def test_a_real_secret_box_opens_what_it_sealed() -> None:
 def test_without_its_package_a_secret_box_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "nacl", None)
     monkeypatch.setitem(sys.modules, "nacl.secret", None)
-    with pytest.raises(ConfigurationError, match=r"kubeloop\[secretbox\]"):
+    with pytest.raises(EncryptionConfigError, match=r"kubeloop\[secretbox\]"):
         secrets_with(tmp_path, {"secretbox": keys("a")})
 
 
@@ -168,7 +168,7 @@ def test_providers_change_in_both_directions(tmp_path: Path) -> None:
 def test_what_cannot_be_read_is_said_in_upstreams_words(
     tmp_path: Path, providers: list[Any], stored: bytes, message: str
 ) -> None:
-    with pytest.raises(Undecryptable) as raised:
+    with pytest.raises(DecryptionError) as raised:
         secrets_with(tmp_path, *providers).open(stored, PLACE)
     assert str(raised.value) == message
 
@@ -227,14 +227,14 @@ GOOD: list[Any] = [{"identity": {}}]
 def test_a_wrong_configuration_is_refused_with_the_place_and_never_the_secret(
     tmp_path: Path, names: list[str], providers: list[Any], message: str
 ) -> None:
-    with pytest.raises(ConfigurationError) as raised:
+    with pytest.raises(EncryptionConfigError) as raised:
         read(tmp_path, (names, providers))
     assert message in str(raised.value)
     assert secret(0, 15) not in str(raised.value)
 
 
 def test_a_masked_rule_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r'resource "secrets" is masked by earlier rule "\*\."'):
+    with pytest.raises(EncryptionConfigError, match=r'resource "secrets" is masked by earlier rule "\*\."'):
         read(tmp_path, (["*."], GOOD), (["secrets"], GOOD))
 
 
@@ -242,5 +242,5 @@ def test_a_masked_rule_is_refused(tmp_path: Path) -> None:
 def test_a_file_of_something_else_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "x.yaml"
     path.write_text(text)
-    with pytest.raises(ConfigurationError):
+    with pytest.raises(EncryptionConfigError):
         read_configuration(path)

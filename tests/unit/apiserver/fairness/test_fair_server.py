@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kubeloop.apiserver.server import RunningServer, ServerConfig, start_server
+from kubeloop.apiserver.server import ApiServerConfig, RunningServer, start_server
 from kubeloop.clock import SystemClock
 from kubeloop.http import Request, Response
 
@@ -72,7 +72,7 @@ def play(tmp_path: Path) -> Play:
 
     def run(scenario: Scenario, **settings: Any) -> None:
         async def whole() -> None:
-            config = ServerConfig(
+            config = ApiServerConfig(
                 port=0, token_file=tmp_path / "tokens", authorization_modes=("AlwaysAllow",), **settings
             )
             server = await start_server(config, SystemClock())

@@ -9,18 +9,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubeloop.apiserver.flowcontrol.config import LevelConfig
-from kubeloop.apiserver.flowcontrol.priority_level import Level, NoSeat
-from kubeloop.apiserver.flowcontrol.seat_allocation import Bounds
+from kubeloop.apiserver.flowcontrol.config import PriorityLevelConfig
+from kubeloop.apiserver.flowcontrol.priority_level import PriorityLevel, RequestRejected
+from kubeloop.apiserver.flowcontrol.seat_allocation import SeatBounds
 
 
-def level(seats: int = 1, *, queues: int = 4, length: int = 2, kind: str = "Limited") -> Level:
+def level(seats: int = 1, *, queues: int = 4, length: int = 2, kind: str = "Limited") -> PriorityLevel:
     queuing = {"queues": queues, "handSize": 1, "queueLengthLimit": length}
     response: dict[str, Any] = {"type": "Queue", "queuing": queuing} if queues else {"type": "Reject"}
     spec = {"type": kind, "limited": {"nominalConcurrencyShares": 1, "limitResponse": response}}
-    config = msgspec.convert({"metadata": {"name": "x"}, "spec": spec}, LevelConfig)
-    made = Level(config)
-    made.configure(config, Bounds(seats, seats, seats))
+    config = msgspec.convert({"metadata": {"name": "x"}, "spec": spec}, PriorityLevelConfig)
+    made = PriorityLevel(config)
+    made.configure(config, SeatBounds(seats, seats, seats))
     return made
 
 
@@ -104,11 +104,11 @@ def test_a_full_queue_and_a_level_without_queues_refuse() -> None:
         assert full.take(1)
         waiting = asyncio.create_task(full.wait((0,), 1))
         await settle()
-        with pytest.raises(NoSeat, match="queue-full"):
+        with pytest.raises(RequestRejected, match="queue-full"):
             await full.wait((0,), 1)
         full.release(1)
         await waiting
-        with pytest.raises(NoSeat, match="concurrency-limit"):
+        with pytest.raises(RequestRejected, match="concurrency-limit"):
             await level(1, queues=0).wait((), 1)
 
     run(scenario)
@@ -150,7 +150,7 @@ def test_whoever_waits_too_long_is_told_to_come_back(monkeypatch: pytest.MonkeyP
     async def scenario() -> None:
         one = level(1)
         assert one.take(1)
-        with pytest.raises(NoSeat, match="time-out"):
+        with pytest.raises(RequestRejected, match="time-out"):
             await one.wait((0,), 1)
         assert one.waiting == 0
 

@@ -11,12 +11,18 @@ from hypothesis import strategies as st
 
 from kubeloop.api import codec
 from kubeloop.api.scalars.wire import Time
-from kubeloop.apiserver.authorization.attributes import Attributes
+from kubeloop.apiserver.authorization.attributes import AuthorizationAttributes
 from kubeloop.apiserver.bootstrap.flow_control import flow_schemas, priority_levels
-from kubeloop.apiserver.flowcontrol.config import LevelConfig, Schema, read_levels, read_schemas, usable
-from kubeloop.apiserver.flowcontrol.flow_schema_match import distinguisher, schema_for
-from kubeloop.apiserver.flowcontrol.seat_allocation import Bounds, Need, bounds_of, limits_for
-from kubeloop.apiserver.flowcontrol.shuffle_sharding import hand_of
+from kubeloop.apiserver.flowcontrol.config import (
+    FlowSchemaConfig,
+    PriorityLevelConfig,
+    read_levels,
+    read_schemas,
+    with_mandatory_schemas,
+)
+from kubeloop.apiserver.flowcontrol.flow_schema_match import compute_flow_distinguisher, schema_for
+from kubeloop.apiserver.flowcontrol.seat_allocation import SeatBounds, SeatDemand, allocate_seats, bounds_of
+from kubeloop.apiserver.flowcontrol.shuffle_sharding import deal_hand
 from kubeloop.apiserver.request.context import User
 from kubeloop.store import Record
 
@@ -30,8 +36,8 @@ def user(name: str, *groups: str) -> User:
     return User(name, (*groups, AUTHENTICATED))
 
 
-def asked(who: User, verb: str, resource: str, group: str = "", namespace: str = "") -> Attributes:
-    return Attributes(who, verb, group, "v1", resource, "", namespace)
+def asked(who: User, verb: str, resource: str, group: str = "", namespace: str = "") -> AuthorizationAttributes:
+    return AuthorizationAttributes(who, verb, group, "v1", resource, "", namespace)
 
 
 ACCOUNT = user("system:serviceaccount:kube-system:deployment-controller", "system:serviceaccounts")
@@ -43,8 +49,11 @@ LEASES = ("leases", "coordination.k8s.io", "kube-system")
     ("request_", "schema"),
     [
         (asked(user("root", "system:masters"), "delete", "pods"), "exempt"),
-        (Attributes(User("system:anonymous", ("system:unauthenticated",)), "get", path="/healthz"), "probes"),
-        (Attributes(user("x"), "get", path="/healthz/etcd"), "global-default"),
+        (
+            AuthorizationAttributes(User("system:anonymous", ("system:unauthenticated",)), "get", path="/healthz"),
+            "probes",
+        ),
+        (AuthorizationAttributes(user("x"), "get", path="/healthz/etcd"), "global-default"),
         (asked(user("system:kube-scheduler"), "update", *LEASES), "system-leader-election"),
         (asked(user("system:kube-scheduler"), "list", *LEASES), "kube-scheduler"),
         (asked(user("system:node:a", "system:nodes"), "update", "nodes"), "system-node-high"),
@@ -55,18 +64,18 @@ LEASES = ("leases", "coordination.k8s.io", "kube-system")
         (asked(user("alice"), "create", "pods", namespace="x"), "global-default"),
     ],
 )
-def test_requests_find_the_schema_that_upstream_gives_them(request_: Attributes, schema: str) -> None:
-    found = schema_for(request_, usable(BOOTSTRAP, LEVELS))
+def test_requests_find_the_schema_that_upstream_gives_them(request_: AuthorizationAttributes, schema: str) -> None:
+    found = schema_for(request_, with_mandatory_schemas(BOOTSTRAP, LEVELS))
     assert found is not None
     assert found.metadata.name == schema
 
 
-def schema(name: str = "s", precedence: int = 5, **rule: Any) -> Schema:
+def schema(name: str = "s", precedence: int = 5, **rule: Any) -> FlowSchemaConfig:
     subjects = [{"kind": "User", "user": {"name": "*"}}]
     full = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"], **rule}
     rules = [{"subjects": subjects, "resourceRules": [full]}]
     spec = {"matchingPrecedence": precedence, "priorityLevelConfiguration": {"name": "exempt"}, "rules": rules}
-    return msgspec.convert({"metadata": {"name": name}, "spec": spec}, Schema)
+    return msgspec.convert({"metadata": {"name": name}, "spec": spec}, FlowSchemaConfig)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +93,7 @@ def schema(name: str = "s", precedence: int = 5, **rule: Any) -> Schema:
 )
 def test_a_rule_fits_only_what_it_says(rule: Any, resource: str, namespace: str, fits: bool) -> None:
     plural, _, subresource = resource.partition("/")
-    request = Attributes(user("alice"), "get", "", "v1", plural, subresource, namespace)
+    request = AuthorizationAttributes(user("alice"), "get", "", "v1", plural, subresource, namespace)
     assert (schema_for(request, [schema(**rule)]) is not None) is fits
 
 
@@ -95,48 +104,48 @@ def test_the_lower_precedence_goes_first_then_the_name() -> None:
 
 
 def test_nobody_is_left_without_a_schema_whatever_is_stored() -> None:
-    dangling = msgspec.convert({"metadata": {"name": "x"}, "spec": {}}, Schema)
-    names = [one.metadata.name for one in usable([dangling], read_levels([]))]
+    dangling = msgspec.convert({"metadata": {"name": "x"}, "spec": {}}, FlowSchemaConfig)
+    names = [one.metadata.name for one in with_mandatory_schemas([dangling], read_levels([]))]
     assert names == ["exempt", "catch-all"]
 
 
 def test_flows_are_told_apart_by_user_or_by_namespace() -> None:
     by_name = {one.metadata.name: one for one in BOOTSTRAP}
     request = asked(user("alice"), "get", "pods", namespace="home")
-    assert distinguisher(request, by_name["global-default"]) == "alice"
-    assert distinguisher(request, by_name["kube-scheduler"]) == "home"
-    assert distinguisher(request, by_name["exempt"]) == ""
+    assert compute_flow_distinguisher(request, by_name["global-default"]) == "alice"
+    assert compute_flow_distinguisher(request, by_name["kube-scheduler"]) == "home"
+    assert compute_flow_distinguisher(request, by_name["exempt"]) == ""
 
 
 @settings(max_examples=100)
 @given(name=st.text(), queues=st.integers(1, 128), size=st.integers(1, 10))
 def test_a_hand_holds_different_queues_and_is_always_the_same(name: str, queues: int, size: int) -> None:
-    hand = hand_of("schema", name, queues, size)
+    hand = deal_hand("schema", name, queues, size)
     assert len(set(hand)) == len(hand) == min(size, queues)
     assert all(0 <= one < queues for one in hand)
-    assert hand == hand_of("schema", name, queues, size)
+    assert hand == deal_hand("schema", name, queues, size)
 
 
 def test_seats_are_dealt_by_shares_as_upstream_does() -> None:
     bounds = bounds_of(LEVELS, 600)
-    assert bounds["workload-low"] == Bounds(245, 245 - round(245 * 0.9), 845)
+    assert bounds["workload-low"] == SeatBounds(245, 245 - round(245 * 0.9), 845)
     assert bounds["workload-high"].nominal == 98
-    assert bounds["catch-all"] == Bounds(13, 13, 613)
+    assert bounds["catch-all"] == SeatBounds(13, 13, 613)
     assert bounds["exempt"].nominal == 0
 
 
 def test_borrowing_may_be_limited() -> None:
     spec = {"type": "Limited", "limited": {"nominalConcurrencyShares": 1, "borrowingLimitPercent": 50}}
-    level = msgspec.convert({"metadata": {"name": "x"}, "spec": spec}, LevelConfig)
-    assert bounds_of({"x": level}, 100)["x"] == Bounds(100, 100, 150)
+    level = msgspec.convert({"metadata": {"name": "x"}, "spec": spec}, PriorityLevelConfig)
+    assert bounds_of({"x": level}, 100)["x"] == SeatBounds(100, 100, 150)
 
 
 @settings(max_examples=100, deadline=None)
 @given(needs=st.lists(st.integers(0, 900), min_size=3, max_size=3))
 def test_seats_go_to_who_needs_them_within_everybodys_bounds(needs: list[int]) -> None:
-    bounds = {"a": Bounds(50, 5, 650), "b": Bounds(250, 25, 850), "c": Bounds(300, 300, 320)}
-    given_needs = {name: Need(need, float(need)) for name, need in zip(bounds, needs, strict=True)}
-    limits = limits_for(bounds, given_needs, 600)
+    bounds = {"a": SeatBounds(50, 5, 650), "b": SeatBounds(250, 25, 850), "c": SeatBounds(300, 300, 320)}
+    given_needs = {name: SeatDemand(need, float(need)) for name, need in zip(bounds, needs, strict=True)}
+    limits = allocate_seats(bounds, given_needs, 600)
     for name, (nominal, lower, upper) in bounds.items():
         assert max(1, lower) <= limits[name] <= upper
         assert limits[name] >= min(nominal, given_needs[name].most)
@@ -144,8 +153,8 @@ def test_seats_go_to_who_needs_them_within_everybodys_bounds(needs: list[int]) -
 
 
 def test_an_idle_level_lends_and_gets_its_own_back() -> None:
-    bounds = {"idle": Bounds(300, 30, 900), "busy": Bounds(300, 300, 900)}
-    lent = limits_for(bounds, {"idle": Need(0, 0.0), "busy": Need(900, 900.0)}, 600)
+    bounds = {"idle": SeatBounds(300, 30, 900), "busy": SeatBounds(300, 300, 900)}
+    lent = allocate_seats(bounds, {"idle": SeatDemand(0, 0.0), "busy": SeatDemand(900, 900.0)}, 600)
     assert (lent["idle"], lent["busy"]) == (30, 570)
-    back = limits_for(bounds, {"idle": Need(300, 300.0), "busy": Need(900, 900.0)}, 600)
+    back = allocate_seats(bounds, {"idle": SeatDemand(300, 300.0), "busy": SeatDemand(900, 900.0)}, 600)
     assert back["idle"] >= 300

@@ -12,7 +12,7 @@ import pytest
 import uvloop
 
 from kubeloop.clock import SystemClock
-from kubeloop.http import Handler, Hooks, Limits, Request, Response, Server, serve
+from kubeloop.http import Handler, HttpHooks, HttpLimits, HttpServer, Request, Response, serve
 
 RunOnLoop = Callable[[Coroutine[Any, Any, None]], None]
 
@@ -100,13 +100,13 @@ class Site:
     """A server with its clients, all closed in the end."""
 
     handler: Handler = echo
-    limits: Limits = field(default_factory=Limits)
-    hooks: Hooks = field(default_factory=Hooks)
+    limits: HttpLimits = field(default_factory=HttpLimits)
+    hooks: HttpHooks = field(default_factory=HttpHooks)
     tls: ssl.SSLContext | None = None
     clients: list[Client] = field(default_factory=list)
 
     async def __aenter__(self) -> Site:
-        self.server: Server = await serve(
+        self.server: HttpServer = await serve(
             self.handler, "127.0.0.1", 0, self.tls, self.limits, SystemClock(), self.hooks
         )
         return self

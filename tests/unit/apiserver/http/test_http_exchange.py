@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kubeloop.http import HijackResponse, Hooks, Request, Response
+from kubeloop.http import HttpHooks, Request, Response, UpgradeResponse
 
 
 async def body_of(client: Any, path: str) -> bytes:
@@ -194,7 +194,7 @@ def test_a_failing_handler_is_answered_by_the_hook_and_the_connection_lives(run,
         raise ValueError(request.path)
 
     async def check() -> None:
-        hooks = Hooks(on_error=lambda request, error: Response(500, repr(error).encode()))
+        hooks = HttpHooks(on_error=lambda request, error: Response(500, repr(error).encode()))
         async with site(handler, hooks=hooks) as s:
             client = await s.connect()
             assert await body_of(client, "/now") == b"ValueError('/now')"
@@ -214,7 +214,7 @@ def test_a_handler_that_gives_no_response_costs_only_its_connection(run, site):
         return Response(500)
 
     async def check() -> None:
-        async with site(handler, hooks=Hooks(on_error=on_error)) as s:
+        async with site(handler, hooks=HttpHooks(on_error=on_error)) as s:
             client, other = await s.connect(), await s.connect()
             client.get("/bad")
             assert await client.rest() == b""
@@ -281,7 +281,7 @@ def test_an_upgraded_connection_belongs_to_whoever_takes_it_over(run, site):
     async def handler(request: Request) -> Response:
         assert request.upgrade
         await asyncio.sleep(0)
-        return HijackResponse(take_over, (("Connection", "Upgrade"), ("Upgrade", "shout")))
+        return UpgradeResponse(take_over, (("Connection", "Upgrade"), ("Upgrade", "shout")))
 
     async def check() -> None:
         async with site(handler) as s:

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubeloop.clock import SystemClock
-from kubeloop.http import Hooks, Limits, Request, Response
-from kubeloop.http.connections import Service
-from kubeloop.http.protocol import Connection
+from kubeloop.http import HttpHooks, HttpLimits, Request, Response
+from kubeloop.http.connections import ServerState
+from kubeloop.http.protocol import HttpServerConnection
 
 
 class FakeTransport:
@@ -81,9 +81,9 @@ WIRE = st.lists(st.one_of(TOKENS, st.binary(max_size=12)), max_size=25).map(b"".
 
 
 async def converse(wire: bytes, cuts: list[int]) -> FakeTransport:
-    limits = Limits(head_bytes=200, body_bytes=50, pipelined=3)
-    service = Service(handler, limits, Hooks(), SystemClock(), asyncio.get_running_loop())
-    connection, transport = Connection(service), FakeTransport()
+    limits = HttpLimits(head_bytes=200, body_bytes=50, pipelined=3)
+    service = ServerState(handler, limits, HttpHooks(), SystemClock(), asyncio.get_running_loop())
+    connection, transport = HttpServerConnection(service), FakeTransport()
     connection.connection_made(transport)  # type: ignore[arg-type]
     edges = [0, *sorted(cut % (len(wire) + 1) for cut in cuts), len(wire)]
     for start, end in itertools.pairwise(edges):

@@ -5,13 +5,13 @@ import socket
 
 import pytest
 
-from kubeloop.http import Hooks, Limits, Request, Response
+from kubeloop.http import HttpHooks, HttpLimits, Request, Response
 
 HEAD = b"GET / HTTP/1.1\r\nHost: a\r\n"
 
 
-def small(**bounds: float) -> Limits:
-    return Limits(**({"head_bytes": 4096, "body_bytes": 1000, "linger_timeout": 0.1} | bounds))  # type: ignore[arg-type]
+def small(**bounds: float) -> HttpLimits:
+    return HttpLimits(**({"head_bytes": 4096, "body_bytes": 1000, "linger_timeout": 0.1} | bounds))  # type: ignore[arg-type]
 
 
 async def refusal(s, wire: bytes) -> tuple[int, bytes]:
@@ -59,8 +59,8 @@ def test_what_is_malformed_or_too_large_is_refused(run, site, wire, status):
 
 def test_the_owner_words_refusals(run, site):
     async def check() -> None:
-        hooks = Hooks(reject=lambda status, message: Response(status, f'{{"message":"{message}"}}'.encode()))
-        async with site(limits=Limits(), hooks=hooks) as s:
+        hooks = HttpHooks(reject=lambda status, message: Response(status, f'{{"message":"{message}"}}'.encode()))
+        async with site(limits=HttpLimits(), hooks=hooks) as s:
             wire = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9999999\r\n\r\n"
             assert await refusal(s, wire) == (413, b'{"message":"Request entity too large: limit is 3145728"}')
 

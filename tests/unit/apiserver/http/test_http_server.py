@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from kubeloop.clock import SystemClock
-from kubeloop.http import Limits, Request, Response, Stream, StreamResponse, serve
+from kubeloop.http import HttpLimits, Request, Response, ResponseStream, StreamResponse, serve
 
 
 def make_certificate(folder: Path, name: str) -> Path:
@@ -68,7 +68,7 @@ def test_a_verified_client_certificate_comes_with_each_request(run, site, certif
 
 def test_a_large_answer_and_a_stream_over_tls(run, site, certificates):
     class Counting(StreamResponse):
-        async def run(self, stream: Stream) -> None:
+        async def run(self, stream: ResponseStream) -> None:
             for number in range(3):
                 stream.write(b"1\r\n%d\r\n" % number)
 
@@ -92,7 +92,7 @@ def test_a_large_answer_and_a_stream_over_tls(run, site, certificates):
 
 def test_a_client_that_never_shakes_hands_is_dropped(run, site, certificates):
     async def check() -> None:
-        async with site(limits=Limits(handshake_timeout=0.05), tls=server_context(certificates)) as s:
+        async with site(limits=HttpLimits(handshake_timeout=0.05), tls=server_context(certificates)) as s:
             for _ in range(2):
                 silent = await s.connect()
                 assert await silent.rest() == b""
@@ -117,14 +117,14 @@ def test_a_used_port_is_an_oserror_that_names_it(run, site):
     async def check() -> None:
         async with site() as s:
             with pytest.raises(OSError, match=str(s.server.port)):
-                await serve(s.handler, "127.0.0.1", s.server.port, None, Limits(), SystemClock())
+                await serve(s.handler, "127.0.0.1", s.server.port, None, HttpLimits(), SystemClock())
 
     run(check())
 
 
 def test_closing_ends_streams_and_idle_connections_and_waits_for_requests(run, site):
     class Silent(StreamResponse):
-        def run(self, stream: Stream) -> None:
+        def run(self, stream: ResponseStream) -> None:
             return None
 
     async def check() -> None:
@@ -185,7 +185,7 @@ def test_what_does_not_end_within_the_grace_is_cut(run, site):
 
 def test_closing_does_not_wait_for_a_tls_handshake(run, site, certificates):
     async def check() -> None:
-        limits = Limits(handshake_timeout=3600)
+        limits = HttpLimits(handshake_timeout=3600)
         async with site(limits=limits, tls=server_context(certificates)) as s:
             await s.connect()
             good = await s.connect(ssl.create_default_context(cafile=certificates[0]))

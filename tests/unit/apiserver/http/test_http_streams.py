@@ -5,15 +5,15 @@ import socket
 from collections.abc import Awaitable, Callable
 
 from kubeloop.http import (
-    Hooks,
-    Limits,
+    HttpHooks,
+    HttpLimits,
     Request,
     Response,
-    Stream,
+    ResponseStream,
     StreamResponse,
-    frame,
+    encode_chunk,
 )
-from kubeloop.http.write_buffer import Cork, Outbox
+from kubeloop.http.write_buffer import Cork, WriteBuffer
 
 
 class Opened(StreamResponse):
@@ -21,22 +21,22 @@ class Opened(StreamResponse):
 
     __slots__ = ("_runner",)
 
-    def __init__(self, runner: Callable[[Stream], Awaitable[None] | None]) -> None:
+    def __init__(self, runner: Callable[[ResponseStream], Awaitable[None] | None]) -> None:
         super().__init__()
         self._runner = runner
 
-    def run(self, stream: Stream) -> Awaitable[None] | None:
+    def run(self, stream: ResponseStream) -> Awaitable[None] | None:
         return self._runner(stream)
 
 
-def opener(streams: list[Stream]):
+def opener(streams: list[ResponseStream]):
     async def handler(request: Request) -> Response:
         return Opened(streams.append) if request.path == "/watch" else Response(200, b"plain")
 
     return handler
 
 
-async def watch(s, streams: list[Stream], path: str = "/watch"):
+async def watch(s, streams: list[ResponseStream], path: str = "/watch"):
     client = await s.connect()
     client.get(path)
     assert (await client.head()).headers["transfer-encoding"] == "chunked"
@@ -44,15 +44,15 @@ async def watch(s, streams: list[Stream], path: str = "/watch"):
 
 
 def test_a_frame_is_one_chunk():
-    assert frame(b"x" * 17) == b"11\r\n" + b"x" * 17 + b"\r\n"
+    assert encode_chunk(b"x" * 17) == b"11\r\n" + b"x" * 17 + b"\r\n"
 
 
 def test_one_frame_reaches_every_watcher_and_the_connection_serves_on(run, site):
     async def check() -> None:
-        streams: list[Stream] = []
+        streams: list[ResponseStream] = []
         async with site(opener(streams)) as s:
             watchers = [await watch(s, streams) for _ in range(5)]
-            event = frame(b"event")
+            event = encode_chunk(b"event")
             for stream in streams:
                 stream.write(event)
                 stream.write(event)
@@ -69,9 +69,9 @@ def test_one_frame_reaches_every_watcher_and_the_connection_serves_on(run, site)
 
 
 def test_a_stream_ends_with_the_coroutine_that_writes_it(run, site):
-    async def lines(stream: Stream) -> None:
+    async def lines(stream: ResponseStream) -> None:
         for number in range(3):
-            stream.write(frame(b"%d" % number))
+            stream.write(encode_chunk(b"%d" % number))
             await asyncio.sleep(0)
 
     async def handler(_: Request) -> Response:
@@ -90,7 +90,7 @@ def test_a_stream_ends_with_the_coroutine_that_writes_it(run, site):
 def test_a_stream_that_fails_is_cut_so_that_its_end_cannot_be_taken_for_a_good_one(run, site):
     errors: list[BaseException] = []
 
-    async def fail(_: Stream) -> None:
+    async def fail(_: ResponseStream) -> None:
         raise ValueError("gone wrong")
 
     async def handler(_: Request) -> Response:
@@ -101,7 +101,7 @@ def test_a_stream_that_fails_is_cut_so_that_its_end_cannot_be_taken_for_a_good_o
         return Response(500)
 
     async def check() -> None:
-        async with site(handler, hooks=Hooks(on_error=on_error)) as s:
+        async with site(handler, hooks=HttpHooks(on_error=on_error)) as s:
             client = await s.connect()
             client.get("/")
             await client.head()
@@ -113,7 +113,7 @@ def test_a_stream_that_fails_is_cut_so_that_its_end_cannot_be_taken_for_a_good_o
 
 def test_whoever_writes_learns_that_the_client_left(run, site):
     async def check() -> None:
-        streams: list[Stream] = []
+        streams: list[ResponseStream] = []
         async with site(opener(streams)) as s:
             client, stream = await watch(s, streams)
             left = asyncio.Event()
@@ -133,7 +133,7 @@ def test_a_coroutine_behind_a_stream_is_cancelled_when_the_client_leaves(run, si
     async def check() -> None:
         running, cancelled = asyncio.Event(), asyncio.Event()
 
-        async def forever(_: Stream) -> None:
+        async def forever(_: ResponseStream) -> None:
             running.set()
             try:
                 await asyncio.Event().wait()
@@ -155,16 +155,16 @@ def test_a_coroutine_behind_a_stream_is_cancelled_when_the_client_leaves(run, si
 
 def test_a_slow_reader_is_cut_while_the_others_go_on(run, site, until):
     async def check() -> None:
-        streams: list[Stream] = []
+        streams: list[ResponseStream] = []
         cut: list[str] = []
-        hooks = Hooks(on_overflow=lambda request: cut.append(request.query))
-        async with site(opener(streams), Limits(stream_bytes=1 << 20), hooks) as s:
+        hooks = HttpHooks(on_overflow=lambda request: cut.append(request.query))
+        async with site(opener(streams), HttpLimits(stream_bytes=1 << 20), hooks) as s:
             client, good = await watch(s, streams, "/watch?good")
             deaf = socket.create_connection(("127.0.0.1", s.server.port))
             deaf.sendall(b"GET /watch?deaf HTTP/1.1\r\nHost: a\r\n\r\n")
             await until(lambda: len(streams) == 2)
             slow = streams[1]
-            event = frame(b"x" * 100_000)
+            event = encode_chunk(b"x" * 100_000)
             for _ in range(1000):
                 for stream in streams:
                     stream.write(event)
@@ -180,8 +180,8 @@ def test_a_slow_reader_is_cut_while_the_others_go_on(run, site, until):
 
 
 def test_a_patient_writer_waits_for_room_and_is_never_cut(run, site):
-    async def flood(stream: Stream) -> None:
-        piece = frame(b"x" * 65_536)
+    async def flood(stream: ResponseStream) -> None:
+        piece = encode_chunk(b"x" * 65_536)
         for _ in range(300):
             stream.write(piece)
             await stream.drained()
@@ -190,7 +190,7 @@ def test_a_patient_writer_waits_for_room_and_is_never_cut(run, site):
         return Opened(flood)
 
     async def check() -> None:
-        async with site(handler, Limits(stream_bytes=1 << 20)) as s:
+        async with site(handler, HttpLimits(stream_bytes=1 << 20)) as s:
             client = await s.connect()
             client.get("/")
             assert len((await client.answer()).body) == 300 * 65_536
@@ -200,7 +200,7 @@ def test_a_patient_writer_waits_for_room_and_is_never_cut(run, site):
 
 def test_a_stream_behind_another_request_notices_that_its_client_left(run, site, until):
     async def check() -> None:
-        streams: list[Stream] = []
+        streams: list[ResponseStream] = []
 
         async def handler(request: Request) -> Response:
             await asyncio.sleep(0)
@@ -243,7 +243,7 @@ class Recorder:
 def test_writes_of_one_turn_become_one_write_and_large_ones_are_cut(run, until):
     async def check() -> None:
         transport = Recorder()
-        outbox = Outbox(transport, Cork(asyncio.get_running_loop()), lambda: None)  # type: ignore[arg-type]
+        outbox = WriteBuffer(transport, Cork(asyncio.get_running_loop()), lambda: None)  # type: ignore[arg-type]
         for number in range(10):
             outbox.put_corked(b"%d" % number)
         assert transport.writes == []
@@ -259,7 +259,7 @@ def test_writes_of_one_turn_become_one_write_and_large_ones_are_cut(run, until):
 def test_a_paused_outbox_holds_its_bytes_until_the_peer_reads(run):
     async def check() -> None:
         transport = Recorder()
-        outbox = Outbox(transport, Cork(asyncio.get_running_loop()), lambda: None)  # type: ignore[arg-type]
+        outbox = WriteBuffer(transport, Cork(asyncio.get_running_loop()), lambda: None)  # type: ignore[arg-type]
         outbox.pause()
         outbox.put_corked(b"held")
         await asyncio.sleep(0)

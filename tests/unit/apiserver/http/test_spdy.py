@@ -19,10 +19,10 @@ from kubeloop.http.upgrade.spdy_frames import (
     SYN_REPLY,
     SYN_STREAM,
     WINDOW_UPDATE,
-    Frame,
     FrameReader,
     FrameWriter,
     SpdyError,
+    SpdyFrame,
 )
 from tests.unit.apiserver.streaming.wires import in_loop
 
@@ -62,7 +62,7 @@ class Peer:
             raise SpdyError("no")
         self.streams.append(stream)
 
-    def heard(self) -> list[Frame]:
+    def heard(self) -> list[SpdyFrame]:
         """What the server has sent since the last time."""
         sent, self.wire.sent = self.wire.sent, b""
         return list(self.reader.feed(sent))
@@ -88,11 +88,15 @@ def test_dictionary_is_the_standard_s() -> None:
 @settings(max_examples=50, deadline=None)
 def test_frames_survive_whatever_pieces_they_come_in(content: list[tuple[dict[str, str], bytes]], piece: int) -> None:
     writer, reader = FrameWriter(), FrameReader()
-    sent, expected = b"", list[Frame]()
+    sent, expected = b"", list[SpdyFrame]()
     for index, (headers, data) in enumerate(content):
         number = 2 * index + 1
         sent += writer.syn_stream(number, headers) + writer.data(number, data, fin=True) + writer.ping(number)
-        expected += [Frame(SYN_STREAM, number, 0, b"", headers), Frame(DATA, number, FIN, data), Frame(PING, number)]
+        expected += [
+            SpdyFrame(SYN_STREAM, number, 0, b"", headers),
+            SpdyFrame(DATA, number, FIN, data),
+            SpdyFrame(PING, number),
+        ]
     pieces = (sent[begin : begin + piece] for begin in range(0, len(sent), piece))
     assert [frame for one in pieces for frame in reader.feed(one)] == expected
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubeloop.http.upgrade.websocket import WebSocket, chosen_protocol, handshake, wants_websocket
+from kubeloop.http.upgrade.websocket import WebSocket, choose_protocol, handshake_headers, wants_websocket
 
 MASK = b"\x01\xfe\x80\x33"
 
@@ -65,9 +65,9 @@ def test_answer_to_the_handshake_is_that_of_the_standard() -> None:
     }
     assert wants_websocket(headers)
     assert not wants_websocket({**headers, "upgrade": "SPDY/3.1"})
-    assert chosen_protocol(headers, ("v5.channel.k8s.io",)) == "v5.channel.k8s.io"
-    assert chosen_protocol({}, ("v5.channel.k8s.io",)) == ""
-    assert dict(handshake(headers, "p"))["Sec-WebSocket-Accept"] == "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
+    assert choose_protocol(headers, ("v5.channel.k8s.io",)) == "v5.channel.k8s.io"
+    assert choose_protocol({}, ("v5.channel.k8s.io",)) == ""
+    assert dict(handshake_headers(headers, "p"))["Sec-WebSocket-Accept"] == "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
 
 
 @given(messages=st.lists(st.binary(max_size=300), max_size=5), cut=st.integers(1, 7))

@@ -26,10 +26,17 @@ from kubeloop.api.generated.core_v1 import (
     PodSpec,
 )
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.api.node_calls import Duplex, ForwardFailed, LogOptions, NodeAnswer, NodeRefused, Streams
+from kubeloop.api.node_calls import (
+    ForwardFailed,
+    NodeConnectionRefused,
+    NodeResponse,
+    PodLogOptions,
+    PortConnection,
+    StandardStreams,
+)
 from kubeloop.apiserver.streaming.kubelet import kubelet_response
 from kubeloop.clock import SystemClock
-from kubeloop.http import Limits, Request, Response, serve
+from kubeloop.http import HttpLimits, Request, Response, serve
 
 POD = Pod(
     metadata=ObjectMeta(name="web", namespace="default", uid="u1"),
@@ -94,7 +101,7 @@ class FakeNodes:
     def __init__(self) -> None:
         self.asked: list[Request] = []
         self.sizes: list[Any] = []
-        self.refusal: NodeRefused | None = None
+        self.refusal: NodeConnectionRefused | None = None
 
     def reaches(self, node: str) -> bool:
         return True
@@ -106,7 +113,7 @@ class FakeNodes:
 
     def close(self) -> None: ...
 
-    async def execute(self, pod: Pod, container: str, command: tuple[str, ...], streams: Streams) -> int:
+    async def execute(self, pod: Pod, container: str, command: tuple[str, ...], streams: StandardStreams) -> int:
         while piece := await streams.read():
             await streams.write(piece)
         await streams.write_error(" ".join(command).encode())
@@ -120,35 +127,35 @@ class FakeNodes:
             raise RuntimeError("it broke")
         return int(command[1]) if command[:1] == ("exit",) else 0
 
-    async def attach(self, pod: Pod, container: str, streams: Streams) -> None:
+    async def attach(self, pod: Pod, container: str, streams: StandardStreams) -> None:
         await streams.write(b"attached")
 
-    async def forward(self, pod: Pod, port: int, connection: Duplex) -> None:
+    async def forward(self, pod: Pod, port: int, connection: PortConnection) -> None:
         if port != 80:
             raise ForwardFailed("connection refused")
         while piece := await connection.read():
             await connection.write(piece.upper())
 
-    def logs(self, pod: Pod, container: str, options: LogOptions) -> AsyncIterator[bytes]:
+    def logs(self, pod: Pod, container: str, options: PodLogOptions) -> AsyncIterator[bytes]:
         raise NotImplementedError
 
-    async def page(self, node: str, request: Any) -> NodeAnswer:
+    async def page(self, node: str, request: Any) -> NodeResponse:
         if request.path.startswith("/containerLogs"):
             return _log_page(request)
-        return NodeAnswer(200, f"{request.method} {request.path}".encode())
+        return NodeResponse(200, f"{request.method} {request.path}".encode())
 
 
-def _log_page(request: Any) -> NodeAnswer:
+def _log_page(request: Any) -> NodeResponse:
     failures = {"missing": 404, "early": 400, "broken": 500, "shy": 403}
     container = request.path.rpartition("/")[2]
     if container in failures:
-        return NodeAnswer(failures[container], f"{container} indeed".encode())
+        return NodeResponse(failures[container], f"{container} indeed".encode())
 
     async def pieces() -> AsyncIterator[bytes]:
         yield b"one\n"
         yield b"two\n"
 
-    return NodeAnswer(200, pieces())
+    return NodeResponse(200, pieces())
 
 
 @asynccontextmanager
@@ -163,7 +170,7 @@ async def kubelet(certificate: Path, nodes: FakeNodes | None = None) -> AsyncIte
         nodes.asked.append(request)
         return await kubelet_response(request, request.path, "n1", nodes, lambda *_: POD)
 
-    server = await serve(answer, "127.0.0.1", 0, tls, Limits(), SystemClock())
+    server = await serve(answer, "127.0.0.1", 0, tls, HttpLimits(), SystemClock())
     try:
         yield server.port
     finally:

@@ -8,8 +8,8 @@ import pytest
 
 from kubeloop.api.errors import ApiError
 from kubeloop.api.generated.core_v1 import Node, NodeAddress, NodeStatus
-from kubeloop.api.node_calls import LogOptions, Wanted
-from kubeloop.apiserver.kubelet_client.dialer import is_out_there, refusal
+from kubeloop.api.node_calls import PodLogOptions, PodStreamRequest
+from kubeloop.apiserver.kubelet_client.dialer import is_proxyable_address, log_error
 from kubeloop.apiserver.kubelet_client.kubelet_address import ADDRESS_TYPES, address_of, log_target, stream_target
 from kubeloop.cli.apiserver.flags import add_command
 from tests.unit.apiserver.kubelets.kubelet_world import POD, node_at
@@ -37,19 +37,19 @@ def test_a_node_without_an_address_of_those_types_says_which_it_has() -> None:
 
 
 def test_options_of_logs_are_passed_on() -> None:
-    options = LogOptions(follow=True, tail_lines=0, since=datetime(2026, 1, 2, tzinfo=UTC), stream="Stdout")
+    options = PodLogOptions(follow=True, tail_lines=0, since=datetime(2026, 1, 2, tzinfo=UTC), stream="Stdout")
     assert log_target(POD, "app", options) == (
         "/containerLogs/default/web/app?follow=true&sinceTime=2026-01-02T00%3A00%3A00Z&stream=Stdout&tailLines=0"
     )
-    assert log_target(POD, "app", LogOptions()) == "/containerLogs/default/web/app?stream=All"
+    assert log_target(POD, "app", PodLogOptions()) == "/containerLogs/default/web/app?stream=All"
 
 
 def test_streams_are_asked_for_by_the_kubelets_own_names() -> None:
-    wanted = Wanted("exec", ("sh", "-c", "a & b"), stdin=True, stdout=True, tty=True)
+    wanted = PodStreamRequest("exec", ("sh", "-c", "a & b"), stdin=True, stdout=True, tty=True)
     assert stream_target(POD, "app", wanted) == (
         "/exec/default/web/app?input=1&output=1&tty=1&command=sh&command=-c&command=a+%26+b"
     )
-    assert stream_target(POD, "", Wanted("portforward")) == "/portForward/default/web"
+    assert stream_target(POD, "", PodStreamRequest("portforward")) == "/portForward/default/web"
 
 
 @pytest.mark.parametrize(
@@ -63,12 +63,12 @@ def test_streams_are_asked_for_by_the_kubelets_own_names() -> None:
     ],
 )
 def test_a_kubelets_refusal_reaches_the_client_as_upstream_words_it(status: int, reason: str, message: str) -> None:
-    made = refusal(status, b"said", "web")
+    made = log_error(status, b"said", "web")
     assert (made.code, made.reason, made.message) == (status, reason, message)
 
 
 def test_addresses_of_this_machine_alone_are_known() -> None:
-    assert [is_out_there(host) for host in ("10.0.0.1", "node.example", "127.0.0.1", "::1", "169.254.0.1")] == [
+    assert [is_proxyable_address(host) for host in ("10.0.0.1", "node.example", "127.0.0.1", "::1", "169.254.0.1")] == [
         True,
         True,
         False,

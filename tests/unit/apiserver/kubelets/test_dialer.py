@@ -10,9 +10,16 @@ from pathlib import Path
 import pytest
 
 from kubeloop.api.errors import ApiError, BadRequest, NotFound, ServiceUnavailable
-from kubeloop.api.node_calls import CommandFailed, LogOptions, NodeRefused, TerminalSize, ToldByNode, Wanted
-from kubeloop.apiserver.kubelet_client.dialer import Kubelets
-from kubeloop.apiserver.kubelet_client.kubelet_tls import KubeletConfig
+from kubeloop.api.node_calls import (
+    CommandFailed,
+    NodeConnectionRefused,
+    NodeForwardFailed,
+    PodLogOptions,
+    PodStreamRequest,
+    TerminalSize,
+)
+from kubeloop.apiserver.kubelet_client.dialer import KubeletClient
+from kubeloop.apiserver.kubelet_client.kubelet_tls import KubeletClientConfig
 from kubeloop.http import Request
 from tests.unit.apiserver.kubelets.kubelet_world import POD, Authority, FakeNodes, Terminal, kubelet, node_at
 from tests.unit.apiserver.streaming.wires import in_loop
@@ -29,15 +36,15 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Authority, Pa
 class Dialled:
     """A kubelet, and whoever asks it."""
 
-    def __init__(self, kubelets: Kubelets, nodes: FakeNodes) -> None:
+    def __init__(self, kubelets: KubeletClient, nodes: FakeNodes) -> None:
         self.kubelets = kubelets
         self.nodes = nodes
 
     async def log(self, container: str = "app") -> bytes:
-        return b"".join([piece async for piece in self.kubelets.logs(POD, container, LogOptions())])
+        return b"".join([piece async for piece in self.kubelets.logs(POD, container, PodLogOptions())])
 
     async def run(self, command: tuple[str, ...], terminal: Terminal) -> int:
-        wanted = Wanted("exec", command, terminal.stdin, True, not terminal.tty, terminal.tty)
+        wanted = PodStreamRequest("exec", command, terminal.stdin, True, not terminal.tty, terminal.tty)
         connections = await self.kubelets.opened(POD, "app", wanted)
         async with asyncio.timeout(5):
             return await connections.execute(POD, "app", command, terminal)
@@ -48,12 +55,12 @@ async def dialled(certificate: tuple[Authority, Path]) -> AsyncIterator[Dialled]
     authority, pem = certificate
     nodes = FakeNodes()
     async with kubelet(pem, nodes) as port:
-        config = KubeletConfig(own_authority=authority.path)
-        yield Dialled(Kubelets({"n1": node_at(port)}.get, config), nodes)
+        config = KubeletClientConfig(own_authority=authority.path)
+        yield Dialled(KubeletClient({"n1": node_at(port)}.get, config), nodes)
 
 
-def nowhere(*, host: str = "127.0.0.1", config: KubeletConfig | None = None) -> Kubelets:
-    return Kubelets({"n1": node_at(NOWHERE, host)}.get, config or KubeletConfig(timeout=1.0))
+def nowhere(*, host: str = "127.0.0.1", config: KubeletClientConfig | None = None) -> KubeletClient:
+    return KubeletClient({"n1": node_at(NOWHERE, host)}.get, config or KubeletClientConfig(timeout=1.0))
 
 
 @in_loop
@@ -79,14 +86,14 @@ def test_a_log_that_is_refused_is_refused_to_the_client(
 @in_loop
 async def test_whoever_does_not_answer_is_named_with_all_that_was_asked() -> None:
     with pytest.raises(ApiError) as refused:
-        [piece async for piece in nowhere().logs(POD, "app", LogOptions(follow=True))]
+        [piece async for piece in nowhere().logs(POD, "app", PodLogOptions(follow=True))]
     url = "https://127.0.0.1:1/containerLogs/default/web/app?follow=true&stream=All"
     assert refused.value.message == f'Get "{url}": dial tcp 127.0.0.1:1: connect: connection refused'
     assert (refused.value.code, refused.value.reason) == (500, "")
     with pytest.raises(
         ApiError, match=r"^error dialing backend: dial tcp 127\.0\.0\.1:1: connect: connection refused$"
     ):
-        await nowhere().opened(POD, "app", Wanted("exec", ("true",), stdout=True))
+        await nowhere().opened(POD, "app", PodStreamRequest("exec", ("true",), stdout=True))
     with pytest.raises(ServiceUnavailable, match=r"^error trying to reach service: dial tcp 127\.0\.0\.1:1"):
         await nowhere().proxy(Request("GET", "/", "", {}), "n1", "/healthz")
 
@@ -94,7 +101,7 @@ async def test_whoever_does_not_answer_is_named_with_all_that_was_asked() -> Non
 @in_loop
 async def test_a_pod_of_no_node_has_nobody_to_ask() -> None:
     with pytest.raises(NotFound, match='nodes "n1" not found'):
-        [piece async for piece in Kubelets({}.get, KubeletConfig()).logs(POD, "app", LogOptions())]
+        [piece async for piece in KubeletClient({}.get, KubeletClientConfig()).logs(POD, "app", PodLogOptions())]
 
 
 @in_loop
@@ -126,8 +133,8 @@ async def test_a_failure_at_the_other_end_is_told_in_its_own_words(certificate: 
 @in_loop
 async def test_a_refusal_to_connect_is_handed_on_as_it_is(certificate: tuple[Authority, Path]) -> None:
     async with dialled(certificate) as one:
-        one.nodes.refusal = NodeRefused(500, b'container not found ("app")')
-        with pytest.raises(NodeRefused) as refused:
+        one.nodes.refusal = NodeConnectionRefused(500, b'container not found ("app")')
+        with pytest.raises(NodeConnectionRefused) as refused:
             await one.run(("true",), Terminal())
         assert (refused.value.status, refused.value.body) == (500, b'container not found ("app")')
 
@@ -136,7 +143,7 @@ async def test_a_refusal_to_connect_is_handed_on_as_it_is(certificate: tuple[Aut
 async def test_attached_clients_hear(certificate: tuple[Authority, Path]) -> None:
     async with dialled(certificate) as one:
         terminal = Terminal()
-        connections = await one.kubelets.opened(POD, "app", Wanted("attach", stdout=True))
+        connections = await one.kubelets.opened(POD, "app", PodStreamRequest("attach", stdout=True))
         await connections.attach(POD, "app", terminal)
         assert terminal.heard == b"attached"
 
@@ -158,11 +165,11 @@ class Caller:
 @in_loop
 async def test_any_number_of_calls_to_ports_share_a_connection(certificate: tuple[Authority, Path]) -> None:
     async with dialled(certificate) as one:
-        connections = await one.kubelets.opened(POD, "", Wanted("portforward"))
+        connections = await one.kubelets.opened(POD, "", PodStreamRequest("portforward"))
         callers = [Caller(b"hello ", str(number).encode()) for number in range(5)]
         async with asyncio.timeout(5):
             await asyncio.gather(*(connections.forward(POD, 80, caller) for caller in callers))
-            with pytest.raises(ToldByNode, match="error forwarding port 81 to pod u1, uid : connection refused"):
+            with pytest.raises(NodeForwardFailed, match="error forwarding port 81 to pod u1, uid : connection refused"):
                 await connections.forward(POD, 81, Caller())
         connections.close()
         assert [caller.heard for caller in callers] == [f"HELLO {number}".encode() for number in range(5)]
@@ -184,6 +191,6 @@ async def test_what_a_node_shows_passes_through_without_the_clients_credentials(
 
 @in_loop
 async def test_where_anybody_would_be_believed_nobody_is_led_to_this_machine() -> None:
-    careless = nowhere(config=KubeletConfig(insecure=True))
+    careless = nowhere(config=KubeletClientConfig(insecure=True))
     with pytest.raises(BadRequest, match="address not allowed"):
         await careless.proxy(Request("GET", "/", "", {}), "n1", "/healthz")

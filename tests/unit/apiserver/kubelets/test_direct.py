@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from kubeloop.apiserver.aggregator.connection import Unreachable
-from kubeloop.apiserver.aggregator.endpoints import Address
-from kubeloop.apiserver.kubelet_client.pod_dialer import direct
+from kubeloop.apiserver.aggregator.connection import RemoteUnreachable
+from kubeloop.apiserver.aggregator.endpoints import HostPort
+from kubeloop.apiserver.kubelet_client.pod_dialer import dial_pod
 from tests.unit.apiserver.kubelets.test_dialer import Caller
 from tests.unit.apiserver.streaming.wires import in_loop
 
@@ -24,11 +24,11 @@ async def test_both_ends_hear_each_other_until_the_pod_is_done() -> None:
         port = server.sockets[0].getsockname()[1]
         caller = Caller(b"hel", b"lo\n")
         async with asyncio.timeout(5):
-            await direct(Address("127.0.0.1", port), caller)
+            await dial_pod(HostPort("127.0.0.1", port), caller)
     assert caller.heard == b"HELLO\n"
 
 
 @in_loop
 async def test_where_nobody_listens_it_is_told_as_upstream_tells_it() -> None:
-    with pytest.raises(Unreachable, match=r"^dial tcp 127\.0\.0\.1:1: connect: connection refused$"):
-        await direct(Address("127.0.0.1", 1), Caller())
+    with pytest.raises(RemoteUnreachable, match=r"^dial tcp 127\.0\.0\.1:1: connect: connection refused$"):
+        await dial_pod(HostPort("127.0.0.1", 1), Caller())

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from kubeloop.api.errors import ApiError
-from kubeloop.api.pods.usage import NODES, PODS, Used
+from kubeloop.api.pods.usage import NODES, PODS, ResourceUsage
 from kubeloop.apiserver.kubelet_client.metrics_group import KubeletMetrics
-from kubeloop.apiserver.kubelet_client.resource_metrics import NODE, read, used
+from kubeloop.apiserver.kubelet_client.resource_metrics import NODE, parse_scrape, usage_between
 from kubeloop.testing import Cluster, builders
 
 WEB = ("default", "web", "app")
@@ -30,26 +30,26 @@ resource_scrape_error 0
 
 
 def test_what_is_used_is_what_came_between_two_tellings() -> None:
-    before, now = read(page(10.0), 100.0), read(page(13.0), 115.0)
-    assert used(before, now, WEB) == Used(200_000_000, 2**20)
-    assert used(before, now, NODE) == Used(400_000_000, 2**21)
+    before, now = parse_scrape(page(10.0), 100.0), parse_scrape(page(13.0), 115.0)
+    assert usage_between(before, now, WEB) == ResourceUsage(200_000_000, 2**20)
+    assert usage_between(before, now, NODE) == ResourceUsage(400_000_000, 2**21)
 
 
 def test_a_kubelet_s_own_times_count() -> None:
-    before, now = read(page(10.0, at=" 100000"), 107.0), read(page(13.0, at=" 110000"), 122.0)
-    assert used(before, now, WEB) == Used(300_000_000, 2**20)
+    before, now = parse_scrape(page(10.0, at=" 100000"), 107.0), parse_scrape(page(13.0, at=" 110000"), 122.0)
+    assert usage_between(before, now, WEB) == ResourceUsage(300_000_000, 2**20)
 
 
 def test_of_one_that_was_told_of_once_only_the_beginning_says_how_much_it_uses() -> None:
-    assert used(None, read(page(3.0, started=100.0), 115.0), WEB) == Used(200_000_000, 2**20)
-    assert used(read("", 101.0), read(page(3.0, started=100.0), 115.0), WEB) is None
-    assert used(None, read(page(3.0, started=100.0), 115.0), NODE) is None
+    assert usage_between(None, parse_scrape(page(3.0, started=100.0), 115.0), WEB) == ResourceUsage(200_000_000, 2**20)
+    assert usage_between(parse_scrape("", 101.0), parse_scrape(page(3.0, started=100.0), 115.0), WEB) is None
+    assert usage_between(None, parse_scrape(page(3.0, started=100.0), 115.0), NODE) is None
 
 
 def test_one_that_began_anew_is_not_reckoned_with_its_past() -> None:
-    before, now = read(page(90.0, started=1.0), 100.0), read(page(1.0, started=105.0), 115.0)
-    assert used(before, now, WEB) == Used(100_000_000, 2**20)
-    assert used(before, now, NODE) is None
+    before, now = parse_scrape(page(90.0, started=1.0), 100.0), parse_scrape(page(1.0, started=105.0), 115.0)
+    assert usage_between(before, now, WEB) == ResourceUsage(100_000_000, 2**20)
+    assert usage_between(before, now, NODE) is None
 
 
 class Kubelets:

@@ -9,8 +9,8 @@ import pytest
 
 from kubeloop.api.errors import NotFound, ServiceUnavailable
 from kubeloop.api.generated.core_v1 import Node
-from kubeloop.api.node_calls import SIMULATED
-from kubeloop.kubelet.node_status.served_nodes import STATE, STOPPED
+from kubeloop.api.node_calls import SIMULATED_NODE_ANNOTATION
+from kubeloop.kubelet.node_status.served_nodes import STATE_ANNOTATION, STOPPED
 from kubeloop.testing import Cluster, builders
 
 
@@ -45,7 +45,7 @@ def test_a_node_of_this_process_is_asked_here(cluster: Cluster, dialled: Kubelet
     assert dialled.asked == []
 
 
-@pytest.mark.parametrize("said", [{}, {SIMULATED: "kubelet"}])
+@pytest.mark.parametrize("said", [{}, {SIMULATED_NODE_ANNOTATION: "kubelet"}])
 def test_a_node_of_another_program_is_dialled(cluster: Cluster, dialled: Kubelets, said: dict[str, str]) -> None:
     cluster.add(Node(metadata=builders.metadata("far", "", annotations=said)))
     assert log_of(cluster, "far") == "from afar"
@@ -53,7 +53,7 @@ def test_a_node_of_another_program_is_dialled(cluster: Cluster, dialled: Kubelet
 
 
 def test_a_node_of_this_process_that_is_off_is_not_looked_for_elsewhere(cluster: Cluster, dialled: Kubelets) -> None:
-    cluster.client.patch(Node, "n1", {"metadata": {"annotations": {STATE: STOPPED}}})
+    cluster.client.patch(Node, "n1", {"metadata": {"annotations": {STATE_ANNOTATION: STOPPED}}})
     with pytest.raises(ServiceUnavailable, match="no route to host"):
         log_of(cluster, "n1")
     assert dialled.asked == []

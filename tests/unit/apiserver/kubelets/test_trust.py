@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from kubeloop.api.generated.core_v1 import Node
-from kubeloop.apiserver.aggregator.connection import Unreachable
-from kubeloop.apiserver.aggregator.endpoints import Address
-from kubeloop.apiserver.kubelet_client.kubelet_tls import KubeletConfig, Trust, fingerprint
+from kubeloop.apiserver.aggregator.connection import RemoteUnreachable
+from kubeloop.apiserver.aggregator.endpoints import HostPort
+from kubeloop.apiserver.kubelet_client.kubelet_tls import KubeletClientConfig, KubeletDialer, fingerprint
 from tests.unit.apiserver.kubelets.kubelet_world import Authority, der_of, kubelet, node_at
 from tests.unit.apiserver.streaming.wires import in_loop
 
@@ -27,15 +27,15 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("theirs"), "elsewhere")
 
 
-def by_default(ours: Authority) -> Trust:
-    return Trust(KubeletConfig(own_authority=ours.path))
+def by_default(ours: Authority) -> KubeletDialer:
+    return KubeletDialer(KubeletClientConfig(own_authority=ours.path))
 
 
-async def answer_of(trust: Trust, node: Node, port: int, *, insecure: bool = False) -> str:
+async def answer_of(trust: KubeletDialer, node: Node, port: int, *, insecure: bool = False) -> str:
     """`ok`, or why nothing was asked."""
     try:
-        connection = await trust.connect(node, Address("127.0.0.1", port), insecure=insecure)
-    except Unreachable as error:
+        connection = await trust.connect(node, HostPort("127.0.0.1", port), insecure=insecure)
+    except RemoteUnreachable as error:
         return str(error)
     connection.close()
     return "ok"
@@ -100,17 +100,17 @@ async def test_with_an_authority_of_a_flag_what_nodes_say_of_themselves_counts_f
     ours: Authority, theirs: Authority
 ) -> None:
     own = theirs.signed("n1")
-    trust = Trust(KubeletConfig(authority=ours.path, own_authority=theirs.path))
+    trust = KubeletDialer(KubeletClientConfig(authority=ours.path, own_authority=theirs.path))
     async with kubelet(own) as port:
         assert await answer_of(trust, pinned(port, own), port) == UNKNOWN
 
 
 @in_loop
 async def test_with_an_authority_of_a_flag_the_certificate_is_for_the_address(ours: Authority) -> None:
-    trust = Trust(KubeletConfig(authority=ours.path))
+    trust = KubeletDialer(KubeletClientConfig(authority=ours.path))
     async with kubelet(ours.signed("anybody")) as port:
         said = await answer_of(trust, node_at(port), port)
-        connection = await trust.connect(node_at(port), Address("localhost", port))
+        connection = await trust.connect(node_at(port), HostPort("localhost", port))
         connection.close()
     assert "certificate is not valid for '127.0.0.1'" in said
 
@@ -118,6 +118,6 @@ async def test_with_an_authority_of_a_flag_the_certificate_is_for_the_address(ou
 @in_loop
 async def test_anybody_is_believed_where_that_is_asked_for(ours: Authority, theirs: Authority) -> None:
     async with kubelet(theirs.signed("n1")) as port:
-        assert await answer_of(Trust(KubeletConfig(insecure=True)), node_at(port), port) == "ok"
+        assert await answer_of(KubeletDialer(KubeletClientConfig(insecure=True)), node_at(port), port) == "ok"
         assert await answer_of(by_default(ours), node_at(port), port, insecure=True) == "ok"
-        assert await answer_of(Trust(KubeletConfig()), node_at(port), port) == UNKNOWN
+        assert await answer_of(KubeletDialer(KubeletClientConfig()), node_at(port), port) == UNKNOWN

@@ -10,10 +10,10 @@ from typing import Any, cast
 import pytest
 
 from kubeloop.api import errors
-from kubeloop.api.node_calls import Streams, TerminalSize
+from kubeloop.api.node_calls import StandardStreams, TerminalSize
 from kubeloop.apiserver.streaming.commands import command_response
 from kubeloop.apiserver.streaming.sessions import Run, StreamOptions
-from kubeloop.http import HijackResponse, Request
+from kubeloop.http import Request, UpgradeResponse
 from kubeloop.http.upgrade.spdy_frames import DATA, FrameReader, FrameWriter
 from tests.unit.apiserver.streaming.wires import Wire, in_loop, masked, unmasked
 
@@ -21,7 +21,7 @@ ALL = StreamOptions(stdin=True, stdout=True, stderr=True, tty=False)
 TERMINAL = StreamOptions(stdin=True, stdout=True, stderr=False, tty=True)
 
 
-async def shout(streams: Streams) -> int:
+async def shout(streams: StandardStreams) -> int:
     """Sends back all that it hears in capitals, complains once, and fails."""
     while data := await streams.read():
         await streams.write(data.upper())
@@ -29,11 +29,11 @@ async def shout(streams: Streams) -> int:
     return 3
 
 
-async def succeed(streams: Streams) -> int:
+async def succeed(streams: StandardStreams) -> int:
     return 0
 
 
-async def break_down(streams: Streams) -> int:
+async def break_down(streams: StandardStreams) -> int:
     raise RuntimeError("no such thing")
 
 
@@ -50,7 +50,7 @@ def opened(headers: dict[str, str], options: StreamOptions, run: Run) -> Wire:
     request = Request("POST", "/", "", headers)
     request.upgrade = True
     answer = command_response(request, options, run, "error executing command in container")
-    assert isinstance(answer, HijackResponse)
+    assert isinstance(answer, UpgradeResponse)
     wire = Wire()
     wire.headers = dict(answer.headers)
     answer.take_over(cast(asyncio.Transport, wire), b"")
@@ -104,7 +104,7 @@ async def test_first_version_tells_only_of_failures_and_in_words(protocol: str) 
 async def test_size_of_a_terminal_is_told_as_it_changes() -> None:
     sizes: list[TerminalSize | None] = []
 
-    async def look(streams: Streams) -> int:
+    async def look(streams: StandardStreams) -> int:
         await streams.read()
         sizes.append(streams.size)
         await streams.write_error(b"at a terminal all is output")
@@ -122,7 +122,7 @@ async def test_size_of_a_terminal_is_told_as_it_changes() -> None:
 async def test_command_ends_with_the_client() -> None:
     ended = asyncio.Event()
 
-    async def wait(streams: Streams) -> int:
+    async def wait(streams: StandardStreams) -> int:
         try:
             await asyncio.Event().wait()
         finally:
@@ -193,7 +193,7 @@ async def test_older_versions_over_spdy_tell_failures_in_words() -> None:
 async def test_terminal_over_spdy_has_a_stream_for_its_size() -> None:
     sizes: list[Any] = []
 
-    async def look(streams: Streams) -> int:
+    async def look(streams: StandardStreams) -> int:
         while streams.size is None:  # noqa: ASYNC110  # a stream of its own brings it, and nothing tells
             await asyncio.sleep(0)
         sizes.append(streams.size)

@@ -8,17 +8,17 @@ from typing import cast
 import pytest
 
 from kubeloop.api import errors
-from kubeloop.api.node_calls import Duplex, ForwardFailed
+from kubeloop.api.node_calls import ForwardFailed, PortConnection
 from kubeloop.apiserver.request.query import Query
-from kubeloop.apiserver.streaming.forwarding import Forwarding, forward_response, ports_of
-from kubeloop.http import HijackResponse, Request
-from kubeloop.http.upgrade.spdy_frames import DATA, FIN, RST_STREAM, Frame, FrameReader, FrameWriter
+from kubeloop.apiserver.streaming.forwarding import PortForwarder, forward_response, ports_of
+from kubeloop.http import Request, UpgradeResponse
+from kubeloop.http.upgrade.spdy_frames import DATA, FIN, RST_STREAM, FrameReader, FrameWriter, SpdyFrame
 from tests.unit.apiserver.streaming.wires import Wire, in_loop, masked, unmasked
 
 FAILURE = b"error forwarding port 81 to pod abc, uid : connection refused"
 
 
-async def connect(port: int, connection: Duplex) -> None:
+async def connect(port: int, connection: PortConnection) -> None:
     """Answers each piece with its port in front; nobody is at 81."""
     if port == 81:
         raise ForwardFailed("connection refused")
@@ -29,8 +29,8 @@ async def connect(port: int, connection: Duplex) -> None:
 def opened(headers: dict[str, str], query: str = "") -> Wire:
     request = Request("GET", "/", query, headers)
     request.upgrade = True
-    answer = forward_response(request, Forwarding(connect, "abc", ""))
-    assert isinstance(answer, HijackResponse)
+    answer = forward_response(request, PortForwarder(connect, "abc", ""))
+    assert isinstance(answer, UpgradeResponse)
     wire = Wire()
     wire.headers = dict(answer.headers)
     answer.take_over(cast(asyncio.Transport, wire), b"")
@@ -49,7 +49,7 @@ def pair(writer: FrameWriter, first: int, port: int, request: str = "") -> bytes
     return error + writer.syn_stream(first + 2, {"streamType": "data", "port": str(port), **named})
 
 
-def said(frames: list[Frame], number: int) -> bytes:
+def said(frames: list[SpdyFrame], number: int) -> bytes:
     return b"".join(frame.data for frame in frames if frame.type == DATA and frame.number == number)
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from kubeloop.api.features.optional_resources import OFFERED
+from kubeloop.api.features.optional_resources import OPTIONAL_RESOURCES
 from kubeloop.api.kinds import RESOURCES, Resource
 from kubeloop.apiserver.response.tables import cells_of, columns_of, render_table, table_rows
 from kubeloop.apiserver.response.tables.registry import PRINTERS
 
-STORED = [resource for resource in (*RESOURCES, *OFFERED) if "get" in resource.verbs]
+STORED = [resource for resource in (*RESOURCES, *OPTIONAL_RESOURCES) if "get" in resource.verbs]
 # Upstream's rows of addresses have one cell more than there are columns.
 EXTRA_CELLS = {"IPAddress": 1}
 META = {"resourceVersion": "7"}

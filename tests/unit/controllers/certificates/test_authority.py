@@ -10,8 +10,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import NameOID
 
-from kubeloop.controllers.shared.certificates.authority import Authority, CannotSign, term_of
-from kubeloop.controllers.shared.certificates.requested import UnreadableRequest, requested_in
+from kubeloop.controllers.shared.certificates.authority import CertificateAuthority, SigningError, validity_period
+from kubeloop.controllers.shared.certificates.requested import UnreadableRequest, parse_csr
 from tests.controllers.certificate_requests import KEY, authority_in, pem_request
 
 NOW = datetime(2024, 6, 1, 12, tzinfo=UTC)
@@ -20,12 +20,12 @@ HOUR = timedelta(hours=1)
 
 
 @pytest.fixture
-def authority(tmp_path: Path) -> Authority:
-    return Authority(*authority_in(tmp_path, NOW))
+def authority(tmp_path: Path) -> CertificateAuthority:
+    return CertificateAuthority(*authority_in(tmp_path, NOW))
 
 
-def signed(authority: Authority, request: bytes, *usages: str) -> x509.Certificate:
-    return x509.load_pem_x509_certificate(authority.sign(requested_in(request), usages, HOUR, NOW))
+def signed(authority: CertificateAuthority, request: bytes, *usages: str) -> x509.Certificate:
+    return x509.load_pem_x509_certificate(authority.sign(parse_csr(request), usages, HOUR, NOW))
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def signed(authority: Authority, request: bytes, *usages: str) -> x509.Certifica
     ids=["short", "long", "longer than the authority", "very short"],
 )
 def test_term_is_dated_back_and_ends_with_the_authority(life: timedelta, ends: datetime, begin: int, end: int) -> None:
-    term = term_of(life, NOW, ends)
+    term = validity_period(life, NOW, ends)
     assert (term.begin - NOW, term.end - NOW) == (timedelta(minutes=begin), timedelta(minutes=end))
 
 
@@ -52,11 +52,11 @@ def test_term_is_dated_back_and_ends_with_the_authority(life: timedelta, ends: d
     ],
 )
 def test_authority_that_has_ended_signs_nothing(ends: datetime, why: str) -> None:
-    with pytest.raises(CannotSign, match=why):
-        term_of(HOUR, NOW, ends)
+    with pytest.raises(SigningError, match=why):
+        validity_period(HOUR, NOW, ends)
 
 
-def test_usages_are_those_that_were_asked_for_in_one_order(authority: Authority) -> None:
+def test_usages_are_those_that_were_asked_for_in_one_order(authority: CertificateAuthority) -> None:
     made = signed(authority, pem_request(), "ocsp signing", "crl sign", "client auth", "s/mime", "email protection")
     usage = made.extensions.get_extension_for_class(x509.KeyUsage).value
     assert usage.crl_sign
@@ -65,25 +65,25 @@ def test_usages_are_those_that_were_asked_for_in_one_order(authority: Authority)
     assert purposes == ["1.3.6.1.5.5.7.3.2", "1.3.6.1.5.5.7.3.4", "1.3.6.1.5.5.7.3.9"]
 
 
-def test_last_usage_takes_a_second_octet(authority: Authority) -> None:
+def test_last_usage_takes_a_second_octet(authority: CertificateAuthority) -> None:
     made = signed(authority, pem_request(), "key agreement", "decipher only")
     usage = made.extensions.get_extension_for_class(x509.KeyUsage).value
     assert usage.key_agreement
     assert usage.decipher_only
 
 
-def test_without_usages_none_are_certified(authority: Authority) -> None:
+def test_without_usages_none_are_certified(authority: CertificateAuthority) -> None:
     made = signed(authority, pem_request())
     kinds = {type(one.value) for one in made.extensions}
     assert kinds == {x509.BasicConstraints, x509.AuthorityKeyIdentifier}
 
 
-def test_unknown_usages_are_refused(authority: Authority) -> None:
-    with pytest.raises(CannotSign, match="unrecognized usage values"):
+def test_unknown_usages_are_refused(authority: CertificateAuthority) -> None:
+    with pytest.raises(SigningError, match="unrecognized usage values"):
         signed(authority, pem_request(), "flying")
 
 
-def test_subject_is_written_in_one_order_without_what_nobody_knows(authority: Authority) -> None:
+def test_subject_is_written_in_one_order_without_what_nobody_knows(authority: CertificateAuthority) -> None:
     asked = x509.Name(
         [
             x509.NameAttribute(NameOID.COMMON_NAME, "first"),
@@ -100,12 +100,12 @@ def test_subject_is_written_in_one_order_without_what_nobody_knows(authority: Au
     assert told == [["DE"], ["a", "b"], ["last"]]
 
 
-def test_names_of_a_certificate_without_subject_are_critical(authority: Authority) -> None:
+def test_names_of_a_certificate_without_subject_are_critical(authority: CertificateAuthority) -> None:
     made = signed(authority, pem_request(name="", alternatives=[x509.DNSName("a.example")]))
     assert made.extensions.get_extension_for_class(x509.SubjectAlternativeName).critical
 
 
-def test_requested_extensions_are_not_certified(authority: Authority) -> None:
+def test_requested_extensions_are_not_certified(authority: CertificateAuthority) -> None:
     builder = x509.CertificateSigningRequestBuilder(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "evil")]))
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
     made = signed(authority, builder.sign(KEY, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
@@ -120,11 +120,11 @@ def test_requested_extensions_are_not_certified(authority: Authority) -> None:
 )  # fmt: skip
 def test_what_is_no_request_is_not_read(request_: bytes) -> None:
     with pytest.raises(UnreadableRequest):
-        requested_in(request_)
+        parse_csr(request_)
 
 
 def test_files_are_read_again_when_they_change(tmp_path: Path) -> None:
-    authority = Authority(*authority_in(tmp_path, NOW))
+    authority = CertificateAuthority(*authority_in(tmp_path, NOW))
     first = signed(authority, pem_request())
     authority_in(tmp_path, NOW)
     replaced = x509.load_pem_x509_certificate((tmp_path / "ca.crt").read_bytes())
@@ -136,10 +136,10 @@ def test_files_are_read_again_when_they_change(tmp_path: Path) -> None:
 def test_key_of_another_certificate_signs_nothing(tmp_path: Path) -> None:
     certificate, _ = authority_in(tmp_path / "one", NOW)
     _, key = authority_in(tmp_path / "two", NOW)
-    with pytest.raises(CannotSign, match="is not the key of"):
-        signed(Authority(certificate, key), pem_request())
+    with pytest.raises(SigningError, match="is not the key of"):
+        signed(CertificateAuthority(certificate, key), pem_request())
 
 
 def test_files_that_are_gone_sign_nothing(tmp_path: Path) -> None:
-    with pytest.raises(CannotSign, match="cannot be read"):
-        signed(Authority(str(tmp_path / "a"), str(tmp_path / "b")), pem_request())
+    with pytest.raises(SigningError, match="cannot be read"):
+        signed(CertificateAuthority(str(tmp_path / "a"), str(tmp_path / "b")), pem_request())

@@ -10,7 +10,7 @@ from kubeloop.api.generated.batch_v1 import CronJob, CronJobSpec, CronJobStatus
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.scalars.wire import Time
 from kubeloop.controllers.cronjob.cron import parse
-from kubeloop.controllers.cronjob.due import NeverDue, due, seconds_until_next
+from kubeloop.controllers.cronjob.due import NeverDue, most_recent_schedule, seconds_until_next
 
 CREATED = "2026-01-01T09:00:00Z"
 DAY = "2026-01-01T"
@@ -51,7 +51,7 @@ def at(text: str) -> datetime:
 def test_most_recent_time(
     schedule: str, last: str | None, deadline: int | None, now: str, moment: str | None, missed: str
 ) -> None:
-    found = due(cron_job(schedule, last, deadline), at(now), parse(schedule))
+    found = most_recent_schedule(cron_job(schedule, last, deadline), at(now), parse(schedule))
     assert (found.moment, found.missed) == (at(moment) if moment else None, missed)
 
 
@@ -72,5 +72,5 @@ def test_next_time_comes_with_a_little_patience(schedule: str, last: str | None,
 def test_schedule_without_two_times_is_refused() -> None:
     never = "59 23 31 2 *"
     with pytest.raises(NeverDue, match="time difference between two schedules is less than 1 second"):
-        due(cron_job(never), at("2026-01-01T12:00"), parse(never))
+        most_recent_schedule(cron_job(never), at("2026-01-01T12:00"), parse(never))
     assert seconds_until_next(cron_job(never), at("2026-01-01T12:00"), parse(never)) is None

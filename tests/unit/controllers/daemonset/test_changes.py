@@ -12,15 +12,15 @@ from kubeloop.api.generated.apps_v1 import DaemonSet, DaemonSetUpdateStrategy, R
 from kubeloop.api.generated.core_v1 import Pod, PodCondition, PodStatus
 from kubeloop.api.scalars.wire import Time
 from kubeloop.controllers.daemonset import manage, rolling
-from kubeloop.controllers.daemonset.manage import Changes
-from kubeloop.controllers.daemonset.nodes import Verdict
-from kubeloop.controllers.daemonset.pods import View, by_node, is_updated, new_pod, template_generation
+from kubeloop.controllers.daemonset.manage import PodChanges
+from kubeloop.controllers.daemonset.nodes import NodeShouldRun
+from kubeloop.controllers.daemonset.pods import DaemonSetView, by_node, is_updated, new_pod, template_generation
 from kubeloop.controllers.daemonset.status import status_of
 from kubeloop.testing import daemon_set
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LONG_AGO = Time("2025-01-01T00:00:00Z")
-WANTED, MAY_STAY, UNWANTED = Verdict(True, True), Verdict(False, True), Verdict(False, False)
+WANTED, MAY_STAY, UNWANTED = NodeShouldRun(True, True), NodeShouldRun(False, True), NodeShouldRun(False, False)
 
 
 def given_set(unavailable: Any = 1, surge: Any = 0, **annotations: str) -> DaemonSet:
@@ -46,15 +46,15 @@ def pod(what: str) -> Pod:
     return replace(made, metadata=meta, spec=spec, status=PodStatus(phase=phase, conditions=(ready,)))
 
 
-def view(set: DaemonSet, verdicts: dict[str, Verdict], *pods: str) -> View:
-    return View(set, verdicts, by_node(map(pod, pods)), "new", None, NOW)
+def view(set: DaemonSet, verdicts: dict[str, NodeShouldRun], *pods: str) -> DaemonSetView:
+    return DaemonSetView(set, verdicts, by_node(map(pod, pods)), "new", None, NOW)
 
 
-def wanted(*names: str) -> dict[str, Verdict]:
+def wanted(*names: str) -> dict[str, NodeShouldRun]:
     return dict.fromkeys(names, WANTED)
 
 
-def deleted(changes: Changes) -> list[str]:
+def deleted(changes: PodChanges) -> list[str]:
     return sorted(one.metadata.name for one in changes.delete)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from kubeloop.controllers.daemonset.failed_pods import FORGOTTEN_AFTER, LONGEST, FailedPodsBackoff
+from kubeloop.controllers.daemonset.failed_pods import FORGOTTEN_AFTER, MAX_BACKOFF, FailedPodsBackoffManager
 from kubeloop.sim.loop import START, VirtualClock, VirtualLoop
 
 HERE = ("uid", 1, "node")
@@ -14,7 +14,7 @@ def test_each_failure_waits_twice_as_long_as_the_one_before_up_to_a_limit() -> N
     loop = VirtualLoop(random.Random(1))
 
     async def fail_again_and_again() -> list[float]:
-        backoff, waits = FailedPodsBackoff(VirtualClock(loop, START, 0)), []
+        backoff, waits = FailedPodsBackoffManager(VirtualClock(loop, START, 0)), []
         for _ in range(14):
             waits.append(backoff.seconds_left(HERE))
             await loop.advance(waits[-1])
@@ -25,14 +25,14 @@ def test_each_failure_waits_twice_as_long_as_the_one_before_up_to_a_limit() -> N
     waits = loop.run_until_complete(fail_again_and_again())
     loop.close()
     assert waits[:5] == [0, 1, 2, 4, 8]
-    assert waits[-1] == LONGEST
+    assert waits[-1] == MAX_BACKOFF
 
 
 def test_places_are_told_apart_and_forgotten_after_long() -> None:
     loop = VirtualLoop(random.Random(1))
 
     async def wait() -> None:
-        backoff = FailedPodsBackoff(VirtualClock(loop, START, 0))
+        backoff = FailedPodsBackoffManager(VirtualClock(loop, START, 0))
         for _ in range(5):
             backoff.replaced(HERE)
         assert backoff.seconds_left(("uid", 2, "node")) == 0

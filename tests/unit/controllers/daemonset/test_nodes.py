@@ -21,16 +21,16 @@ from kubeloop.api.generated.core_v1 import (
     Toleration,
 )
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.controllers.daemonset.nodes import Eligibility, Verdict, bound_to, target_node_of, tolerations_of
+from kubeloop.controllers.daemonset.nodes import Eligibility, NodeShouldRun, pin_to_node, target_node_of, tolerations_of
 
-WANTED, MAY_STAY, UNWANTED = Verdict(True, True), Verdict(False, True), Verdict(False, False)
+WANTED, MAY_STAY, UNWANTED = NodeShouldRun(True, True), NodeShouldRun(False, True), NodeShouldRun(False, False)
 
 
 def node(*taints: Taint, **labels: str) -> Node:
     return Node(metadata=ObjectMeta(name="a", labels=labels), spec=NodeSpec(taints=taints))
 
 
-def verdict(node: Node, **spec: Any) -> Verdict:
+def verdict(node: Node, **spec: Any) -> NodeShouldRun:
     found = PodSpec(**spec)
     return Eligibility(found, tolerations_of(found)).verdict(node)
 
@@ -47,7 +47,7 @@ def verdict(node: Node, **spec: Any) -> Verdict:
         ("node.kubernetes.io/network-unavailable", "NoSchedule", MAY_STAY),
     ],
 )
-def test_taints_decide_whether_pods_come_and_stay(key: str, effect: str, expected: Verdict) -> None:
+def test_taints_decide_whether_pods_come_and_stay(key: str, effect: str, expected: NodeShouldRun) -> None:
     assert verdict(node(Taint(key=key, effect=effect))) == expected
 
 
@@ -78,10 +78,10 @@ def test_pod_is_bound_by_the_name_of_its_node_alone() -> None:
         node_affinity=NodeAffinity(required_during_scheduling_ignored_during_execution=required),
         pod_affinity=PodAffinity(),
     )
-    after = bound_to(before, "n")
+    after = pin_to_node(before, "n")
     assert after.pod_affinity == PodAffinity()
     assert target_node_of(Pod(spec=PodSpec(affinity=after))) == "n"
-    assert bound_to(None, "n").node_affinity == after.node_affinity
+    assert pin_to_node(None, "n").node_affinity == after.node_affinity
 
 
 @pytest.mark.parametrize("values", [(), ("a", "b")])

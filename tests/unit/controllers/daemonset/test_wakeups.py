@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from kubeloop.api.generated.apps_v1 import DaemonSet, DaemonSetSpec, DaemonSetStatus
 from kubeloop.api.generated.meta_v1 import ManagedFieldsEntry, ObjectMeta
-from kubeloop.controllers.daemonset.wakeups import is_more_than_status, is_status_alone
+from kubeloop.controllers.daemonset.wakeups import is_not_status_only, is_status_only
 
 BEFORE = DaemonSet(metadata=ObjectMeta(name="a", uid="u", resource_version="1"))
 
@@ -21,8 +21,8 @@ def later(**metadata: Any) -> DaemonSet:
 
 
 def test_a_status_that_changes_is_told_apart() -> None:
-    assert is_status_alone(BEFORE, later())
-    assert not is_more_than_status(BEFORE, later())
+    assert is_status_only(BEFORE, later())
+    assert not is_not_status_only(BEFORE, later())
 
 
 @pytest.mark.parametrize(
@@ -37,4 +37,4 @@ def test_a_status_that_changes_is_told_apart() -> None:
     ],
 )
 def test_everything_else_wakes_a_set_at_once(old: Any, new: Any) -> None:
-    assert is_more_than_status(old, new)
+    assert is_not_status_only(old, new)

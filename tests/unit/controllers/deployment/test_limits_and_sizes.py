@@ -18,10 +18,16 @@ from kubeloop.api.generated.apps_v1 import (
     RollingUpdateDeployment,
 )
 from kubeloop.api.scalars.wire import Time
-from kubeloop.controllers.deployment.limits import Limits, fewest_available, limits_of, most_pods
-from kubeloop.controllers.deployment.replica_sets import Family, size_of, total_size
-from kubeloop.controllers.deployment.rolling import shrinking, size_of_new
-from kubeloop.controllers.deployment.scaling import DESIRED, MOST, is_saturated, is_scaled, rescaling
+from kubeloop.controllers.deployment.limits import RolloutLimits, limits_of, max_replicas, min_available
+from kubeloop.controllers.deployment.replica_sets import ReplicaSets, replicas_of, total_replicas
+from kubeloop.controllers.deployment.rolling import new_replicas, plan_scale_down
+from kubeloop.controllers.deployment.scaling import (
+    DESIRED_REPLICAS,
+    MAX_REPLICAS,
+    is_saturated,
+    is_scaling_event,
+    plan_scale,
+)
 from kubeloop.testing import deployment, replica_set
 
 replace = msgspec.structs.replace
@@ -37,7 +43,7 @@ def a_set(
 ) -> ReplicaSet:
     made = replica_set(name, replicas=size)
     stamp = Time(f"2026-01-01T00:00:{59 - age:02}Z")
-    known = {DESIRED: desired, MOST: most}
+    known = {DESIRED_REPLICAS: desired, MAX_REPLICAS: most}
     meta = replace(
         made.metadata,
         uid=name,
@@ -69,12 +75,12 @@ def sizes(plan: list[Any]) -> dict[str, int]:
 def test_limits_in_pods(
     replicas: int, surge: int | str | None, unavailable: int | str | None, expected: tuple[int, int]
 ) -> None:
-    assert limits_of(rolling(replicas, surge, unavailable)) == Limits(*expected)
+    assert limits_of(rolling(replicas, surge, unavailable)) == RolloutLimits(*expected)
 
 
 def test_recreation_has_no_leeway() -> None:
     one = deployment(replicas=3, strategy=DeploymentStrategy(type="Recreate"))
-    assert (most_pods(one), fewest_available(one)) == (3, 3)
+    assert (max_replicas(one), min_available(one)) == (3, 3)
 
 
 @pytest.mark.parametrize(
@@ -91,8 +97,8 @@ def test_recreation_has_no_leeway() -> None:
 def test_new_replica_set_grows_into_the_room_there_is(
     replicas: int, surge: int, old: int, new: int, expected: int
 ) -> None:
-    family = Family(a_set("new", new), (a_set("old", old),))
-    assert size_of_new(rolling(replicas, surge), family) == expected
+    family = ReplicaSets(a_set("new", new), (a_set("old", old),))
+    assert new_replicas(rolling(replicas, surge), family) == expected
 
 
 @pytest.mark.parametrize(
@@ -112,20 +118,20 @@ def test_new_replica_set_grows_into_the_room_there_is(
 def test_old_replica_set_shrinks_by_what_is_not_needed(
     unavailable: int, old: int, old_available: int, new: int, new_available: int, expected: int | None
 ) -> None:
-    family = Family(a_set("new", new, new_available), (a_set("old", old, old_available),))
-    plan = sizes(shrinking(rolling(10, 5, unavailable), family))
+    family = ReplicaSets(a_set("new", new, new_available), (a_set("old", old, old_available),))
+    plan = sizes(plan_scale_down(rolling(10, 5, unavailable), family))
     assert plan == ({} if expected is None else {"old": expected})
 
 
 def test_unhealthy_pods_of_all_old_sets_go_before_healthy_ones() -> None:
     old = (a_set("first", 3, 3, age=9), a_set("second", 4, 1, age=5))
-    plan = sizes(shrinking(rolling(5, 3, 1), Family(a_set("new", 1, 0), old)))
+    plan = sizes(plan_scale_down(rolling(5, 3, 1), ReplicaSets(a_set("new", 1, 0), old)))
     assert plan == {"second": 1}
 
 
 def test_oldest_healthy_pods_go_first() -> None:
     old = (a_set("first", 2, age=9), a_set("second", 4, age=5))
-    plan = sizes(shrinking(rolling(6, 0, 3), Family(None, old)))
+    plan = sizes(plan_scale_down(rolling(6, 0, 3), ReplicaSets(None, old)))
     assert plan == {"first": 0, "second": 3}
 
 
@@ -138,16 +144,18 @@ def test_no_step_breaks_a_limit(
 ) -> None:
     one = rolling(replicas, surge, unavailable)
     old = tuple(a_set(f"old-{at}", size, min(size, up), age=at) for at, (size, up) in enumerate(olds))
-    family = Family(a_set("new", new[0], min(*new)), old)
-    grown = size_of_new(one, family)
+    family = ReplicaSets(a_set("new", new[0], min(*new)), old)
+    grown = new_replicas(one, family)
     if grown > new[0]:
-        assert grown - new[0] + total_size(family.all) <= most_pods(one)
+        assert grown - new[0] + total_replicas(family.all) <= max_replicas(one)
     assert grown <= replicas
-    plan = sizes(shrinking(one, family))
+    plan = sizes(plan_scale_down(one, family))
     available = sum(one.status.available_replicas for one in family.all)
-    lasting = sum(min(one.status.available_replicas, plan.get(one.metadata.name, size_of(one))) for one in family.all)
-    assert lasting >= min(available, fewest_available(one))
-    assert all(0 <= plan[one.metadata.name] < size_of(one) for one in old if one.metadata.name in plan)
+    lasting = sum(
+        min(one.status.available_replicas, plan.get(one.metadata.name, replicas_of(one))) for one in family.all
+    )
+    assert lasting >= min(available, min_available(one))
+    assert all(0 <= plan[one.metadata.name] < replicas_of(one) for one in old if one.metadata.name in plan)
 
 
 # Proportions, as upstream's tables of the proportional scaling have them.
@@ -170,9 +178,9 @@ def test_change_of_size_is_shared_out(
 ) -> None:
     said = str(before)
     old = tuple(a_set(f"old-{at}", size, age=9 - at, desired=said, most=said) for at, size in enumerate(olds))
-    family = Family(a_set("new", new, 0, desired=said, most=said), old)
-    assert is_scaled(rolling(after), family)
-    assert sizes(rescaling(rolling(after, 0, 1), family)) == expected
+    family = ReplicaSets(a_set("new", new, 0, desired=said, most=said), old)
+    assert is_scaling_event(rolling(after), family)
+    assert sizes(plan_scale(rolling(after, 0, 1), family)) == expected
 
 
 @given(counts, st.integers(0, 4), st.lists(st.integers(1, 12), min_size=2, max_size=4), st.integers(1, 30))
@@ -180,19 +188,19 @@ def test_all_that_is_allowed_is_shared_out(replicas: int, surge: int, held: list
     new, *olds = held
     said = str(before)
     old = tuple(a_set(f"old-{at}", size, 0, age=at, desired="99", most=said) for at, size in enumerate(olds))
-    family = Family(a_set("new", new, 0, desired="99", most=said), old)
+    family = ReplicaSets(a_set("new", new, 0, desired="99", most=said), old)
     one = rolling(replicas, surge, 1)
-    plan = sizes(rescaling(one, family))
+    plan = sizes(plan_scale(one, family))
     assert all(size >= 0 for size in plan.values())
-    allowed = most_pods(one) if replicas else 0
+    allowed = max_replicas(one) if replicas else 0
     # What the largest can't give is left to the rollout.
     assert sum(plan.values()) == allowed or (sum(plan.values()) > allowed and min(plan.values()) == 0)
 
 
 def test_lost_annotation_is_made_up_by_the_present_number_of_pods() -> None:
-    family = Family(a_set("new", 5, desired="10"), (a_set("old", 5, desired="10"),))
+    family = ReplicaSets(a_set("new", 5, desired="10"), (a_set("old", 5, desired="10"),))
     one = replace(rolling(20, 0, 1), status=DeploymentStatus(replicas=10))
-    assert sizes(rescaling(one, family)) == {"new": 10, "old": 10}
+    assert sizes(plan_scale(one, family)) == {"new": 10, "old": 10}
 
 
 def test_saturated_means_complete_and_aware_of_it() -> None:
@@ -205,10 +213,10 @@ def test_saturated_means_complete_and_aware_of_it() -> None:
 
 
 def test_saturated_one_leaves_nothing_to_adopted_ones() -> None:
-    family = Family(a_set("new", 3, desired="3"), (a_set("stray", 2, desired="9"),))
-    assert sizes(rescaling(rolling(3), family)) == {"stray": 0}
+    family = ReplicaSets(a_set("new", 3, desired="3"), (a_set("stray", 2, desired="9"),))
+    assert sizes(plan_scale(rolling(3), family)) == {"stray": 0}
 
 
 @pytest.mark.parametrize("text", ["-1", "x", "", "1.5", "99999999999"])
 def test_annotation_that_is_no_count_says_nothing(text: str) -> None:
-    assert not is_scaled(rolling(3), Family(a_set("a", 2, desired=text), ()))
+    assert not is_scaling_event(rolling(3), ReplicaSets(a_set("a", 2, desired=text), ()))

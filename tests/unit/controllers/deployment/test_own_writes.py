@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kubeloop.api.generated.core_v1 import ConfigMap
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.controllers.deployment.own_writes import OwnWrites
+from kubeloop.controllers.deployment.own_writes import WriteOverlay
 
 
 class FakeCache:
@@ -18,7 +18,7 @@ def at(version: int, name: str = "a") -> ConfigMap:
 
 def test_own_write_stands_for_the_cached_object_until_the_cache_has_it() -> None:
     cache = FakeCache("5")
-    own: OwnWrites[str] = OwnWrites(cache)
+    own: WriteOverlay[str] = WriteOverlay(cache)
     own.note("g", at(7))
     assert own.over("g", [at(5)]) == [at(7)]
     assert own.over("other", [at(5)]) == [at(5)]
@@ -30,7 +30,7 @@ def test_own_write_stands_for_the_cached_object_until_the_cache_has_it() -> None
 
 def test_what_the_cache_does_not_show_yet_is_there_and_gone_once_it_could() -> None:
     cache = FakeCache("5")
-    own: OwnWrites[str] = OwnWrites(cache)
+    own: WriteOverlay[str] = WriteOverlay(cache)
     own.note("g", at(7, "new"))
     assert own.over("g", [at(3)]) == [at(3), at(7, "new")]
     cache.version = "8"  # it was seen, and deleted since
@@ -38,7 +38,7 @@ def test_what_the_cache_does_not_show_yet_is_there_and_gone_once_it_could() -> N
 
 
 def test_old_answers_and_forgotten_groups_leave_nothing() -> None:
-    own: OwnWrites[str] = OwnWrites(FakeCache("5"))
+    own: WriteOverlay[str] = WriteOverlay(FakeCache("5"))
     own.note("g", at(4))
     assert own.over("g", []) == []
     own.note("g", at(9))
@@ -47,6 +47,6 @@ def test_old_answers_and_forgotten_groups_leave_nothing() -> None:
 
 
 def test_versions_that_are_no_numbers_are_not_compared() -> None:
-    own: OwnWrites[str] = OwnWrites(FakeCache("abc"))
+    own: WriteOverlay[str] = WriteOverlay(FakeCache("abc"))
     own.note("g", at(9))
     assert own.over("g", [at(3)]) == [at(3)]

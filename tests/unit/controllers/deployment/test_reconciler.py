@@ -11,7 +11,7 @@ import pytest
 from kubeloop.api.generated.apps_v1 import Deployment, DeploymentStrategy
 from kubeloop.api.generated.meta_v1 import LabelSelector
 from kubeloop.clock import SystemClock
-from kubeloop.controllers.deployment.observing import Caches
+from kubeloop.controllers.deployment.observing import DeploymentCaches
 from kubeloop.controllers.deployment.reconciler import Reconciler
 from kubeloop.runtime.controller import TerminalError
 from kubeloop.runtime.objects.keys import ObjectKey, key_of
@@ -54,7 +54,7 @@ class FakeRecorder:
 
 def reconcile(one: Deployment) -> tuple[FakeClient, FakeRecorder]:
     client, recorder = FakeClient(), FakeRecorder()
-    caches: Any = Caches(*(FakeCache(one) for _ in range(3)))  # type: ignore[arg-type]  # as far as they are asked
+    caches: Any = DeploymentCaches(*(FakeCache(one) for _ in range(3)))  # type: ignore[arg-type]  # as far as they are asked
     made = Reconciler(client, recorder, SystemClock(), caches)  # type: ignore[arg-type]
     asyncio.run(made.reconcile(key_of(one)))
     return client, recorder

@@ -8,16 +8,16 @@ import pytest
 from kubeloop.api.generated.apps_v1 import Deployment, ReplicaSet, ReplicaSetStatus
 from kubeloop.api.generated.core_v1 import PodTemplateSpec
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.controllers.deployment.creation import name_for
-from kubeloop.controllers.deployment.replica_sets import HASH_LABEL, family_of, is_same_template
+from kubeloop.controllers.deployment.creation import replica_set_name
+from kubeloop.controllers.deployment.replica_sets import HASH_LABEL, equal_ignore_hash, split_replica_sets
 from kubeloop.controllers.deployment.revisions import (
     HISTORY,
     REVISION,
     changed_annotations,
-    last_revision,
     max_revision,
+    previous_revision,
+    replica_sets_to_clean_up,
     revision_of,
-    superfluous,
 )
 from kubeloop.testing import deployment, replica_set
 
@@ -44,9 +44,9 @@ def test_revision_is_a_number_or_nothing(text: str, number: int | None) -> None:
 def test_highest_and_last_revision() -> None:
     sets = [a_set("a", revision="1"), a_set("b", revision="4"), a_set("c", revision="x"), a_set("d")]
     assert max_revision(sets) == 4
-    assert last_revision(sets) == 1
-    assert last_revision(sets[1:2]) == 0
-    assert last_revision([]) == 0
+    assert previous_revision(sets) == 1
+    assert previous_revision(sets[1:2]) == 0
+    assert previous_revision([]) == 0
 
 
 def test_revision_rises_and_the_former_one_is_kept() -> None:
@@ -81,24 +81,24 @@ def test_templates_are_equal_but_for_the_hash() -> None:
     one = deployment().spec.template
     assert one.metadata is not None
     labelled = replace(one, metadata=replace(one.metadata, labels={**one.metadata.labels, HASH_LABEL: "x"}))
-    assert is_same_template(one, labelled)
-    assert not is_same_template(one, replace(one, metadata=ObjectMeta(labels={"app": "b"})))
-    assert not is_same_template(one, deployment(image="other").spec.template)
-    assert is_same_template(PodTemplateSpec(), PodTemplateSpec(metadata=ObjectMeta()))
+    assert equal_ignore_hash(one, labelled)
+    assert not equal_ignore_hash(one, replace(one, metadata=ObjectMeta(labels={"app": "b"})))
+    assert not equal_ignore_hash(one, deployment(image="other").spec.template)
+    assert equal_ignore_hash(PodTemplateSpec(), PodTemplateSpec(metadata=ObjectMeta()))
 
 
 def test_oldest_of_several_with_the_template_is_the_new_one() -> None:
     sets = [replica_set("b", labels={"app": "app"}), replica_set("a", labels={"app": "app"})]
-    family = family_of(deployment(), sets)
+    family = split_replica_sets(deployment(), sets)
     assert family.new is not None
     assert family.new.metadata.name == "a"
     assert [one.metadata.name for one in family.old] == ["b"]
 
 
 def test_names_are_cut_to_what_is_allowed() -> None:
-    assert name_for("app", "xyz") == "app-xyz"
-    assert len(name_for("a" * 253, "xyz")) == 253
-    assert name_for("a" * 253, "xyz").endswith("a-xyz")
+    assert replica_set_name("app", "xyz") == "app-xyz"
+    assert len(replica_set_name("a" * 253, "xyz")) == 253
+    assert replica_set_name("a" * 253, "xyz").endswith("a-xyz")
 
 
 def test_only_idle_sets_beyond_the_limit_go() -> None:
@@ -106,8 +106,8 @@ def test_only_idle_sets_beyond_the_limit_go() -> None:
     busy = a_set("busy", 1, revision="0")
     behind = replace(idle[0], status=ReplicaSetStatus(replicas=1))
     limited = deployment(revision_history_limit=1)
-    assert [one.metadata.name for one in superfluous(limited, idle)] == ["idle-1", "idle-2"]
-    assert [one.metadata.name for one in superfluous(limited, [busy, *idle])] == ["idle-1", "idle-2"]
-    assert superfluous(deployment(revision_history_limit=0), [behind]) == []
-    assert superfluous(deployment(revision_history_limit=None), idle) == []
-    assert superfluous(deployment(revision_history_limit=2**31 - 1), idle) == []
+    assert [one.metadata.name for one in replica_sets_to_clean_up(limited, idle)] == ["idle-1", "idle-2"]
+    assert [one.metadata.name for one in replica_sets_to_clean_up(limited, [busy, *idle])] == ["idle-1", "idle-2"]
+    assert replica_sets_to_clean_up(deployment(revision_history_limit=0), [behind]) == []
+    assert replica_sets_to_clean_up(deployment(revision_history_limit=None), idle) == []
+    assert replica_sets_to_clean_up(deployment(revision_history_limit=2**31 - 1), idle) == []

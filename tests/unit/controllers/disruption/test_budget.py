@@ -14,9 +14,9 @@ from kubeloop.api.generated.meta_v1 import Condition, LabelSelector, LabelSelect
 from kubeloop.api.generated.policy_v1 import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from kubeloop.api.scalars.intstr import IntOrStringError
 from kubeloop.api.scalars.wire import Time
-from kubeloop.api.selectors.objects import debug_text
+from kubeloop.api.selectors.objects import go_debug_string
 from kubeloop.controllers.disruption.budget import (
-    Verdict,
+    BudgetCounts,
     count_healthy,
     desired_healthy,
     evictions_of,
@@ -60,7 +60,7 @@ def test_text_that_is_no_percentage_is_refused() -> None:
 
 @given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9))
 def test_never_more_may_go_than_are_healthy_beyond_need(healthy: int, desired: int, expected: int) -> None:
-    allowed = Verdict(healthy, desired, expected, {}).allowed
+    allowed = BudgetCounts(healthy, desired, expected, {}).allowed
     assert allowed == (max(0, healthy - desired) if expected else 0)
 
 
@@ -85,7 +85,7 @@ def test_evictions_are_followed_until_the_pod_leaves_or_time_is_over() -> None:
 
 
 def test_patch_is_of_the_version_that_was_judged_and_forgets_settled_evictions() -> None:
-    patch = status_patch(budget(disrupted_pods={"gone": EARLIER}), Verdict(3, 2, 3, {"a": EARLIER}), NOW)
+    patch = status_patch(budget(disrupted_pods={"gone": EARLIER}), BudgetCounts(3, 2, 3, {"a": EARLIER}), NOW)
     assert patch is not None
     assert patch["metadata"] == {"uid": "u", "resourceVersion": "7"}
     status = patch["status"]
@@ -97,7 +97,7 @@ def test_patch_is_of_the_version_that_was_judged_and_forgets_settled_evictions()
 
 def test_condition_keeps_its_time_while_its_status_stays() -> None:
     told = Condition(type="DisruptionAllowed", status="False", reason="SyncFailed", last_transition_time=EARLIER)
-    patch = status_patch(budget(conditions=(told,)), Verdict(1, 2, 3, {}), NOW)
+    patch = status_patch(budget(conditions=(told,)), BudgetCounts(1, 2, 3, {}), NOW)
     assert patch is not None
     (condition,) = patch["status"]["conditions"]
     assert (condition["reason"], condition["lastTransitionTime"]) == ("InsufficientPods", EARLIER)
@@ -106,8 +106,8 @@ def test_condition_keeps_its_time_while_its_status_stays() -> None:
 def test_up_to_date_status_is_left_alone() -> None:
     told = Condition(type="DisruptionAllowed", status="False", reason="InsufficientPods")
     current = budget(conditions=(told,), current_healthy=1, desired_healthy=2, expected_pods=3)
-    assert status_patch(current, Verdict(1, 2, 3, {}), NOW) is None
-    assert status_patch(current, Verdict(2, 2, 3, {}), NOW) is not None
+    assert status_patch(current, BudgetCounts(1, 2, 3, {}), NOW) is None
+    assert status_patch(current, BudgetCounts(2, 2, 3, {}), NOW) is not None
 
 
 def test_failure_forbids_everything_and_is_told_once() -> None:
@@ -140,8 +140,8 @@ def test_announcement_is_believed_for_two_minutes() -> None:
 def test_selector_is_shown_to_people_as_go_writes_it() -> None:
     expression = LabelSelectorRequirement(key="tier", operator="In", values=("x", "y"))
     selector = LabelSelector(match_labels={"b": "2", "a": "1"}, match_expressions=(expression,))
-    assert debug_text(selector) == (
+    assert go_debug_string(selector) == (
         "&LabelSelector{MatchLabels:map[string]string{a: 1,b: 2,},MatchExpressions:[]LabelSelectorRequirement{"
         "LabelSelectorRequirement{Key:tier,Operator:In,Values:[x y],},},}"
     )
-    assert debug_text(None) == "nil"
+    assert go_debug_string(None) == "nil"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kubeloop.api.generated.core_v1 import EndpointAddress, EndpointPort, EndpointSubset, ObjectReference
-from kubeloop.controllers.endpoints.subsets import CAPACITY, Subsets, are_equal, size_of, truncated
+from kubeloop.controllers.endpoints.subsets import CAPACITY, Subsets, address_count, are_equal, truncate_endpoints
 
 
 def subset(ready: int, others: int = 0, port: int = 1) -> EndpointSubset:
@@ -37,9 +37,9 @@ def test_ready_addresses_come_first_and_each_subset_has_its_part(
     before: list[tuple[int, int]], after: list[tuple[int, int]]
 ) -> None:
     subsets = tuple(subset(ready, others, port) for port, (ready, others) in enumerate(before, 1))
-    found = truncated(subsets)
+    found = truncate_endpoints(subsets)
     assert sizes(found) == after
-    assert size_of(found) <= CAPACITY
+    assert address_count(found) <= CAPACITY
     assert (found is subsets) == (before == after)
 
 

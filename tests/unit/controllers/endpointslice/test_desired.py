@@ -20,7 +20,7 @@ from kubeloop.api.generated.core_v1 import (
     ServiceSpec,
 )
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.controllers.endpointslice.desired import address_types_of, desired_of, endpoint_of, ports_of
+from kubeloop.controllers.endpointslice.desired import address_types_of, desired_endpoints_of, endpoint_of, ports_of
 from kubeloop.controllers.endpointslice.slice_labels import are_current, labels_of
 from kubeloop.controllers.endpointslice.traffic import distribution_of, wants_topology
 from kubeloop.controllers.shared.endpoints.slices import name_prefix
@@ -69,16 +69,18 @@ def test_what_is_no_address_is_left_out() -> None:
 
 
 def test_pods_on_unknown_nodes_are_told_apart() -> None:
-    found = desired_of(a_service(), [a_pod("10.0.0.1")], "IPv4", lambda _: None)
+    found = desired_endpoints_of(a_service(), [a_pod("10.0.0.1")], "IPv4", lambda _: None)
     assert [len(group) for group in found.groups.values()] == [0]
     assert [one.metadata.name for one in found.skipped] == ["p"]
-    found = desired_of(a_service(publish_not_ready_addresses=True), [a_pod("10.0.0.1")], "IPv4", lambda _: None)
+    found = desired_endpoints_of(
+        a_service(publish_not_ready_addresses=True), [a_pod("10.0.0.1")], "IPv4", lambda _: None
+    )
     assert ([len(group) for group in found.groups.values()], found.skipped) == ([1], [])
 
 
 @pytest.mark.parametrize("pod", [a_pod(), a_pod("10.0.0.1", phase="Failed"), a_pod("10.0.0.1", phase="Succeeded")])
 def test_pods_without_an_address_and_ended_ones_do_not_take_part(pod: Pod) -> None:
-    assert desired_of(a_service(), [pod], "IPv4", lambda _: NODE).groups == {}
+    assert desired_endpoints_of(a_service(), [pod], "IPv4", lambda _: NODE).groups == {}
 
 
 def test_port_is_found_by_number_or_by_name_and_protocol() -> None:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from kubeloop.api.generated.core_v1 import ObjectReference, Service
 from kubeloop.api.generated.discovery_v1 import Endpoint, EndpointPort, EndpointSlice
 from kubeloop.api.generated.meta_v1 import ObjectMeta, OwnerReference
-from kubeloop.controllers.endpointslice.desired import Desired, Group
-from kubeloop.controllers.endpointslice.packing import Draft, Mold, Plan, plan_for
+from kubeloop.controllers.endpointslice.desired import DesiredEndpoints, Group
+from kubeloop.controllers.endpointslice.packing import SliceDraft, SlicePlan, SliceTemplate, plan_slices
 from kubeloop.controllers.shared.endpoints.slices import Ports, key_of_endpoint
 
 SERVICE = Service(metadata=ObjectMeta(name="s", namespace="d", uid="service"))
@@ -42,15 +42,15 @@ def group(numbers: Sequence[int], zone: str | None = None) -> Group:
 
 def plan(
     existing: Sequence[EndpointSlice], groups: dict[Ports, Group], capacity: int = 5, labels: dict[str, str] = LABELS
-) -> Plan:
-    return plan_for(SERVICE, existing, Desired(groups), Mold("IPv4", labels, capacity))
+) -> SlicePlan:
+    return plan_slices(SERVICE, existing, DesiredEndpoints(groups), SliceTemplate("IPv4", labels, capacity))
 
 
-def sizes(drafts: Sequence[Draft]) -> list[int]:
+def sizes(drafts: Sequence[SliceDraft]) -> list[int]:
     return [len(one.endpoints) for one in drafts]
 
 
-def bases(drafts: Sequence[Draft]) -> list[str]:
+def bases(drafts: Sequence[SliceDraft]) -> list[str]:
     return sorted(one.base.metadata.name for one in drafts if one.base is not None)
 
 

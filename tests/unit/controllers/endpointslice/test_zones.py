@@ -10,16 +10,16 @@ from kubeloop.api.generated.core_v1 import Node, NodeCondition, NodeStatus
 from kubeloop.api.generated.discovery_v1 import Endpoint, EndpointConditions, EndpointHints, ForZone
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.scalars.wire import Quantity
-from kubeloop.controllers.endpointslice.packing import Draft, Plan
+from kubeloop.controllers.endpointslice.packing import SliceDraft, SlicePlan
 from kubeloop.controllers.endpointslice.zones import (
-    Share,
-    Unhintable,
-    gives_and_takes,
-    good_hints_of,
+    HintsUnavailable,
+    ZoneAllocation,
+    cpu_ratios_by_zone,
+    giving_and_receiving_zones,
     hint_by_zones,
     is_overloaded,
-    ratios_of,
-    shares_of,
+    valid_hints,
+    zone_allocations,
 )
 
 
@@ -39,23 +39,32 @@ def in_zone(zone: str | None, hint: str = "", ready: bool | None = True) -> Endp
 
 def test_zones_count_by_the_processors_of_their_ready_nodes() -> None:
     nodes = [a_node("a"), a_node("a", "500m"), a_node("b", "1500m"), a_node("c", ready=False)]
-    assert ratios_of(nodes) == {"a": 0.5, "b": 0.5}
+    assert cpu_ratios_by_zone(nodes) == {"a": 0.5, "b": 0.5}
 
 
 @pytest.mark.parametrize("odd", [a_node(""), a_node("b", ""), a_node("b", "0")])
 def test_one_node_that_says_too_little_spoils_it_all(odd: Node) -> None:
-    assert ratios_of([a_node("a"), a_node("b"), odd]) is None
+    assert cpu_ratios_by_zone([a_node("a"), a_node("b"), odd]) is None
 
 
 def test_one_zone_is_not_enough() -> None:
-    assert ratios_of([a_node("a"), a_node("a")]) is None
-    assert ratios_of([]) is None
+    assert cpu_ratios_by_zone([a_node("a"), a_node("a")]) is None
+    assert cpu_ratios_by_zone([]) is None
 
 
 def test_shares_leave_room_within_the_overload_that_is_allowed() -> None:
-    assert shares_of({"a": 0.5, "b": 0.5}, 10) == {"a": Share(5, 5, 5.0), "b": Share(5, 5, 5.0)}
-    assert shares_of({"a": 0.5, "b": 0.5}, 12) == {"a": Share(5, 7, 6.0), "b": Share(5, 7, 6.0)}
-    assert shares_of({"a": 0.8, "b": 0.2}, 20) == {"a": Share(14, 16, 16.0), "b": Share(4, 6, 4.0)}
+    assert zone_allocations({"a": 0.5, "b": 0.5}, 10) == {
+        "a": ZoneAllocation(5, 5, 5.0),
+        "b": ZoneAllocation(5, 5, 5.0),
+    }
+    assert zone_allocations({"a": 0.5, "b": 0.5}, 12) == {
+        "a": ZoneAllocation(5, 7, 6.0),
+        "b": ZoneAllocation(5, 7, 6.0),
+    }
+    assert zone_allocations({"a": 0.8, "b": 0.2}, 20) == {
+        "a": ZoneAllocation(14, 16, 16.0),
+        "b": ZoneAllocation(4, 6, 4.0),
+    }
 
 
 @pytest.mark.parametrize(
@@ -73,8 +82,8 @@ def test_shares_leave_room_within_the_overload_that_is_allowed() -> None:
     ],
 )
 def test_shares_that_cannot_be_had_are_explained(ratios: dict[str, float] | None, endpoints: int, why: str) -> None:
-    with pytest.raises(Unhintable) as caught:
-        shares_of(ratios, endpoints)
+    with pytest.raises(HintsUnavailable) as caught:
+        zone_allocations(ratios, endpoints)
     assert str(caught.value) == why
 
 
@@ -93,17 +102,17 @@ def test_shares_that_cannot_be_had_are_explained(ratios: dict[str, float] | None
 def test_zones_with_too_many_give_to_those_with_too_few(
     desired: dict[str, float], hints: dict[str, int], giving: dict[str, int], taking: dict[str, int]
 ) -> None:
-    shares = {zone: Share(0, 100, count) for zone, count in desired.items()}
-    assert gives_and_takes(shares, hints) == (giving, taking)
+    shares = {zone: ZoneAllocation(0, 100, count) for zone, count in desired.items()}
+    assert giving_and_receiving_zones(shares, hints) == (giving, taking)
 
 
 def test_hints_of_a_slice_are_good_unless_one_lacks_or_a_zone_has_too_many() -> None:
-    shares = {"a": Share(1, 2, 1.5), "b": Share(1, 2, 1.5)}
-    assert good_hints_of([in_zone("a", "a"), in_zone("a", "b")], {}, shares) == {"a": 1, "b": 1}
-    assert good_hints_of([in_zone("a", "a"), in_zone("a", ready=False)], {}, shares) == {"a": 1}
-    assert good_hints_of([in_zone("a", "a"), in_zone("a")], {}, shares) is None
-    assert good_hints_of([in_zone("a", "gone")], {}, shares) is None
-    assert good_hints_of([in_zone("a", "a")], {"a": 2}, shares) is None
+    shares = {"a": ZoneAllocation(1, 2, 1.5), "b": ZoneAllocation(1, 2, 1.5)}
+    assert valid_hints([in_zone("a", "a"), in_zone("a", "b")], {}, shares) == {"a": 1, "b": 1}
+    assert valid_hints([in_zone("a", "a"), in_zone("a", ready=False)], {}, shares) == {"a": 1}
+    assert valid_hints([in_zone("a", "a"), in_zone("a")], {}, shares) is None
+    assert valid_hints([in_zone("a", "gone")], {}, shares) is None
+    assert valid_hints([in_zone("a", "a")], {"a": 2}, shares) is None
 
 
 def test_service_is_overloaded_when_a_zone_has_too_few_hints() -> None:
@@ -116,8 +125,8 @@ def test_service_is_overloaded_when_a_zone_has_too_few_hints() -> None:
 
 
 def test_endpoint_without_a_zone_spoils_hints() -> None:
-    plan = Plan(create=[Draft(None, "IPv4", (), {}, [in_zone("a"), in_zone(None)])])
-    with pytest.raises(Unhintable, match="One or more endpoints do not have a zone specified"):
+    plan = SlicePlan(create=[SliceDraft(None, "IPv4", (), {}, [in_zone("a"), in_zone(None)])])
+    with pytest.raises(HintsUnavailable, match="One or more endpoints do not have a zone specified"):
         hint_by_zones(plan, {"a": 0.5, "b": 0.5})
 
 
@@ -126,10 +135,10 @@ def test_hinted_zones_are_never_overloaded(pods: list[tuple[str, bool]], data: s
     weights = data.draw(st.tuples(*[st.integers(1, 10)] * 3))
     ratios = {zone: weight / sum(weights) for zone, weight in zip("abc", weights, strict=True)}
     endpoints = [in_zone(zone, ready=ready) for zone, ready in pods]
-    plan = Plan(create=[Draft(None, "IPv4", (), {}, endpoints)])
+    plan = SlicePlan(create=[SliceDraft(None, "IPv4", (), {}, endpoints)])
     try:
         hints = hint_by_zones(plan, ratios)
-    except Unhintable:
+    except HintsUnavailable:
         return
     found = [one.hints.for_zones[0].name for one in plan.create[0].endpoints if one.hints is not None]
     assert len(found) == sum(ready for _, ready in pods)

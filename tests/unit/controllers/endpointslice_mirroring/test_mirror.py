@@ -5,7 +5,7 @@ from __future__ import annotations
 from kubeloop.api.generated.core_v1 import EndpointAddress, EndpointPort, Endpoints, EndpointSubset
 from kubeloop.api.generated.discovery_v1 import EndpointSlice
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.controllers.endpointslice_mirroring.mirror import Plan, mirrored, new_slice, plan_for
+from kubeloop.controllers.endpointslice_mirroring.mirror import MirrorPlan, mirror_endpoints, new_slice, plan_mirror
 
 META = ObjectMeta(name="s", namespace="d", uid="u", labels={"l": "v"}, annotations={"a": "b"})
 
@@ -16,8 +16,8 @@ def endpoints(*ips: str, port: int = 80) -> Endpoints:
     return Endpoints(metadata=META, subsets=(EndpointSubset(addresses=addresses, ports=ports),))
 
 
-def plan(wanted: Endpoints, existing: list[EndpointSlice]) -> Plan:
-    return plan_for(wanted, existing, mirrored(wanted, 1000).groups)
+def plan(wanted: Endpoints, existing: list[EndpointSlice]) -> MirrorPlan:
+    return plan_mirror(wanted, existing, mirror_endpoints(wanted, 1000).groups)
 
 
 def slices_of(wanted: Endpoints) -> list[EndpointSlice]:
@@ -25,13 +25,13 @@ def slices_of(wanted: Endpoints) -> list[EndpointSlice]:
 
 
 def test_what_is_no_address_is_counted_and_left_out() -> None:
-    found = mirrored(endpoints("10.0.0.1", "nonsense", "fd00::1"), 1000)
+    found = mirror_endpoints(endpoints("10.0.0.1", "nonsense", "fd00::1"), 1000)
     assert (found.invalid, found.skipped) == (1, 1)
     assert {place[0]: len(group) for place, group in found.groups.items()} == {"IPv4": 1, "IPv6": 1}
 
 
 def test_no_more_than_allowed_are_taken() -> None:
-    found = mirrored(endpoints("10.0.0.1", "10.0.0.2", "10.0.0.3"), 2)
+    found = mirror_endpoints(endpoints("10.0.0.1", "10.0.0.2", "10.0.0.3"), 2)
     assert (found.invalid, found.skipped) == (0, 1)
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from kubeloop.api.generated.meta_v1 import ObjectMeta, OwnerReference
 from kubeloop.api.scalars.wire import Time
-from kubeloop.controllers.garbage_collector.graph import AbsentOwners, Graph, Node
-from kubeloop.controllers.garbage_collector.identity import Identity, alternative
+from kubeloop.controllers.garbage_collector.graph import AbsentOwnerCache, GraphNode, OwnershipGraph
+from kubeloop.controllers.garbage_collector.identity import ObjectIdentity, alternative_identity
 from kubeloop.runtime.causes.cause import Origins
 
 NOW = Time("2026-01-01T00:00:00Z")
@@ -25,16 +25,16 @@ class Asked:
         self.orphaned: list[str] = []
         self.reported: list[tuple[str, str]] = []
 
-    def examine(self, node: Node, origins: Origins = ()) -> None:
+    def examine(self, node: GraphNode, origins: Origins = ()) -> None:
         self.examined.append(node.identity.name)
 
-    def examine_later(self, node: Node) -> None:
+    def examine_later(self, node: GraphNode) -> None:
         self.later.append(node.identity.kind)
 
-    def orphan(self, node: Node, origins: Origins = ()) -> None:
+    def orphan(self, node: GraphNode, origins: Origins = ()) -> None:
         self.orphaned.append(node.identity.name)
 
-    def misplaced(self, dependent: Node, reference: OwnerReference) -> None:
+    def misplaced(self, dependent: GraphNode, reference: OwnerReference) -> None:
         self.reported.append((dependent.identity.name, reference.name))
 
     def taken(self) -> list[str]:
@@ -45,8 +45,8 @@ class Asked:
 class World:
     def __init__(self) -> None:
         self.asked = Asked()
-        self.absent = AbsentOwners()
-        self.graph = Graph(self.asked, self.absent)
+        self.absent = AbsentOwnerCache()
+        self.graph = OwnershipGraph(self.asked, self.absent)
 
     def put(self, name: str, *owners: OwnerReference, finalizers: tuple[str, ...] = (), going: bool = False) -> None:
         meta = ObjectMeta(
@@ -64,8 +64,8 @@ class World:
         return None if node is None else node.observed
 
 
-def thing(name: str, **other: Any) -> Identity:
-    return Identity("Thing", "v1", "ns", name, name)._replace(**other)
+def thing(name: str, **other: Any) -> ObjectIdentity:
+    return ObjectIdentity("Thing", "v1", "ns", name, name)._replace(**other)
 
 
 def to(name: str, *, block: bool = False, **other: Any) -> OwnerReference:
@@ -218,27 +218,27 @@ def test_removed_owner_is_forgotten_with_its_last_dependent() -> None:
 def test_alternatives_are_tried_in_order_and_around() -> None:
     nodes = []
     for number, kind in enumerate("ABC"):
-        node = Node(thing(f"child-{number}"), observed=True)
+        node = GraphNode(thing(f"child-{number}"), observed=True)
         node.owners = (to("owner", kind=kind),)
         nodes.append(node)
     tried = [thing("owner", kind="A")]
     for _ in range(3):
-        found = alternative(nodes, tried[-1])
+        found = alternative_identity(nodes, tried[-1])
         assert found is not None
         tried.append(found)
     assert [one.kind for one in tried] == ["A", "B", "C", "A"]
-    assert alternative(nodes[:1], tried[0]) is None
+    assert alternative_identity(nodes[:1], tried[0]) is None
 
 
 def test_cluster_scoped_owner_is_not_looked_for_in_namespaces() -> None:
-    node = Node(thing("child"), observed=True)
+    node = GraphNode(thing("child"), observed=True)
     node.owners = (to("another", uid="owner"),)
-    found = alternative([node], thing("owner", namespace=""))
+    found = alternative_identity([node], thing("owner", namespace=""))
     assert found == thing("owner", namespace="")._replace(name="another")
 
 
 def test_absent_owners_are_forgotten_when_there_is_no_room() -> None:
-    absent = AbsentOwners(room=2)
+    absent = AbsentOwnerCache(room=2)
     for name in ("a", "b"):
         absent.add(thing(name))
     assert thing("a") in absent

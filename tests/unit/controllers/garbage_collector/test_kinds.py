@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from kubeloop.api import errors
-from kubeloop.controllers.garbage_collector.kinds import Kinds
+from kubeloop.controllers.garbage_collector.kinds import RestMapper
 
 VERBS = ["delete", "list", "watch"]
 
@@ -37,14 +37,14 @@ class Server:
         return {"groupVersion": "v1", "resources": resources}
 
 
-def plurals(kinds: Kinds) -> list[str]:
+def plurals(kinds: RestMapper) -> list[str]:
     found = asyncio.run(kinds.refresh())
     return [one.plural for one in found.collectable]
 
 
 def test_edition_that_is_the_same_is_not_asked_for_again() -> None:
     server = Server()
-    kinds = Kinds(server)
+    kinds = RestMapper(server)
     assert plurals(kinds) == plurals(kinds) == ["configmaps"]
     assert server.asked == 3
     server.now, server.kinds = object(), ["ConfigMap", "Secret"]
@@ -54,7 +54,7 @@ def test_edition_that_is_the_same_is_not_asked_for_again() -> None:
 def test_server_without_editions_is_asked_each_time() -> None:
     server = Server()
     server.now = None
-    kinds = Kinds(server)
+    kinds = RestMapper(server)
     assert plurals(kinds) == plurals(kinds)
     assert server.asked == 6
 
@@ -62,7 +62,7 @@ def test_server_without_editions_is_asked_each_time() -> None:
 def test_answer_that_was_not_complete_is_asked_for_again() -> None:
     server = Server()
     server.failing = True
-    kinds = Kinds(server)
+    kinds = RestMapper(server)
     assert plurals(kinds) == []
     server.failing = False
     assert plurals(kinds) == ["configmaps"]

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from kubeloop.api.generated.autoscaling_v2 import HorizontalPodAutoscalerBehavior, HPAScalingPolicy, HPAScalingRules
 from kubeloop.controllers.horizontal_pod_autoscaler.behavior import (
-    Bounds,
-    Memory,
     Recommendation,
-    Wish,
-    normalize,
-    normalize_by_behavior,
-    rate_limit_down,
-    rate_limit_up,
+    ReplicaBounds,
+    ReplicaChange,
+    ScaleHistory,
+    normalize_desired_replicas,
+    normalize_desired_replicas_with_behaviors,
     rules_of,
+    scale_down_limit,
+    scale_up_limit,
 )
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -46,13 +46,15 @@ def rules(*policies: tuple[str, int, int], select: str = "Max", window: int | No
     ],
 )
 def test_bounds_without_a_behavior(current: int, desired: int, replicas: int, reason: str) -> None:
-    found = normalize(Wish(current, desired), Bounds(2, 50), Memory(), WINDOW, NOW)
+    found = normalize_desired_replicas(
+        ReplicaChange(current, desired), ReplicaBounds(2, 50), ScaleHistory(), WINDOW, NOW
+    )
     assert (found.replicas, found.limit[0], found.is_limited) == (replicas, reason, reason != "DesiredWithinRange")
 
 
 def test_highest_recommendation_of_the_window_holds_the_size() -> None:
-    memory = Memory([Recommendation(9, ago(400)), Recommendation(7, ago(200))])
-    found = normalize(Wish(8, 3), Bounds(1, 10), memory, WINDOW, NOW)
+    memory = ScaleHistory([Recommendation(9, ago(400)), Recommendation(7, ago(200))])
+    found = normalize_desired_replicas(ReplicaChange(8, 3), ReplicaBounds(1, 10), memory, WINDOW, NOW)
     assert (found.replicas, found.able[0]) == (7, "ScaleDownStabilized")
     assert [one.replicas for one in memory.recommendations] == [7, 3]
 
@@ -62,11 +64,11 @@ def test_windows_of_a_behavior_hold_both_ways() -> None:
         scale_up=rules(("Percent", 100, 15), window=60), scale_down=rules(("Percent", 100, 15), window=120)
     )
     made = rules_of(behavior, WINDOW)
-    memory = Memory([Recommendation(4, ago(30)), Recommendation(9, ago(90))])
-    up = normalize_by_behavior(Wish(5, 8), Bounds(1, 10), memory, made, NOW)
+    memory = ScaleHistory([Recommendation(4, ago(30)), Recommendation(9, ago(90))])
+    up = normalize_desired_replicas_with_behaviors(ReplicaChange(5, 8), ReplicaBounds(1, 10), memory, made, NOW)
     assert (up.replicas, up.able[0]) == (5, "ScaleUpStabilized")
-    memory = Memory([Recommendation(4, ago(30)), Recommendation(9, ago(90))])
-    down = normalize_by_behavior(Wish(10, 2), Bounds(1, 10), memory, made, NOW)
+    memory = ScaleHistory([Recommendation(4, ago(30)), Recommendation(9, ago(90))])
+    down = normalize_desired_replicas_with_behaviors(ReplicaChange(10, 2), ReplicaBounds(1, 10), memory, made, NOW)
     assert (down.replicas, down.able[0]) == (9, "ScaleDownStabilized")
 
 
@@ -80,35 +82,35 @@ def test_window_that_is_not_said_is_the_managers() -> None:
     [("Max", 20, 5), ("Min", 14, 6), ("Disabled", 10, 10)],
 )
 def test_policies_are_chosen_between(select: str, up: int, down: int) -> None:
-    assert rate_limit_up(10, Memory(), rules(("Pods", 4, 60), ("Percent", 100, 60), select=select), NOW) == up
-    assert rate_limit_down(10, Memory(), rules(("Pods", 4, 60), ("Percent", 50, 60), select=select), NOW) == down
+    assert scale_up_limit(10, ScaleHistory(), rules(("Pods", 4, 60), ("Percent", 100, 60), select=select), NOW) == up
+    assert scale_down_limit(10, ScaleHistory(), rules(("Pods", 4, 60), ("Percent", 50, 60), select=select), NOW) == down
 
 
 def test_percentage_of_few_pods_is_rounded_up() -> None:
-    assert rate_limit_up(1, Memory(), rules(("Percent", 10, 60)), NOW) == 2
-    assert rate_limit_down(3, Memory(), rules(("Percent", 50, 60)), NOW) == 1
+    assert scale_up_limit(1, ScaleHistory(), rules(("Percent", 10, 60)), NOW) == 2
+    assert scale_down_limit(3, ScaleHistory(), rules(("Percent", 50, 60)), NOW) == 1
 
 
 def test_what_was_done_in_the_period_counts() -> None:
     behavior = HorizontalPodAutoscalerBehavior(scale_up=rules(("Pods", 4, 60)), scale_down=rules(("Pods", 2, 60)))
-    memory = Memory()
+    memory = ScaleHistory()
     memory.note_change(5, 8, behavior, ago(30))
-    assert rate_limit_up(8, memory, rules(("Pods", 4, 60)), NOW) == 9
-    assert rate_limit_up(8, memory, rules(("Pods", 4, 20)), NOW) == 12
+    assert scale_up_limit(8, memory, rules(("Pods", 4, 60)), NOW) == 9
+    assert scale_up_limit(8, memory, rules(("Pods", 4, 20)), NOW) == 12
     memory.note_change(8, 7, behavior, ago(10))
-    assert rate_limit_down(7, memory, rules(("Pods", 2, 15)), NOW) == 6
+    assert scale_down_limit(7, memory, rules(("Pods", 2, 15)), NOW) == 6
     memory.note_change(7, 9, behavior, NOW + timedelta(seconds=60))
     assert [one.replicas for one in memory.additions] == [2]
 
 
 @given(st.lists(st.integers(0, 60), min_size=1, max_size=60), st.integers(1, 5), st.integers(0, 50))
 def test_size_stays_in_bounds_and_memory_is_bounded(wishes: list[int], least: int, more: int) -> None:
-    memory, current, bounds = Memory(), least, Bounds(least, least + more)
+    memory, current, bounds = ScaleHistory(), least, ReplicaBounds(least, least + more)
     behavior = HorizontalPodAutoscalerBehavior(scale_up=rules(("Pods", 3, 60)), scale_down=rules(("Pods", 2, 60)))
     made = rules_of(behavior, WINDOW)
     for at, wish in enumerate(wishes):
         now = NOW + timedelta(seconds=15 * at)
-        found = normalize_by_behavior(Wish(current, wish), bounds, memory, made, now)
+        found = normalize_desired_replicas_with_behaviors(ReplicaChange(current, wish), bounds, memory, made, now)
         assert least <= found.replicas <= least + more
         if found.replicas != current:
             memory.note_change(current, found.replicas, behavior, now)

@@ -21,22 +21,22 @@ from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.scalars.times import format_time
 from kubeloop.api.scalars.wire import Quantity, Time
 from kubeloop.controllers.horizontal_pod_autoscaler.metrics import MetricsError, PodMetric
-from kubeloop.controllers.horizontal_pod_autoscaler.proposals import Proposed, largest
+from kubeloop.controllers.horizontal_pod_autoscaler.proposals import MetricProposal, largest_proposal
 from kubeloop.controllers.horizontal_pod_autoscaler.requests import requests_of
 from kubeloop.controllers.horizontal_pod_autoscaler.usage import (
-    Counted,
-    Groups,
-    Patience,
+    PodGroupsByUsability,
+    PodStartupDelays,
+    PodUsage,
     Tolerances,
-    by_average,
-    by_utilization,
-    by_value,
-    by_value_per_pod,
     group_pods,
+    replicas_by_average,
+    replicas_by_utilization,
+    replicas_by_value,
+    replicas_by_value_per_pod,
 )
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
-PATIENCE = Patience(timedelta(minutes=2), timedelta(seconds=10))
+PATIENCE = PodStartupDelays(timedelta(minutes=2), timedelta(seconds=10))
 USUAL = Tolerances(0.1, 0.1)
 
 
@@ -54,18 +54,18 @@ def metric(value: int, age: float = 0) -> PodMetric:
     return PodMetric(value, NOW - timedelta(minutes=age), timedelta(seconds=30))
 
 
-def counted(used: list[int], unready: int = 0, missing: int = 0) -> Counted:
+def counted(used: list[int], unready: int = 0, missing: int = 0) -> PodUsage:
     metrics = {f"p{at}": metric(value) for at, value in enumerate(used)}
-    groups = Groups(
+    groups = PodGroupsByUsability(
         len(used),
         frozenset(f"u{at}" for at in range(unready)),
         frozenset(f"m{at}" for at in range(missing)),
         frozenset(),
     )
-    return Counted(metrics, groups)
+    return PodUsage(metrics, groups)
 
 
-def requests(of: Counted, each: int = 1000) -> dict[str, int]:
+def requests(of: PodUsage, each: int = 1000) -> dict[str, int]:
     return dict.fromkeys([*of.metrics, *of.groups.unready, *of.groups.missing], each)
 
 
@@ -87,7 +87,7 @@ def test_utilization(  # one row a case
     current: int, target: int, used: list[int], unready: int, missing: int, expected: int, utilization: int
 ) -> None:
     given = counted(used, unready, missing)
-    found = by_utilization(current, target, USUAL, given, requests(given))
+    found = replicas_by_utilization(current, target, USUAL, given, requests(given))
     assert (found.replicas, found.utilization) == (expected, utilization)
 
 
@@ -103,7 +103,7 @@ def test_utilization(  # one row a case
     ],
 )
 def test_average(current: int, target: int, used: list[int], unready: int, missing: int, expected: int) -> None:
-    assert by_average(current, target, USUAL, counted(used, unready, missing)).replicas == expected
+    assert replicas_by_average(current, target, USUAL, counted(used, unready, missing)).replicas == expected
 
 
 @given(
@@ -116,9 +116,9 @@ def test_average(current: int, target: int, used: list[int], unready: int, missi
 def test_unknown_pods_never_enlarge_or_turn_a_change(
     current: int, target: int, used: list[int], unready: int, missing: int
 ) -> None:
-    known = by_utilization(current, target, USUAL, counted(used), requests(counted(used)))
+    known = replicas_by_utilization(current, target, USUAL, counted(used), requests(counted(used)))
     doubtful = counted(used, unready, missing)
-    found = by_utilization(current, target, USUAL, doubtful, requests(doubtful))
+    found = replicas_by_utilization(current, target, USUAL, doubtful, requests(doubtful))
     assert found.utilization == known.utilization
     if missing or (unready and (known.utilization or 0) > target):
         is_growing = (known.utilization or 0) > target
@@ -127,25 +127,25 @@ def test_unknown_pods_never_enlarge_or_turn_a_change(
 
 def test_metrics_of_no_pod_that_counts() -> None:
     with pytest.raises(MetricsError, match=r"did not receive metrics for targeted pods \(pods might be unready\)"):
-        by_average(1, 10, USUAL, counted([], unready=2))
+        replicas_by_average(1, 10, USUAL, counted([], unready=2))
     with pytest.raises(MetricsError, match="no metrics returned matched known pods"):
-        by_utilization(1, 10, USUAL, counted([5]), {})
+        replicas_by_utilization(1, 10, USUAL, counted([5]), {})
 
 
 def test_single_values() -> None:
     pods = [a_pod("a"), a_pod("b"), a_pod("c", ready=False), a_pod("d", phase="Pending")]
-    assert by_value(2, 200, 100, USUAL, pods).replicas == 4  # two are ready
-    assert by_value(2, 105, 100, USUAL, pods).replicas == 2
-    assert by_value(0, 250, 100, USUAL, []).replicas == 3
-    assert by_value(2, 10**30, 1, USUAL, pods).replicas == 2**31 - 1
+    assert replicas_by_value(2, 200, 100, USUAL, pods).replicas == 4  # two are ready
+    assert replicas_by_value(2, 105, 100, USUAL, pods).replicas == 2
+    assert replicas_by_value(0, 250, 100, USUAL, []).replicas == 3
+    assert replicas_by_value(2, 10**30, 1, USUAL, pods).replicas == 2**31 - 1
     with pytest.raises(MetricsError, match="unable to calculate ready pods: no pods returned by selector"):
-        by_value(2, 300, 100, USUAL, [])
+        replicas_by_value(2, 300, 100, USUAL, [])
 
 
 def test_values_shared_out() -> None:
-    assert by_value_per_pod(3, 6000, 1000, USUAL) == (6, 2000, None)
-    assert by_value_per_pod(3, 3100, 1000, USUAL) == (3, 1034, None)
-    assert by_value_per_pod(0, 3100, 1000, USUAL).replicas == 4
+    assert replicas_by_value_per_pod(3, 6000, 1000, USUAL) == (6, 2000, None)
+    assert replicas_by_value_per_pod(3, 3100, 1000, USUAL) == (3, 1034, None)
+    assert replicas_by_value_per_pod(0, 3100, 1000, USUAL).replicas == 4
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_request_of_the_pod_itself_counts_before_its_containers() -> None:
 def test_of_idle_metrics_the_last_is_named() -> None:
     """As upstream's computeReplicasForMetrics does: zero counts as nothing proposed yet."""
     proposals = [
-        Proposed(replicas, name, MetricStatus()) for replicas, name in ((0, "a"), (0, "b"), (3, "c"), (3, "d"))
+        MetricProposal(replicas, name, MetricStatus()) for replicas, name in ((0, "a"), (0, "b"), (3, "c"), (3, "d"))
     ]
-    assert largest([]) is None
-    assert [found.name for end in (1, 2, 3, 4) if (found := largest(proposals[:end]))] == ["a", "b", "c", "c"]
+    assert largest_proposal([]) is None
+    assert [found.name for end in (1, 2, 3, 4) if (found := largest_proposal(proposals[:end]))] == ["a", "b", "c", "c"]

@@ -11,11 +11,11 @@ from kubeloop.api import codec
 from kubeloop.api.generated.batch_v1 import PodFailurePolicy, SuccessPolicy
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.scalars.times import format_time
-from kubeloop.controllers.job.backoff import Failures, index_seconds_left
-from kubeloop.controllers.job.failure_policy import ruling_on
+from kubeloop.controllers.job.backoff import BackoffRecord, index_seconds_left
+from kubeloop.controllers.job.failure_policy import match_failure_policy
 from kubeloop.controllers.job.indexes import Indexes
 from kubeloop.controllers.job.pods import finish_time
-from kubeloop.controllers.job.success_policy import met_rule
+from kubeloop.controllers.job.success_policy import match_success_policy
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -88,16 +88,16 @@ def on_condition(action: str, kind: str, status: str = "True") -> dict[str, Any]
     ],
 )
 def test_first_matching_rule_decides(rules: Any, failed: Pod, action: str, message: str) -> None:
-    assert ruling_on(policy(*rules), failed) == (action, message)
+    assert match_failure_policy(policy(*rules), failed) == (action, message)
 
 
 def test_only_what_is_ignored_does_not_count() -> None:
     counted = {
-        action: ruling_on(policy(on_exit(action, "In", 1)), pod(exited(1))).counts
+        action: match_failure_policy(policy(on_exit(action, "In", 1)), pod(exited(1))).counts
         for action in ("Ignore", "Count", "FailIndex", "FailJob")
     }
     assert counted == {"Ignore": False, "Count": True, "FailIndex": True, "FailJob": True}
-    assert ruling_on(None, pod(exited(1))).counts
+    assert match_failure_policy(None, pod(exited(1))).counts
 
 
 @pytest.mark.parametrize(
@@ -116,8 +116,8 @@ def test_only_what_is_ignored_does_not_count() -> None:
 )
 def test_success_by_count_or_by_indexes(rules: list[dict[str, Any]], succeeded: list[int], met: int | None) -> None:
     said = codec.from_plain({"rules": rules}, SuccessPolicy)
-    assert met_rule(said, 10, Indexes.of(succeeded)) == met
-    assert met_rule(None, 10, Indexes.of(succeeded)) is None
+    assert match_success_policy(said, 10, Indexes.of(succeeded)) == met
+    assert match_success_policy(None, 10, Indexes.of(succeeded)) is None
 
 
 def ended(seconds: int) -> Pod:
@@ -127,26 +127,26 @@ def ended(seconds: int) -> Pod:
 @pytest.mark.parametrize(
     ("before", "succeeded", "failed", "count", "last"),
     [
-        (Failures(), [], [], 0, None),
-        (Failures(2, NOW), [], [], 2, 0),
-        (Failures(2, NOW), [], [30, 10], 4, 30),
-        (Failures(2, NOW), [10], [], 0, None),
-        (Failures(2, NOW), [10], [5, 10], 0, None),
-        (Failures(2, NOW), [10, 20], [5, 25, 30], 2, 30),
+        (BackoffRecord(), [], [], 0, None),
+        (BackoffRecord(2, NOW), [], [], 2, 0),
+        (BackoffRecord(2, NOW), [], [30, 10], 4, 30),
+        (BackoffRecord(2, NOW), [10], [], 0, None),
+        (BackoffRecord(2, NOW), [10], [5, 10], 0, None),
+        (BackoffRecord(2, NOW), [10, 20], [5, 25, 30], 2, 30),
     ],
 )
-def test_failures_in_a_row(before: Failures, succeeded: Any, failed: Any, count: int, last: int | None) -> None:
+def test_failures_in_a_row(before: BackoffRecord, succeeded: Any, failed: Any, count: int, last: int | None) -> None:
     after = before.after([ended(one) for one in succeeded], [ended(one) for one in failed])
-    assert after == Failures(count, None if last is None else NOW + timedelta(seconds=last))
+    assert after == BackoffRecord(count, None if last is None else NOW + timedelta(seconds=last))
 
 
 @pytest.mark.parametrize(
     ("count", "pause"), [(0, 0), (1, 10), (2, 20), (3, 40), (6, 320), (7, 600), (8, 600), (5000, 600)]
 )
 def test_pause_doubles_up_to_ten_minutes(count: int, pause: float) -> None:
-    assert Failures(count, NOW).seconds_left(NOW) == pause
-    assert Failures(count, NOW).seconds_left(NOW + timedelta(seconds=5)) == max(0, pause - 5)
-    assert Failures(count, NOW).seconds_left(NOW + timedelta(hours=1)) == 0
+    assert BackoffRecord(count, NOW).seconds_left(NOW) == pause
+    assert BackoffRecord(count, NOW).seconds_left(NOW + timedelta(seconds=5)) == max(0, pause - 5)
+    assert BackoffRecord(count, NOW).seconds_left(NOW + timedelta(hours=1)) == 0
 
 
 def test_pause_of_an_index_goes_by_what_its_last_pod_knows() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeloop.controllers.node_ipam.cidr_set import CidrSet, Network, NoneLeft, OutOfRange
+from kubeloop.controllers.node_ipam.cidr_set import CidrOutOfRange, CidrSet, Network, NoCidrsRemaining
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from kubeloop.controllers.node_ipam.cidr_set import CidrSet, Network, NoneLeft, 
 def test_parts_are_given_in_order_until_none_is_left(network: str, bits: int, parts: list[str]) -> None:
     whole = CidrSet(ip_network(network), bits)
     assert [str(whole.take().network) for _ in parts] == parts
-    with pytest.raises(NoneLeft):
+    with pytest.raises(NoCidrsRemaining):
         whole.take()
 
 
@@ -39,7 +39,7 @@ def test_network_is_held_with_every_part_that_it_touches(held: str, used: int) -
 
 @pytest.mark.parametrize("odd", ["10.0.4.0/24", "192.168.0.0/16", "fd00::/64"])
 def test_what_is_elsewhere_can_not_be_held(odd: str) -> None:
-    with pytest.raises(OutOfRange, match="is out the range of cluster cidr"):
+    with pytest.raises(CidrOutOfRange, match="is out the range of cluster cidr"):
         CidrSet(ip_network("10.0.0.0/22"), 24).hold(ip_network(odd))
 
 

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from kubeloop.controllers.node_lifecycle.tainter import Bucket, ZoneTainter
-from kubeloop.controllers.node_lifecycle.zones import Rates, State, Tally, Turn, turn_of
+from kubeloop.controllers.node_lifecycle.tainter import RateLimitedTaintQueue, TaintTokenBucket
+from kubeloop.controllers.node_lifecycle.zones import (
+    DisruptionTransition,
+    EvictionRates,
+    ZoneState,
+    ZoneTally,
+    disruption_transition,
+)
 
-FULL, PARTIAL, NORMAL, INITIAL = State.FULL, State.PARTIAL, State.NORMAL, State.INITIAL
+FULL, PARTIAL, NORMAL, INITIAL = ZoneState.FULL, ZoneState.PARTIAL, ZoneState.NORMAL, ZoneState.INITIAL
 
 
 @pytest.mark.parametrize(
@@ -22,45 +28,45 @@ FULL, PARTIAL, NORMAL, INITIAL = State.FULL, State.PARTIAL, State.NORMAL, State.
         (0, 0, NORMAL),
     ],
 )
-def test_state_of_a_zone_is_by_how_many_are_not_ready(size: int, unready: int, state: State) -> None:
-    assert Tally(size, unready).state(0.55) is state
+def test_state_of_a_zone_is_by_how_many_are_not_ready(size: int, unready: int, state: ZoneState) -> None:
+    assert ZoneTally(size, unready).state(0.55) is state
 
 
 @pytest.mark.parametrize(
     ("before", "after", "turn"),
     [
-        ((), (), Turn.AS_BEFORE),
-        ((INITIAL,), (NORMAL,), Turn.AS_BEFORE),
-        ((INITIAL,), (FULL,), Turn.ALL_LOST),
-        ((NORMAL, NORMAL), (FULL, NORMAL), Turn.AS_BEFORE),
-        ((FULL, NORMAL), (FULL, FULL), Turn.ALL_LOST),
-        ((FULL, FULL), (FULL, FULL), Turn.AS_BEFORE),
-        ((FULL, FULL), (FULL, PARTIAL), Turn.SOME_BACK),
+        ((), (), DisruptionTransition.AS_BEFORE),
+        ((INITIAL,), (NORMAL,), DisruptionTransition.AS_BEFORE),
+        ((INITIAL,), (FULL,), DisruptionTransition.ALL_LOST),
+        ((NORMAL, NORMAL), (FULL, NORMAL), DisruptionTransition.AS_BEFORE),
+        ((FULL, NORMAL), (FULL, FULL), DisruptionTransition.ALL_LOST),
+        ((FULL, FULL), (FULL, FULL), DisruptionTransition.AS_BEFORE),
+        ((FULL, FULL), (FULL, PARTIAL), DisruptionTransition.SOME_BACK),
     ],
 )
 def test_turn_is_when_the_last_zone_is_lost_or_the_first_back(
-    before: tuple[State, ...], after: tuple[State, ...], turn: Turn
+    before: tuple[ZoneState, ...], after: tuple[ZoneState, ...], turn: DisruptionTransition
 ) -> None:
-    assert turn_of(dict(zip("ab", before, strict=False)), dict(zip("ab", after, strict=False))) is turn
+    assert disruption_transition(dict(zip("ab", before, strict=False)), dict(zip("ab", after, strict=False))) is turn
 
 
 def test_rates_are_by_state_and_size() -> None:
-    rates = Rates(0.1, 0.01, 50)
+    rates = EvictionRates(0.1, 0.01, 50)
     assert [rates.of(NORMAL, 5), rates.of(FULL, 5), rates.of(PARTIAL, 50), rates.of(PARTIAL, 51)] == [0.1, 0.1, 0, 0.01]
 
 
 def test_bucket_gives_one_token_a_period() -> None:
-    bucket = Bucket(0.1, 0.0)
+    bucket = TaintTokenBucket(0.1, 0.0)
     assert bucket.take(0.0) == 0.0
     assert bucket.take(4.0) == pytest.approx(6.0)
     assert bucket.take(10.0) == 0.0
     assert bucket.take(1000.0) == 0.0
     assert bucket.take(1000.0) == pytest.approx(10.0)
-    assert Bucket(0.0, 0.0).take(1e9) is None
+    assert TaintTokenBucket(0.0, 0.0).take(1e9) is None
 
 
 def test_change_of_rate_gives_no_token_for_nothing() -> None:
-    tainter = ZoneTainter(0.1, 0.0)
+    tainter = RateLimitedTaintQueue(0.1, 0.0)
     assert tainter.take(0.0) == 0.0
     tainter.set_rate(1.0, 0.0)
     assert tainter.take(0.0) == pytest.approx(1.0)
@@ -70,7 +76,7 @@ def test_change_of_rate_gives_no_token_for_nothing() -> None:
 
 
 def test_node_has_one_turn_until_it_is_removed() -> None:
-    tainter = ZoneTainter(1.0, 0.0)
+    tainter = RateLimitedTaintQueue(1.0, 0.0)
     assert tainter.add("a")
     assert not tainter.add("a")
     tainter.add("b")

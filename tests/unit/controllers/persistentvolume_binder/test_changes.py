@@ -17,13 +17,13 @@ from kubeloop.api.pods.volumes import (
 )
 from kubeloop.controllers.persistentvolume_binder.changes import (
     PRE_RESIZE_CAPACITY,
-    NoCapacity,
-    asked_of,
-    bound_claim,
-    bound_volume,
-    claim_status,
-    migration,
-    unbound_volume,
+    MissingCapacityError,
+    bind_claim_patch,
+    bind_volume_patch,
+    claim_status_patch,
+    migration_annotations,
+    provisioner_patch,
+    unbind_volume_patch,
     volume_finalizers,
 )
 
@@ -42,7 +42,7 @@ REFERENCE = {"kind": "PersistentVolumeClaim", "apiVersion": "v1", "namespace": "
 
 
 def test_a_free_volume_gets_the_reference_and_the_mark() -> None:
-    patch = bound_volume(volume(), claim())
+    patch = bind_volume_patch(volume(), claim())
     assert patch == {
         "metadata": {"annotations": {BOUND_BY_CONTROLLER: "yes"}},
         "spec": {"claimRef": {**REFERENCE, "resourceVersion": "7", "fieldPath": None}},
@@ -50,19 +50,19 @@ def test_a_free_volume_gets_the_reference_and_the_mark() -> None:
 
 
 def test_a_reserved_volume_gets_only_the_uid() -> None:
-    patch = bound_volume(volume(claimRef={"namespace": "ns", "name": "c"}), claim())
+    patch = bind_volume_patch(volume(claimRef={"namespace": "ns", "name": "c"}), claim())
     assert patch is not None
     assert list(patch) == ["spec"]
 
 
 def test_a_bound_volume_is_left_alone() -> None:
-    assert bound_volume(volume(claimRef=REFERENCE), claim()) is None
+    assert bind_volume_patch(volume(claimRef=REFERENCE), claim()) is None
 
 
 def test_unbinding_undoes_what_the_loop_did_and_no_more() -> None:
     ours = volume({"annotations": {BOUND_BY_CONTROLLER: "yes"}}, claimRef=REFERENCE)
-    assert unbound_volume(ours)["spec"] == {"claimRef": None}
-    assert unbound_volume(volume(claimRef=REFERENCE)) == {"spec": {"claimRef": {"uid": None}}}
+    assert unbind_volume_patch(ours)["spec"] == {"claimRef": None}
+    assert unbind_volume_patch(volume(claimRef=REFERENCE)) == {"spec": {"claimRef": {"uid": None}}}
 
 
 @pytest.mark.parametrize(
@@ -80,12 +80,12 @@ def test_unbinding_undoes_what_the_loop_did_and_no_more() -> None:
     ],
 )
 def test_a_claim_says_what_it_has(found: PersistentVolumeClaim, patch: Any) -> None:
-    assert bound_claim(found, volume()) == patch
+    assert bind_claim_patch(found, volume()) == patch
 
 
 def test_a_claim_that_becomes_bound_takes_over_what_its_volume_has() -> None:
     has = volume(accessModes=["ReadWriteOnce"], volumeAttributesClassName="gold")
-    assert claim_status(claim(status={"phase": "Pending"}), "Bound", has) == {
+    assert claim_status_patch(claim(status={"phase": "Pending"}), "Bound", has) == {
         "status": {
             "phase": "Bound",
             "accessModes": ["ReadWriteOnce"],
@@ -97,31 +97,33 @@ def test_a_claim_that_becomes_bound_takes_over_what_its_volume_has() -> None:
 
 def test_a_claim_that_loses_its_volume_has_nothing() -> None:
     had = {"phase": "Bound", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi", "other": "1"}}
-    assert claim_status(claim(status=had), "Lost", None) == {
+    assert claim_status_patch(claim(status=had), "Lost", None) == {
         "status": {"phase": "Lost", "accessModes": None, "capacity": None}
     }
 
 
 def test_nothing_is_written_where_nothing_changes() -> None:
-    assert claim_status(claim(status={"phase": "Bound", "capacity": {"storage": "1Gi"}}), "Bound", volume()) is None
-    assert claim_status(claim(status={"phase": "Pending"}), "Pending", None) is None
+    assert (
+        claim_status_patch(claim(status={"phase": "Bound", "capacity": {"storage": "1Gi"}}), "Bound", volume()) is None
+    )
+    assert claim_status_patch(claim(status={"phase": "Pending"}), "Pending", None) is None
 
 
 @pytest.mark.parametrize(("noted", "told"), [("1Gi", "1Gi"), ("nonsense", "2Gi")])
 def test_a_volume_that_is_growing_gives_the_size_before(noted: str, told: str) -> None:
     growing = volume({"annotations": {PRE_RESIZE_CAPACITY: noted}})
-    patch = claim_status(claim(), "Bound", growing)
+    patch = claim_status_patch(claim(), "Bound", growing)
     assert patch is not None
     assert patch["status"]["capacity"] == {"storage": told}
 
 
 def test_a_volume_without_a_size_cannot_be_bound() -> None:
-    with pytest.raises(NoCapacity, match='PersistentVolume "v" is without a storage capacity'):
-        claim_status(claim(), "Bound", volume(capacity={}))
+    with pytest.raises(MissingCapacityError, match='PersistentVolume "v" is without a storage capacity'):
+        claim_status_patch(claim(), "Bound", volume(capacity={}))
 
 
 def test_equal_sizes_may_be_written_differently() -> None:
-    patch = claim_status(claim(status={"phase": "Pending", "capacity": {"storage": "2048Mi"}}), "Bound", volume())
+    patch = claim_status_patch(claim(status={"phase": "Pending", "capacity": {"storage": "2048Mi"}}), "Bound", volume())
     assert patch == {"status": {"phase": "Bound"}}
 
 
@@ -136,12 +138,12 @@ def test_equal_sizes_may_be_written_differently() -> None:
     ],
 )
 def test_volumes_say_which_driver_has_become_of_a_disk(annotations: dict[str, str], changes: dict[str, Any]) -> None:
-    assert migration(annotations, False) == changes
+    assert migration_annotations(annotations, False) == changes
 
 
 def test_whoever_is_asked_is_asked_once() -> None:
-    assert asked_of(claim({"annotations": {STORAGE_PROVISIONER: "x"}}), "x") is None
-    patch = asked_of(claim(), "x")
+    assert provisioner_patch(claim({"annotations": {STORAGE_PROVISIONER: "x"}}), "x") is None
+    patch = provisioner_patch(claim(), "x")
     assert patch is not None
     assert set(patch["metadata"]["annotations"].values()) == {"x"}
 

@@ -12,13 +12,17 @@ import pytest
 from kubeloop.api import codec
 from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim
 from kubeloop.api.generated.storage_v1 import StorageClass
-from kubeloop.controllers.persistentvolume_binder.provisioner import CannotDelete, HostPaths, Request
+from kubeloop.controllers.persistentvolume_binder.provisioner import (
+    HostPathProvisioner,
+    ProvisionRequest,
+    VolumeDeletionError,
+)
 
 
-def request(name: str = "pvc-1") -> Request:
+def request(name: str = "pvc-1") -> ProvisionRequest:
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     claim = codec.from_plain({"metadata": {"name": "c"}, "spec": spec}, PersistentVolumeClaim)
-    return Request(name, claim, StorageClass(provisioner="x", reclaim_policy="Delete"), None)
+    return ProvisionRequest(name, claim, StorageClass(provisioner="x", reclaim_policy="Delete"), None)
 
 
 def at(path: Path | str, name: str = "v") -> PersistentVolume:
@@ -27,7 +31,7 @@ def at(path: Path | str, name: str = "v") -> PersistentVolume:
 
 
 def test_a_directory_is_made_and_removed(tmp_path: Path) -> None:
-    paths = HostPaths("x", tmp_path / "root", makes_directories=True)
+    paths = HostPathProvisioner("x", tmp_path / "root", makes_directories=True)
     made = asyncio.run(paths.provision(request()))
     again = asyncio.run(paths.provision(request()))
     assert made == again
@@ -40,7 +44,7 @@ def test_a_directory_is_made_and_removed(tmp_path: Path) -> None:
 def test_directories_that_it_did_not_make_are_not_touched(tmp_path: Path) -> None:
     theirs = tmp_path / "theirs"
     theirs.mkdir()
-    paths = HostPaths("x", tmp_path / "root")
+    paths = HostPathProvisioner("x", tmp_path / "root")
     asyncio.run(paths.delete(at(Path("/tmp") / theirs.relative_to("/"))))
     asyncio.run(paths.delete(at(f"/tmp/{theirs}")))
     assert theirs.exists()
@@ -48,18 +52,18 @@ def test_directories_that_it_did_not_make_are_not_touched(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("path", ["/", "/tmp", "/tmp/", "/etc/x"])
 def test_paths_outside_of_tmp_cannot_be_deleted(tmp_path: Path, path: str) -> None:
-    with pytest.raises(CannotDelete, match="host_path deleter only supports"):
-        asyncio.run(HostPaths("x", tmp_path).delete(at(path)))
+    with pytest.raises(VolumeDeletionError, match="host_path deleter only supports"):
+        asyncio.run(HostPathProvisioner("x", tmp_path).delete(at(path)))
 
 
 def test_a_path_that_climbs_out_of_the_root_is_not_removed(tmp_path: Path) -> None:
     root, other = tmp_path / "root", tmp_path / "other"
     other.mkdir(parents=True)
     root.mkdir()
-    paths = HostPaths("x", root)
+    paths = HostPathProvisioner("x", root)
     (root / "theirs").mkdir()
     for path, name in ((f"{root}/..", ".."), (f"{root}/../other", "other"), (f"{root}", ""), (f"{root}/theirs", "v")):
-        with suppress(CannotDelete):
+        with suppress(VolumeDeletionError):
             asyncio.run(paths.delete(at(path, name)))
     assert other.exists()
     assert (root / "theirs").exists()

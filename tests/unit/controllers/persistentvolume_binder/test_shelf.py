@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from kubeloop.api import codec
 from kubeloop.api.generated.core_v1 import PersistentVolume, PersistentVolumeClaim
 from kubeloop.api.pods.volumes import (
+    capacity_of_volume,
     class_of_claim,
     class_of_volume,
-    is_meant_for,
+    is_volume_bound_to_claim,
     requested_size,
-    size_of_volume,
 )
-from kubeloop.controllers.persistentvolume_binder.shelf import Shelf
+from kubeloop.controllers.persistentvolume_binder.shelf import VolumeIndex
 
 MODES = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany")
 SIZES = st.sampled_from(["1Gi", "2Gi", "1024Mi", "3Gi"])
@@ -62,7 +62,7 @@ def claims(draw: st.DrawFn) -> PersistentVolumeClaim:
 
 def plain_search(claim: PersistentVolumeClaim, all_of_them: dict[str, PersistentVolume], reserved: bool) -> str | None:
     """Access modes by access modes, fewest first: what waits for the claim, or else the smallest."""
-    big = [one for one in all_of_them.values() if size_of_volume(one) >= requested_size(claim)]
+    big = [one for one in all_of_them.values() if capacity_of_volume(one) >= requested_size(claim)]
     wanted = set(claim.spec.access_modes)
     sets = {frozenset(one.spec.access_modes) for one in big if wanted <= set(one.spec.access_modes)}
     for modes in sorted(sets, key=lambda one: (len(one), sorted(one))):
@@ -70,11 +70,11 @@ def plain_search(claim: PersistentVolumeClaim, all_of_them: dict[str, Persistent
             (one for one in big if frozenset(one.spec.access_modes) == modes), key=lambda one: one.metadata.name
         )
         for one in here:
-            if is_meant_for(one, claim):
+            if is_volume_bound_to_claim(one, claim):
                 return one.metadata.name
         free = [one for one in here if not reserved and _is_free(one, claim)]
         if free:
-            return min(free, key=lambda one: (size_of_volume(one), one.metadata.name)).metadata.name
+            return min(free, key=lambda one: (capacity_of_volume(one), one.metadata.name)).metadata.name
     return None
 
 
@@ -98,7 +98,7 @@ def test_the_shelf_finds_what_a_plain_search_finds(
     reserved: bool,
 ) -> None:
     present = dict(before)
-    shelf = Shelf(present.get)
+    shelf = VolumeIndex(present.get)
     for name in before:
         shelf.update(name)
     present.clear()
@@ -113,7 +113,7 @@ def test_a_volume_that_is_being_bound_is_passed_over() -> None:
     spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}
     body = {"metadata": {"name": "v"}, "spec": spec, "status": {"phase": "Available"}}
     one = codec.from_plain(body, PersistentVolume)
-    shelf = Shelf({"v": one}.get)
+    shelf = VolumeIndex({"v": one}.get)
     shelf.update("v")
     wanted = codec.from_plain(
         {"metadata": {"namespace": "ns", "name": "c"}, "spec": {"accessModes": ["ReadWriteOnce"]}},

@@ -5,8 +5,15 @@ from __future__ import annotations
 from kubeloop.api.generated.core_v1 import Pod, PodSpec, PodStatus
 from kubeloop.api.generated.meta_v1 import ObjectMeta, OwnerReference
 from kubeloop.api.scalars.wire import Time
-from kubeloop.api.selectors import from_labels
-from kubeloop.controllers.replicaset.looks import by_look, look_of, matching, number_of, of_state, place_of
+from kubeloop.api.selectors import selector_from_set
+from kubeloop.controllers.replicaset.looks import (
+    count_pods,
+    group_by_class,
+    group_key_of,
+    pod_class_of,
+    pods_in_state,
+    select_pods,
+)
 
 
 def pod(name: str = "a", *, phase: str = "Running", owner: str = "ReplicaSet", gone: str = "", **labels: str) -> Pod:
@@ -18,7 +25,7 @@ def pod(name: str = "a", *, phase: str = "Running", owner: str = "ReplicaSet", g
 
 
 def test_only_pods_of_replica_sets_and_replication_controllers_are_kept_track_of() -> None:
-    found = {kind: place_of(pod(owner=kind)) for kind in ("ReplicaSet", "ReplicationController", "Job", "")}
+    found = {kind: group_key_of(pod(owner=kind)) for kind in ("ReplicaSet", "ReplicationController", "Job", "")}
     assert [kind for kind, place in found.items() if place is not None and place.group == "u"] == [
         "ReplicaSet",
         "ReplicationController",
@@ -26,19 +33,22 @@ def test_only_pods_of_replica_sets_and_replication_controllers_are_kept_track_of
 
 
 def test_names_make_no_difference_but_labels_and_state_do() -> None:
-    assert look_of(pod("a", app="x")) == look_of(pod("b", app="x"))
-    assert look_of(pod(app="x")) != look_of(pod(app="y"))
-    assert look_of(pod(gone="2026-01-01T00:00:00Z")).state == "terminating"
-    assert look_of(pod(gone="2026-01-01T00:00:00Z", phase="Failed")).state == look_of(pod(phase="Succeeded")).state
+    assert pod_class_of(pod("a", app="x")) == pod_class_of(pod("b", app="x"))
+    assert pod_class_of(pod(app="x")) != pod_class_of(pod(app="y"))
+    assert pod_class_of(pod(gone="2026-01-01T00:00:00Z")).state == "terminating"
+    assert (
+        pod_class_of(pod(gone="2026-01-01T00:00:00Z", phase="Failed")).state
+        == pod_class_of(pod(phase="Succeeded")).state
+    )
 
 
 def test_where_those_stood_that_no_longer_count_makes_no_difference() -> None:
     here, there = pod(phase="Failed"), Pod(spec=PodSpec(node_name="m"), status=PodStatus(phase="Failed"))
-    assert look_of(here) == look_of(there)
+    assert pod_class_of(here) == pod_class_of(there)
 
 
 def test_pods_are_chosen_by_labels_and_state_in_whole_looks() -> None:
-    pods = by_look(pod("a", app="x"), pod("b", app="x"), pod("c", app="y"), pod("d", app="x", phase="Failed"))
-    active = of_state(matching(pods, from_labels({"app": "x"})), "active")
+    pods = group_by_class(pod("a", app="x"), pod("b", app="x"), pod("c", app="y"), pod("d", app="x", phase="Failed"))
+    active = pods_in_state(select_pods(pods, selector_from_set({"app": "x"})), "active")
     assert [[one.metadata.name for one in alike] for alike in active.values()] == [["a", "b"]]
-    assert number_of(active) == 2
+    assert count_pods(active) == 2

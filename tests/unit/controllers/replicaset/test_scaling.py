@@ -9,9 +9,9 @@ import pytest
 from kubeloop.api.generated.core_v1 import Pod, PodCondition, PodSpec, PodStatus
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.scalars.wire import Time
-from kubeloop.controllers.replicaset.looks import by_look
-from kubeloop.controllers.replicaset.scaling import age_ratios, crowding_of, pods_to_delete, surplus
-from kubeloop.controllers.shared.pods.batching import patience
+from kubeloop.controllers.replicaset.looks import group_by_class
+from kubeloop.controllers.replicaset.scaling import age_ratios, pods_per_node, pods_to_delete, surplus
+from kubeloop.controllers.shared.pods.batching import batch_period
 
 NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
 
@@ -39,28 +39,28 @@ def test_at_most_so_many_at_a_time(active: int, wanted: int, expected: int) -> N
 
 def test_pods_on_the_node_with_most_related_ones_go_first() -> None:
     pods = [pod("a", "n1"), pod("b", "n2"), pod("c", "n3")]
-    related = [by_look(*pods), by_look(pod("x", "n2"), pod("y", "n2"), pod("z", "n3"))]
-    assert names(pods_to_delete(by_look(*pods), crowding_of(related), 2, NOW)) == ["b", "c"]
+    related = [group_by_class(*pods), group_by_class(pod("x", "n2"), pod("y", "n2"), pod("z", "n3"))]
+    assert names(pods_to_delete(group_by_class(*pods), pods_per_node(related), 2, NOW)) == ["b", "c"]
 
 
 def test_related_pods_that_have_ended_crowd_nobody() -> None:
     pods = [pod("a", "n1"), pod("b", "n2")]
     ended = Pod(spec=PodSpec(node_name="n2"), status=PodStatus(phase="Succeeded"))
-    assert crowding_of([by_look(*pods, pod("x", "n1"), ended, ended, ended)]) == {"n1": 2, "n2": 1}
+    assert pods_per_node([group_by_class(*pods, pod("x", "n1"), ended, ended, ended)]) == {"n1": 2, "n2": 1}
 
 
 def test_unready_pods_go_first_wherever_they_are() -> None:
     pods = [pod("a", "n1"), pod("b", "n2", ready=False)]
-    assert names(pods_to_delete(by_look(*pods), {"n1": 2, "n2": 1}, 1, NOW)) == ["b"]
+    assert names(pods_to_delete(group_by_class(*pods), {"n1": 2, "n2": 1}, 1, NOW)) == ["b"]
 
 
 def test_ages_are_compared_with_the_youngest_ready_pod() -> None:
     old, young = pod("a", created="2026-01-01T00:00:00Z"), pod("b", created="2026-01-01T00:30:00Z")
     newest = pod("c", created="2026-01-01T00:59:00Z", ready=False)
-    assert list(age_ratios([old, newest], by_look(old, young, newest), NOW)) == [2.0]
-    assert list(age_ratios([newest], by_look(newest), NOW)) == []
+    assert list(age_ratios([old, newest], group_by_class(old, young, newest), NOW)) == [2.0]
+    assert list(age_ratios([newest], group_by_class(newest), NOW)) == []
 
 
 def test_only_large_groups_wait_for_more_changes() -> None:
-    assert patience(0) == patience(49) == 0
-    assert patience(1000) == pytest.approx(0.02)
+    assert batch_period(0) == batch_period(49) == 0
+    assert batch_period(1000) == pytest.approx(0.02)

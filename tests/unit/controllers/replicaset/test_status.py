@@ -11,10 +11,10 @@ from kubeloop.api.generated.apps_v1 import ReplicaSet, ReplicaSetCondition, Repl
 from kubeloop.api.generated.core_v1 import Pod, PodCondition, PodStatus, PodTemplateSpec
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.scalars.wire import Time
-from kubeloop.controllers.replicaset.looks import by_look
+from kubeloop.controllers.replicaset.looks import group_by_class
 from kubeloop.controllers.replicaset.status import (
-    Counts,
-    count,
+    ReplicaCounts,
+    count_replicas,
     failure_reason,
     seconds_until_next_available,
     status_patch,
@@ -22,7 +22,7 @@ from kubeloop.controllers.replicaset.status import (
 
 NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
 STAMP = Time("2026-01-01T01:00:00Z")
-NONE = Counts(0, 0, 0, 0, 0)
+NONE = ReplicaCounts(0, 0, 0, 0, 0)
 
 
 def pod(ready_at: str | None = None, **labels: str) -> Pod:
@@ -41,7 +41,7 @@ def replica_set(replicas: int = 2, wait: int = 0, **status: Any) -> ReplicaSet:
     )
 
 
-def patch_of(owner: ReplicaSet, counts: Counts, failure: str | None = None) -> Any:
+def patch_of(owner: ReplicaSet, counts: ReplicaCounts, failure: str | None = None) -> Any:
     return status_patch(owner, counts, failure, ReplicaSetCondition, NOW)
 
 
@@ -51,15 +51,15 @@ def test_each_pod_counts_for_what_it_is() -> None:
         pod("2026-01-01T00:59:00Z", app="a", tier="web", more="too"),
         pod("2026-01-01T00:59:50Z", app="a"),
     ]
-    assert count(replica_set(wait=30), by_look(*pods), 4, NOW) == Counts(3, 2, 2, 1, 4)
-    assert count(replica_set(), by_look(*pods, *pods), None, NOW) == Counts(6, 4, 4, 4, None)
+    assert count_replicas(replica_set(wait=30), group_by_class(*pods), 4, NOW) == ReplicaCounts(3, 2, 2, 1, 4)
+    assert count_replicas(replica_set(), group_by_class(*pods, *pods), None, NOW) == ReplicaCounts(6, 4, 4, 4, None)
 
 
 def test_next_available_pod_is_the_one_that_has_been_ready_for_longest_of_those_that_are_not_available_yet() -> None:
-    pods = by_look(pod("2026-01-01T00:59:00Z"), pod("2026-01-01T00:59:50Z"), pod("2026-01-01T00:59:55Z"), pod())
+    pods = group_by_class(pod("2026-01-01T00:59:00Z"), pod("2026-01-01T00:59:50Z"), pod("2026-01-01T00:59:55Z"), pod())
     assert seconds_until_next_available(pods, 30, NOW) == 20
     assert seconds_until_next_available(pods, 0, NOW) is None
-    assert seconds_until_next_available(by_look(pod("2026-01-01T00:59:00Z"), pod("")), 30, NOW) is None
+    assert seconds_until_next_available(group_by_class(pod("2026-01-01T00:59:00Z"), pod("")), 30, NOW) is None
 
 
 def test_nothing_is_written_when_nothing_has_changed() -> None:
@@ -67,7 +67,7 @@ def test_nothing_is_written_when_nothing_has_changed() -> None:
 
 
 def test_all_counts_are_written_when_one_has_changed() -> None:
-    patch = patch_of(replica_set(), Counts(2, 2, 1, 0, 0))
+    patch = patch_of(replica_set(), ReplicaCounts(2, 2, 1, 0, 0))
     assert patch["metadata"] == {"uid": "u"}
     assert patch["status"] == {
         "replicas": 2,
@@ -81,7 +81,7 @@ def test_all_counts_are_written_when_one_has_changed() -> None:
 
 def test_new_generation_is_written_though_counts_are_the_same() -> None:
     owner = ReplicaSet(metadata=ObjectMeta(generation=2), status=ReplicaSetStatus(observed_generation=1))
-    patch = patch_of(owner, Counts(0, 0, 0, 0, None))
+    patch = patch_of(owner, ReplicaCounts(0, 0, 0, 0, None))
     assert patch["status"]["observedGeneration"] == 2
 
 

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from kubeloop.api.generated.core_v1 import ResourceQuota, ResourceQuotaSpec, ResourceQuotaStatus
-from kubeloop.api.quota import meter_of
-from kubeloop.api.quota.meter import Meter
+from kubeloop.api.quota import evaluator_of
+from kubeloop.api.quota.meter import QuotaEvaluator
 from kubeloop.api.scalars.quantity import parse_quantity
-from kubeloop.controllers.resourcequota.counting import count, lacks_usage, status_change
+from kubeloop.controllers.resourcequota.counting import calculate_usage, lacks_usage, status_patch
 from kubeloop.sim.loop import START
 
 
 @dataclass
 class Kind:
-    meter: Meter
+    meter: QuotaEvaluator
     is_known: bool = True
     present: Sequence[Any] = field(default_factory=list)
 
@@ -35,8 +35,10 @@ def quota(
 
 
 def test_kinds_are_counted_by_their_number_under_all_of_their_names() -> None:
-    kinds = [Kind(meter_of("secrets"), present=["a", "b"]), Kind(meter_of("jobs.batch"), present=["c"])]
-    found = count(quota({"secrets": "9", "count/secrets": "9", "count/jobs.batch": "9", "pods": "1"}), kinds, START)
+    kinds = [Kind(evaluator_of("secrets"), present=["a", "b"]), Kind(evaluator_of("jobs.batch"), present=["c"])]
+    found = calculate_usage(
+        quota({"secrets": "9", "count/secrets": "9", "count/jobs.batch": "9", "pods": "1"}), kinds, START
+    )
     assert {name: str(amount) for name, amount in found.used.items()} == {
         "secrets": "2",
         "count/secrets": "2",
@@ -46,8 +48,8 @@ def test_kinds_are_counted_by_their_number_under_all_of_their_names() -> None:
 
 
 def test_kinds_whose_objects_are_not_all_known_are_not_counted() -> None:
-    kinds = [Kind(meter_of("secrets"), is_known=False, present=["a"]), Kind(meter_of("configmaps"))]
-    found = count(quota({"secrets": "9", "configmaps": "9"}), kinds, START)
+    kinds = [Kind(evaluator_of("secrets"), is_known=False, present=["a"]), Kind(evaluator_of("configmaps"))]
+    found = calculate_usage(quota({"secrets": "9", "configmaps": "9"}), kinds, START)
     assert (list(found.used), list(found.unknown)) == (["configmaps"], ["secrets"])
 
 
@@ -66,11 +68,11 @@ def test_kinds_whose_objects_are_not_all_known_are_not_counted() -> None:
 )  # fmt: skip
 def test_status_changes_by_what_differs(given: ResourceQuota, counted: dict[str, str], change: dict[str, Any]) -> None:
     amounts = {name: parse_quantity(text) for name, text in counted.items()}
-    assert status_change(given, amounts) == change
+    assert status_patch(given, amounts) == change
 
 
 def test_quota_that_blocks_creations_until_it_is_counted_comes_first() -> None:
-    meters = [meter_of("pods")]
+    meters = [evaluator_of("pods")]
     assert lacks_usage(quota({"pods": "1"}), meters)
     assert lacks_usage(quota({"pods": "1"}, {"pods": "1"}), meters)
     assert not lacks_usage(quota({"pods": "1"}, {"pods": "1"}, {"pods": "0"}), meters)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from kubeloop.api.generated import core_v1, discovery_v1
 from kubeloop.controllers.shared.endpoints.go_order import (
     fnv128a,
-    order_of_port,
-    order_of_slice_port,
-    order_of_subset,
+    port_sort_key,
+    slice_port_sort_key,
+    subset_sort_key,
 )
 
 
@@ -26,14 +26,14 @@ def discovery(name: str, port: int, protocol: str = "TCP", app: str | None = Non
 
 def test_ports_are_as_a_real_controller_listed_them() -> None:
     udp = ("udp", 5353, "UDP", "example.com/x")
-    assert order_of_port(core(*udp)) < order_of_port(core("http", 8080))
-    assert order_of_slice_port(discovery("http", 8080)) < order_of_slice_port(discovery(*udp))
-    assert order_of_slice_port(discovery(*udp)) < order_of_slice_port(discovery("http", 9090))
+    assert port_sort_key(core(*udp)) < port_sort_key(core("http", 8080))
+    assert slice_port_sort_key(discovery("http", 8080)) < slice_port_sort_key(discovery(*udp))
+    assert slice_port_sort_key(discovery(*udp)) < slice_port_sort_key(discovery("http", 9090))
 
 
 def test_subsets_that_differ_have_different_places() -> None:
     address = core_v1.EndpointAddress(ip="10.0.0.1", target_ref=core_v1.ObjectReference(kind="Pod", name="p"))
     one = core_v1.EndpointSubset(addresses=(address,), ports=(core("a", 1),))
     other = core_v1.EndpointSubset(not_ready_addresses=(address,), ports=(core("a", 1),))
-    assert order_of_subset(one) != order_of_subset(other)
-    assert order_of_subset(one) == order_of_subset(one)
+    assert subset_sort_key(one) != subset_sort_key(other)
+    assert subset_sort_key(one) == subset_sort_key(one)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from kubeloop.api.generated.core_v1 import Pod, PodCondition, PodStatus, Service
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.scalars.wire import Time
-from kubeloop.controllers.shared.endpoints.pace import rest_after
-from kubeloop.controllers.shared.endpoints.trigger_times import TriggerTimes
+from kubeloop.controllers.shared.endpoints.pace import pause_after
+from kubeloop.controllers.shared.endpoints.trigger_times import TriggerTimeTracker
 from kubeloop.controllers.shared.endpoints.writer import map_patch
 from kubeloop.runtime.objects.keys import ObjectKey
 
@@ -14,7 +14,7 @@ KEY = ObjectKey("d", "s")
 
 
 def test_rest_grows_with_the_service_up_to_a_second() -> None:
-    assert [rest_after(size) for size in (0, 5, 10, 1000, 10**6)] == [0.0, 0.0, 0.005, 0.5, 1.0]
+    assert [pause_after(size) for size in (0, 5, 10, 1000, 10**6)] == [0.0, 0.0, 0.005, 0.5, 1.0]
 
 
 def moment(second: int) -> Time:
@@ -31,11 +31,11 @@ def a_pod(name: str, second: int | None) -> Pod:
 
 
 def test_first_look_tells_when_the_service_was_made() -> None:
-    assert TriggerTimes().look(KEY, a_service(1), [a_pod("p", 5)]) == moment(1)
+    assert TriggerTimeTracker().look(KEY, a_service(1), [a_pod("p", 5)]) == moment(1)
 
 
 def test_later_looks_tell_the_earliest_change_since() -> None:
-    times = TriggerTimes()
+    times = TriggerTimeTracker()
     times.look(KEY, a_service(1), [a_pod("p", 5)])
     assert times.look(KEY, a_service(1), [a_pod("p", 5)]) == ""
     assert times.look(KEY, a_service(1), [a_pod("p", 9), a_pod("q", 7), a_pod("r", None)]) == moment(7)
@@ -44,7 +44,7 @@ def test_later_looks_tell_the_earliest_change_since() -> None:
 
 
 def test_forgotten_service_begins_anew() -> None:
-    times = TriggerTimes()
+    times = TriggerTimeTracker()
     times.look(KEY, a_service(1), [])
     assert times.knows(KEY)
     times.forget(KEY)

@@ -14,11 +14,11 @@ from kubeloop.api.generated.core_v1 import PersistentVolumeClaim, Pod
 from kubeloop.api.generated.meta_v1 import OwnerReference
 from kubeloop.controllers.statefulset.claims import (
     claims_of,
-    has_other_manager,
-    has_right_owners,
+    has_unexpected_controller,
     is_claim_of,
-    is_stale,
-    right_owners,
+    is_claim_owner_up_to_date,
+    is_stale_claim,
+    updated_claim_owners,
 )
 from kubeloop.testing import persistent_volume_claim, pod, stateful_set
 
@@ -72,7 +72,7 @@ BYSTANDER = reference("ConfigMap", "y", "bystander", controller=None)
     ],
 )
 def test_owners_by_policy(deleted: str, scaled: str, ordinal: int, expected: list[str]) -> None:
-    owners = right_owners(claim(), set_with(deleted, scaled), member(ordinal))
+    owners = updated_claim_owners(claim(), set_with(deleted, scaled), member(ordinal))
     assert [one.uid for one in owners] == expected
     assert all(one.controller for one in owners)
 
@@ -85,8 +85,8 @@ def test_owners_by_policy(deleted: str, scaled: str, ordinal: int, expected: lis
 def test_right_owners_are_right(before: list[OwnerReference], policy: tuple[str, str], ordinal: int) -> None:
     set, one = set_with(*policy), member(ordinal)
     found = claim(*before)
-    after = replace(found, metadata=replace(found.metadata, owner_references=right_owners(found, set, one)))
-    assert has_right_owners(after, set, one)
+    after = replace(found, metadata=replace(found.metadata, owner_references=updated_claim_owners(found, set, one)))
+    assert is_claim_owner_up_to_date(after, set, one)
     others = [owner for owner in before if owner in (BYSTANDER, STRANGER)]
     assert [owner for owner in after.metadata.owner_references if owner in others] == others
 
@@ -94,19 +94,19 @@ def test_right_owners_are_right(before: list[OwnerReference], policy: tuple[str,
 @pytest.mark.parametrize("old", [OLD_SET, OLD_POD])
 @pytest.mark.parametrize("policy", POLICIES)
 def test_claim_of_an_earlier_owner_is_left_alone(old: OwnerReference, policy: tuple[str, str]) -> None:
-    assert has_right_owners(claim(old), set_with(*policy), member(0))
+    assert is_claim_owner_up_to_date(claim(old), set_with(*policy), member(0))
 
 
 def test_owner_that_does_not_manage_is_to_be_set_right() -> None:
     slack = reference("StatefulSet", "web", "set", controller=None)
-    assert not has_right_owners(claim(slack), set_with("Delete", "Retain"), member(0))
+    assert not is_claim_owner_up_to_date(claim(slack), set_with("Delete", "Retain"), member(0))
 
 
 def test_another_manager_matters_only_to_a_policy_that_deletes() -> None:
-    assert not has_other_manager(claim(STRANGER), set_with("Retain", "Retain"), member(0))
-    assert has_other_manager(claim(STRANGER), set_with("Delete", "Retain"), member(0))
-    assert not has_other_manager(claim(BYSTANDER), set_with("Delete", "Delete"), member(0))
-    assert not has_right_owners(claim(STRANGER, OUR_SET), set_with("Delete", "Delete"), member(0))
+    assert not has_unexpected_controller(claim(STRANGER), set_with("Retain", "Retain"), member(0))
+    assert has_unexpected_controller(claim(STRANGER), set_with("Delete", "Retain"), member(0))
+    assert not has_unexpected_controller(claim(BYSTANDER), set_with("Delete", "Delete"), member(0))
+    assert not is_claim_owner_up_to_date(claim(STRANGER, OUR_SET), set_with("Delete", "Delete"), member(0))
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_another_manager_matters_only_to_a_policy_that_deletes() -> None:
 )
 def test_claim_of_an_earlier_pod_holds_up_its_successor(scaled: str, owner: OwnerReference, stale: bool) -> None:
     not_yet_made = replace(member(0), metadata=replace(member(0).metadata, uid=""))
-    assert is_stale(claim(owner), set_with("Retain", scaled), not_yet_made) is stale
+    assert is_stale_claim(claim(owner), set_with("Retain", scaled), not_yet_made) is stale
 
 
 def test_claims_are_labelled_as_the_selector_says_and_owned_from_the_beginning() -> None:

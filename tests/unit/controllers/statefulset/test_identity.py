@@ -8,13 +8,13 @@ from msgspec.structs import replace
 from kubeloop.api.generated.apps_v1 import StatefulSetOrdinals
 from kubeloop.api.generated.core_v1 import EmptyDirVolumeSource, Volume
 from kubeloop.controllers.statefulset.identity import (
-    has_identity,
-    has_storage,
+    identity_matches,
     is_member,
     new_pod,
     ordinals_of,
-    parent_and_ordinal,
+    parse_pod_name,
     repair_patch,
+    storage_matches,
     volumes_of,
 )
 from kubeloop.testing import persistent_volume_claim, pod, stateful_set
@@ -39,7 +39,7 @@ WITH_DATA = stateful_set("web", replicas=3, volume_claim_templates=(persistent_v
     ],
 )
 def test_name_tells_parent_and_ordinal(name: str, parent: str, ordinal: int) -> None:
-    assert parent_and_ordinal(name) == (parent, ordinal)
+    assert parse_pod_name(name) == (parent, ordinal)
 
 
 def test_ordinals_are_a_range_from_the_start() -> None:
@@ -56,8 +56,8 @@ def test_member_is_called_as_one() -> None:
 
 def test_new_pod_has_identity_and_storage() -> None:
     made = new_pod(WITH_DATA, WITH_DATA.spec.template, 2, "web-hash")
-    assert has_identity(WITH_DATA, made)
-    assert has_storage(WITH_DATA, made)
+    assert identity_matches(WITH_DATA, made)
+    assert storage_matches(WITH_DATA, made)
     assert repair_patch(WITH_DATA, made) is None
     assert (made.spec.hostname, made.spec.subdomain) == ("web-2", "web")
     assert made.metadata.labels["controller-revision-hash"] == "web-hash"
@@ -71,7 +71,7 @@ def test_claims_take_the_place_of_volumes_of_the_same_name() -> None:
 
 @pytest.mark.parametrize("name", ["web-00", "web", "other-1"])
 def test_pod_of_another_name_has_no_identity(name: str) -> None:
-    assert not has_identity(WITH_DATA, pod(name, labels={"statefulset.kubernetes.io/pod-name": name}))
+    assert not identity_matches(WITH_DATA, pod(name, labels={"statefulset.kubernetes.io/pod-name": name}))
 
 
 def test_repair_names_only_what_lacks() -> None:

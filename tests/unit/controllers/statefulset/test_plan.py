@@ -22,7 +22,7 @@ from kubeloop.controllers.statefulset.history import Rollout
 from kubeloop.controllers.statefulset.identity import new_pod
 from kubeloop.controllers.statefulset.plan import decide, members_of
 from kubeloop.controllers.statefulset.rolling import max_unavailable
-from kubeloop.controllers.statefulset.status import completed, status_of, status_patch
+from kubeloop.controllers.statefulset.status import complete_update, status_of, status_patch
 from kubeloop.testing import stateful_set
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -142,9 +142,9 @@ def test_missing_pods_below_the_partition_are_made_at_the_current_revision() -> 
 def test_update_is_complete_when_all_pods_are_updated_and_ready() -> None:
     set = given_set(replicas=2)
     pods = [member(set, 0), member(set, 1)]
-    status = completed(set, status_of(set, rollout(set), pods, NOW))
+    status = complete_update(set, status_of(set, rollout(set), pods, NOW))
     assert (status.current_revision, status.update_revision, status.current_replicas) == (NEW, NEW, 2)
-    unfinished = completed(set, status_of(set, rollout(set), [pods[0], member(set, 1, "unready")], NOW))
+    unfinished = complete_update(set, status_of(set, rollout(set), [pods[0], member(set, 1, "unready")], NOW))
     assert (unfinished.current_revision, unfinished.current_replicas) == (OLD, 0)
 
 

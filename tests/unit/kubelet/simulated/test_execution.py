@@ -8,8 +8,8 @@ from collections.abc import Iterable
 import pytest
 
 from kubeloop.api.node_calls import TerminalSize
-from kubeloop.kubelet.simulated.execution import Surroundings, execute, is_interactive
-from kubeloop.kubelet.simulated.files import LARGEST, Files, Full
+from kubeloop.kubelet.simulated.execution import CommandContext, is_interactive, run_command
+from kubeloop.kubelet.simulated.files import MAX_TOTAL_BYTES, FileSystemFull, InMemoryFiles
 
 
 class Client:
@@ -31,12 +31,12 @@ class Client:
         self.err += data
 
 
-def around(files: Files | None = None) -> Surroundings:
-    return Surroundings("web", {"HOSTNAME": "web", "COLOUR": "blue"}, files or Files())
+def around(files: InMemoryFiles | None = None) -> CommandContext:
+    return CommandContext("web", {"HOSTNAME": "web", "COLOUR": "blue"}, files or InMemoryFiles())
 
 
-def run(command: Iterable[str], client: Client, files: Files | None = None) -> int:
-    return asyncio.run(execute(tuple(command), around(files), client))
+def run(command: Iterable[str], client: Client, files: InMemoryFiles | None = None) -> int:
+    return asyncio.run(run_command(tuple(command), around(files), client))
 
 
 @pytest.mark.parametrize(
@@ -96,11 +96,11 @@ def test_terminal_shows_what_is_typed_and_lets_it_be_corrected() -> None:
 
 
 def test_files_that_are_packed_and_unpacked_are_the_same() -> None:
-    files, client = Files(), Client()
+    files, client = InMemoryFiles(), Client()
     files.write("/data/a", b"one")
     files.write("/data/deep/b", b"two")
     assert run(["tar", "cf", "-", "/data"], client, files) == 0
-    other = Files()
+    other = InMemoryFiles()
     assert run(["tar", "-xmf", "-", "-C", "/copy"], Client(client.out), other) == 0
     assert (other.read("/copy/data/a"), other.read("/copy/data/deep/b")) == (b"one", b"two")
     assert other.is_folder("/copy/data/deep")
@@ -110,11 +110,11 @@ def test_files_that_are_packed_and_unpacked_are_the_same() -> None:
 
 
 def test_container_has_room_for_so_much() -> None:
-    files, client = Files(), Client(b"x")
-    files.write("/a", bytes(LARGEST))
-    with pytest.raises(Full):
+    files, client = InMemoryFiles(), Client(b"x")
+    files.write("/a", bytes(MAX_TOTAL_BYTES))
+    with pytest.raises(FileSystemFull):
         files.write("/b", b"x")
-    files.write("/a", bytes(LARGEST))
+    files.write("/a", bytes(MAX_TOTAL_BYTES))
     assert run(["tee", "/b"], client, files) == 1
     assert client.err == b"no room is left in a simulated container\n"
     files.remove("/a")

@@ -14,7 +14,7 @@ from kubeloop.api.generated.core_v1 import (
     TCPSocketAction,
 )
 from kubeloop.api.generated.meta_v1 import ObjectMeta
-from kubeloop.kubelet.simulated.ports import listener_on, ports_of, serve
+from kubeloop.kubelet.simulated.ports import container_listening_on, listening_ports, serve_connection
 
 APP = Container(name="app", ports=(ContainerPort(container_port=80, name="http"),))
 POD = Pod(metadata=ObjectMeta(name="web", namespace="shop"), spec=PodSpec(node_name="n1", containers=(APP,)))
@@ -37,7 +37,7 @@ class Connection:
 
 def talk(*pieces: bytes) -> bytes:
     connection = Connection(*pieces)
-    asyncio.run(serve(POD, APP, 80, connection))
+    asyncio.run(serve_connection(POD, APP, 80, connection))
     return connection.heard
 
 
@@ -72,7 +72,7 @@ def test_ports_are_those_that_containers_name_and_are_probed_at() -> None:
         liveness_probe=Probe(http_get=HTTPGetAction(port="web")),
         readiness_probe=Probe(tcp_socket=TCPSocketAction(port=9000)),
     )
-    assert ports_of(probed) == {8080, 9000}
-    assert ports_of(Container(name="silent")) == set()
-    assert listener_on(POD, 80) is APP
-    assert listener_on(POD, 81) is None
+    assert listening_ports(probed) == {8080, 9000}
+    assert listening_ports(Container(name="silent")) == set()
+    assert container_listening_on(POD, 80) is APP
+    assert container_listening_on(POD, 81) is None

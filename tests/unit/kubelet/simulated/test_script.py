@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kubeloop.kubelet.simulated.script import DIRECTIONS, PREFIX, Interval, Script, is_scripted
+from kubeloop.kubelet.simulated.script import DIRECTIONS, PREFIX, Interval, Script, has_directions
 
 
 def script(container: str = "app", **texts: str) -> Script:
@@ -45,8 +45,8 @@ def test_direction_for_one_container_comes_before_that_for_all() -> None:
 def test_what_cannot_be_understood_is_left_out() -> None:
     assert script(exit_code="one").number("exit-code") is None
     assert script(cpu="much").quantity("cpu") is None
-    assert is_scripted({PREFIX + "cpu": "1"})
-    assert not is_scripted({"example.com/cpu": "1"})
+    assert has_directions({PREFIX + "cpu": "1"})
+    assert not has_directions({"example.com/cpu": "1"})
 
 
 def test_every_direction_is_documented() -> None:

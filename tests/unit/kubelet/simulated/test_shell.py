@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kubeloop.kubelet.simulated.shell import ENDLESS, course_of
+from kubeloop.kubelet.simulated.shell import ENDLESS, command_behavior
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ from kubeloop.kubelet.simulated.shell import ENDLESS, course_of
     ],
 )
 def test_known_commands_end_as_they_say(command: list[str], seconds: float, code: int) -> None:
-    course = course_of(command)
+    course = command_behavior(command)
     assert (course.seconds, course.exit_code) == (seconds, code)
 
 
@@ -52,10 +52,10 @@ def test_known_commands_end_as_they_say(command: list[str], seconds: float, code
     ],
 )
 def test_what_is_not_known_runs_on(command: list[str]) -> None:
-    assert course_of(command).seconds is None
+    assert command_behavior(command).seconds is None
 
 
 def test_lines_are_written_when_their_turn_comes() -> None:
-    course = course_of(["sh", "-c", "echo one; sleep 2; echo 'two three' && sh -c 'sleep 1; echo four'; exit 1"])
+    course = command_behavior(["sh", "-c", "echo one; sleep 2; echo 'two three' && sh -c 'sleep 1; echo four'; exit 1"])
     assert course.lines == ((0.0, "one"), (2.0, "two three"), (3.0, "four"))
-    assert course_of(["server"]) is ENDLESS
+    assert command_behavior(["server"]) is ENDLESS

@@ -12,7 +12,7 @@ from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.clock import SystemClock
 from kubeloop.kubelet.simulated.script import PREFIX
-from kubeloop.kubelet.simulated.stages import StageError, Stages, read_rules, rules_of
+from kubeloop.kubelet.simulated.stages import StageError, Stages, parse_rules, read_rules
 from kubeloop.testing import builders
 
 
@@ -24,7 +24,7 @@ class Dice(SystemClock):
 
 
 def stages(text: str, seed: int = 0) -> Stages:
-    return Stages(rules_of(yaml.safe_load(text)), Dice(seed))
+    return Stages(parse_rules(yaml.safe_load(text)), Dice(seed))
 
 
 def pod(namespace: str = "default", **annotations: str) -> Pod:

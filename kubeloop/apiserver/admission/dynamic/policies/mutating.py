@@ -6,40 +6,44 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from kubeloop.api import errors
-from kubeloop.api.expressions.admission import Expression
+from kubeloop.api.expressions.admission import CompiledExpression
 from kubeloop.api.kinds import Resource
 from kubeloop.api.schema import node_of
-from kubeloop.apiserver.admission.dynamic.expression_evaluator import Judge
+from kubeloop.apiserver.admission.dynamic.expression_evaluator import ExpressionEvaluator
 from kubeloop.apiserver.admission.dynamic.expressions import (
     POLICY_BUDGET,
-    Budget,
-    ConditionsFailed,
+    CelBudgetExceeded,
+    CelCostBudget,
     Evaluation,
-    Outcome,
-    OutOfBudget,
-    inputs_of,
+    EvaluationResult,
+    MatchConditionsError,
+    cel_variables_of,
 )
 from kubeloop.apiserver.admission.dynamic.match_rules import Matcher
-from kubeloop.apiserver.admission.dynamic.metrics import COMPILE, INVALID, NO_ERROR, OUT_OF_BUDGET, Conditions
+from kubeloop.apiserver.admission.dynamic.metrics import COMPILE, INVALID, NO_ERROR, OUT_OF_BUDGET, MatchConditionLabels
 from kubeloop.apiserver.admission.dynamic.policies.invocations import (
-    Failure,
-    Invocation,
+    InvocationFailure,
+    PolicyInvocation,
     invocations,
     namespace_of_subject,
 )
-from kubeloop.apiserver.admission.dynamic.policies.patches import NotApplied, configured, patched
-from kubeloop.apiserver.admission.dynamic.policies.policies import Binding, MutatingPolicy, Policy
-from kubeloop.apiserver.admission.dynamic.reinvocation import Participants
-from kubeloop.apiserver.admission.dynamic.versioned_attributes import Document, Subject
-from kubeloop.apiserver.authorization import Authorizer
-from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.apiserver.admission.dynamic.policies.patches import (
+    PolicyPatchError,
+    apply_configuration,
+    apply_operations,
+)
+from kubeloop.apiserver.admission.dynamic.policies.policies import AdmissionPolicy, MutatingPolicy, PolicyBinding
+from kubeloop.apiserver.admission.dynamic.reinvocation import ReinvocationContext
+from kubeloop.apiserver.admission.dynamic.versioned_attributes import Document, VersionedAttributes
+from kubeloop.apiserver.authorization import UnionAuthorizer
+from kubeloop.apiserver.registry.storage import StorageRegistry
 
 
-class _Problem(NamedTuple):
+class _PolicyError(NamedTuple):
     """Error of one policy; the reason is that of a Status."""
 
-    policy: Policy
-    binding: Binding | None
+    policy: AdmissionPolicy
+    binding: PolicyBinding | None
     message: str
     reason: str = ""
 
@@ -49,68 +53,76 @@ class _Problem(NamedTuple):
         return f"policy '{self.policy.name}' with binding '{self.binding.name}' denied request: {self.message}"
 
 
-class MutatingPolicies:
+class MutatingPolicyDispatcher:
     """Dispatcher of a server's mutating policies."""
 
-    def __init__(self, matcher: Matcher, registry: Registry, authorizer: Authorizer, judge: Judge) -> None:
+    def __init__(
+        self, matcher: Matcher, registry: StorageRegistry, authorizer: UnionAuthorizer, judge: ExpressionEvaluator
+    ) -> None:
         self._matcher = matcher
         self._judge = judge
         self._registry = registry
         self._authorizer = authorizer
 
-    async def mutate(self, policies: Sequence[MutatingPolicy], subject: Subject, participants: Participants) -> None:
+    async def mutate(
+        self, policies: Sequence[MutatingPolicy], subject: VersionedAttributes, participants: ReinvocationContext
+    ) -> None:
         """Apply the policies to a write; raises one error for all policies that failed and are not ignored."""
         found = list(invocations(policies, subject, self._matcher, self._registry))
         if not found:
             return
         own = subject.attempt.resource
-        problems: list[_Problem] = []
+        problems: list[_PolicyError] = []
         participants.begin(await subject.document(own))
         for one in found:
-            if isinstance(one, Failure):
-                problems.append(_Problem(*one))
+            if isinstance(one, InvocationFailure):
+                problems.append(_PolicyError(*one))
             else:
                 problems += await self._invoke(one, subject, participants)
         participants.end(await subject.document(own))
         told = [problem for problem in problems if not problem.policy.is_lenient]
         if told:
-            raise _refusal(subject, told)
+            raise _policy_error(subject, told)
 
-    async def _invoke(self, found: Invocation, subject: Subject, participants: Participants) -> list[_Problem]:
+    async def _invoke(
+        self, found: PolicyInvocation, subject: VersionedAttributes, participants: ReinvocationContext
+    ) -> list[_PolicyError]:
         policy: MutatingPolicy = found.policy
         try:
             if policy.conditions and not await self._applies(found, subject):
                 return []
-        except ConditionsFailed as error:
-            return [_Problem(policy, found.binding, str(error), "Invalid")]
+        except MatchConditionsError as error:
+            return [_PolicyError(policy, found.binding, str(error), "Invalid")]
         who = (policy.name, found.binding.name, _name_of(found.params))
         if not participants.is_asked(who):
             return []
-        problems: list[_Problem] = []
+        problems: list[_PolicyError] = []
         changed = False
         clock, note = self._judge.clock, self._judge.metrics.policies.mutated
         for kind, expression in policy.mutations:
             started, error_type = clock.monotonic(), NO_ERROR
             try:
                 changed |= await self._change(found, subject, kind, expression)
-            except (NotApplied, OutOfBudget) as error:
+            except (PolicyPatchError, CelBudgetExceeded) as error:
                 error_type = _error_type(expression, error)
-                problems.append(_Problem(policy, found.binding, str(error), "Invalid"))
+                problems.append(_PolicyError(policy, found.binding, str(error), "Invalid"))
             note(policy.name, found.binding.name, error_type, clock.monotonic() - started)
         comes_again = policy.spec.reinvocation_policy == "IfNeeded"
         participants.took_part(who, changed=changed, comes_again=comes_again)
         return problems
 
-    async def _applies(self, found: Invocation, subject: Subject) -> bool:
+    async def _applies(self, found: PolicyInvocation, subject: VersionedAttributes) -> bool:
         policy: MutatingPolicy = found.policy
-        inputs = await inputs_of(subject, found.resource, None, self._authorizer, found.params)
-        about = Conditions(policy.name, "policy", "validate", subject.attempt.operation)
+        inputs = await cel_variables_of(subject, found.resource, None, self._authorizer, found.params)
+        about = MatchConditionLabels(policy.name, "policy", "validate", subject.attempt.operation)
         variables = policy.expressions.variables
         return await self._judge.are_met(
             policy.conditions, inputs, about, lenient=policy.is_lenient, variables=variables
         )
 
-    async def _change(self, found: Invocation, subject: Subject, kind: str, expression: Expression) -> bool:
+    async def _change(
+        self, found: PolicyInvocation, subject: VersionedAttributes, kind: str, expression: CompiledExpression
+    ) -> bool:
         """Apply one mutation and return True if it changed the object.
 
         Raises `NotApplied`, `OutOfBudget` or an ApiError.
@@ -119,17 +131,17 @@ class MutatingPolicies:
         if document is None:
             return False
         if expression.program is None:
-            raise NotApplied(expression.problem)
+            raise PolicyPatchError(expression.problem)
         namespace = namespace_of_subject(subject, self._registry)
-        inputs = await inputs_of(subject, found.resource, namespace, self._authorizer, found.params)
+        inputs = await cel_variables_of(subject, found.resource, namespace, self._authorizer, found.params)
         variables = found.policy.expressions.variables
 
-        def evaluated() -> Outcome:
-            return Evaluation(inputs, Budget(POLICY_BUDGET), variables).outcome(expression)
+        def evaluated() -> EvaluationResult:
+            return Evaluation(inputs, CelCostBudget(POLICY_BUDGET), variables).outcome(expression)
 
         outcome, _ = await self._judge.evaluated(evaluated)
         if outcome.problem:
-            raise NotApplied(outcome.problem)
+            raise PolicyPatchError(outcome.problem)
         made = self._made(document, outcome.value, kind, subject, found.resource)
         if made is document:
             return False
@@ -138,15 +150,17 @@ class MutatingPolicies:
         except errors.ApiError as error:
             raise errors.internal_error(error.message) from None
 
-    def _made(self, document: Document, value: Any, kind: str, subject: Subject, resource: Resource) -> Document:
+    def _made(
+        self, document: Document, value: Any, kind: str, subject: VersionedAttributes, resource: Resource
+    ) -> Document:
         if kind == "JSONPatch":
-            return patched(document, value)
+            return apply_operations(document, value)
         node = node_of(_definition(document)) if subject.kind_in(resource).kind != resource.kind else resource.node
-        return configured(document, value, node)
+        return apply_configuration(document, value, node)
 
 
-def _error_type(expression: Expression, error: NotApplied | OutOfBudget) -> str:
-    if isinstance(error, OutOfBudget):
+def _error_type(expression: CompiledExpression, error: PolicyPatchError | CelBudgetExceeded) -> str:
+    if isinstance(error, CelBudgetExceeded):
         return OUT_OF_BUDGET
     return COMPILE if expression.program is None else INVALID
 
@@ -162,9 +176,9 @@ def _name_of(params: Any) -> tuple[str, str]:
     return metadata.get("namespace", ""), metadata.get("name", "")
 
 
-def _refusal(subject: Subject, problems: Sequence[_Problem]) -> errors.ApiError:
+def _policy_error(subject: VersionedAttributes, problems: Sequence[_PolicyError]) -> errors.ApiError:
     """Return upstream's error: the first message and reason, and code 403 whatever the reason."""
-    causes = [errors.Cause(message=str(problem)) for problem in problems]
+    causes = [errors.StatusCause(message=str(problem)) for problem in problems]
     forbidden = subject.attempt.forbidden("", causes)
     error = errors.ApiError(str(problems[0]), forbidden.details, code=403)
     error.reason = problems[0].reason or "Forbidden"

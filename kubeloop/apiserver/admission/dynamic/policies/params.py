@@ -6,11 +6,11 @@ from typing import Any
 
 from kubeloop.api import codec
 from kubeloop.api.generated.admissionregistration_v1 import ParamKind, ParamRef
-from kubeloop.api.selectors import from_label_selector
-from kubeloop.apiserver.registry.storage import Registry, Storage
+from kubeloop.api.selectors import label_selector_as_selector
+from kubeloop.apiserver.registry.storage import ResourceStorage, StorageRegistry
 
 
-class Misconfigured(Exception):
+class PolicyConfigurationError(Exception):
     """Error for an unusable policy or binding; `binding` is True if the binding is at fault."""
 
     def __init__(self, message: str, *, binding: bool = True) -> None:
@@ -18,21 +18,21 @@ class Misconfigured(Exception):
         self.binding = binding
 
 
-def storage_of(registry: Registry, kind: ParamKind) -> Storage:
+def param_storage_of(registry: StorageRegistry, kind: ParamKind) -> ResourceStorage:
     """Return the storage of a param kind; raises `Misconfigured`."""
     for storage in registry.storages():
         if storage.resource.kind == kind.kind and storage.resource.group_version == kind.api_version:
             return storage
     group, _, version = kind.api_version.rpartition("/")
     why = f"failed to find resource referenced by paramKind: '{group}/{version}, Kind={kind.kind}'"
-    raise Misconfigured(why, binding=False)
+    raise PolicyConfigurationError(why, binding=False)
 
 
-def params_for(registry: Registry, kind: ParamKind | None, ref: ParamRef | None, namespace: str) -> list[Any]:
+def params_for(registry: StorageRegistry, kind: ParamKind | None, ref: ParamRef | None, namespace: str) -> list[Any]:
     """Return the parameter documents, one per evaluation; [None] without parameters. Raises `Misconfigured`."""
     if kind is None:
         return [None]
-    storage = storage_of(registry, kind)
+    storage = param_storage_of(registry, kind)
     if ref is None:
         return [None]
     where = _namespace(storage, ref, namespace)
@@ -40,21 +40,23 @@ def params_for(registry: Registry, kind: ParamKind | None, ref: ParamRef | None,
         record = storage.get(where, ref.name)
         found = [] if record is None else [storage.view.decode_record(record)]
     else:
-        selector = from_label_selector(ref.selector)
+        selector = label_selector_as_selector(ref.selector)
         records = storage.store.range(storage.prefix(where)).records
         objects = (storage.view.decode_record(record) for record in records)
         found = [obj for obj in objects if selector.matches(obj.metadata.labels or {})]
     if not found and ref.parameter_not_found_action == "Deny":
-        raise Misconfigured("no params found for policy binding with `Deny` parameterNotFoundAction")
+        raise PolicyConfigurationError("no params found for policy binding with `Deny` parameterNotFoundAction")
     return [codec.to_plain(obj) for obj in found]
 
 
-def _namespace(storage: Storage, ref: ParamRef, namespace: str) -> str:
+def _namespace(storage: ResourceStorage, ref: ParamRef, namespace: str) -> str:
     if not storage.resource.namespaced:
         if ref.namespace:
-            raise Misconfigured("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
+            raise PolicyConfigurationError("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
         return ""
     where = ref.namespace or namespace
     if not where:
-        raise Misconfigured("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources")
+        raise PolicyConfigurationError(
+            "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
+        )
     return where

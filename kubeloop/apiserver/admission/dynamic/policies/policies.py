@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from kubeloop.api.expressions.admission import Expression, PolicyExpressions
+from kubeloop.api.expressions.admission import CompiledExpression, PolicyExpressions
 from kubeloop.api.generated import admissionregistration_v1 as admission_v1
-from kubeloop.apiserver.admission.dynamic.match_rules import Criteria, selector_of
+from kubeloop.apiserver.admission.dynamic.match_rules import MatchCriteria, selector_or_everything
 
 MatchResources = admission_v1.MatchResources
 
 
-def criteria_of(match: MatchResources) -> Criteria:
+def criteria_of(match: MatchResources) -> MatchCriteria:
     """Return the match criteria of MatchResources."""
-    return Criteria(
+    return MatchCriteria(
         match.resource_rules,
-        selector_of(match.namespace_selector),
-        selector_of(match.object_selector),
+        selector_or_everything(match.namespace_selector),
+        selector_or_everything(match.object_selector),
         match.match_policy != "Exact",
         match.exclude_resource_rules,
         any_resource=True,
@@ -27,26 +27,26 @@ def criteria_of(match: MatchResources) -> Criteria:
 
 
 @dataclass(frozen=True, eq=False)
-class Binding:
+class PolicyBinding:
     """Policy binding: match resources, parameters and validation actions."""
 
     name: str
     spec: Any
 
     @cached_property
-    def criteria(self) -> Criteria | None:
+    def criteria(self) -> MatchCriteria | None:
         """Match criteria of the binding; None if it applies to everything that the policy matches."""
         match = self.spec.match_resources
         return None if match is None else criteria_of(match)
 
 
 @dataclass(frozen=True, eq=False)
-class Policy:
+class AdmissionPolicy:
     """Common part of validating and mutating policies."""
 
     name: str
     spec: Any
-    bindings: Sequence[Binding]
+    bindings: Sequence[PolicyBinding]
 
     @property
     def is_lenient(self) -> bool:
@@ -54,7 +54,7 @@ class Policy:
         return bool(self.spec.failure_policy == "Ignore")
 
     @cached_property
-    def criteria(self) -> Criteria:
+    def criteria(self) -> MatchCriteria:
         """Match criteria of the policy."""
         return criteria_of(self.spec.match_constraints or MatchResources())
 
@@ -67,16 +67,16 @@ class Policy:
         return found
 
     @cached_property
-    def conditions(self) -> tuple[Expression, ...]:
+    def conditions(self) -> tuple[CompiledExpression, ...]:
         """Compiled match conditions."""
         return tuple(self.expressions.truth(one.expression) for one in self.spec.match_conditions)
 
 
-class ValidatingPolicy(Policy):
+class ValidatingPolicy(AdmissionPolicy):
     """ValidatingAdmissionPolicy with its bindings."""
 
     @cached_property
-    def validations(self) -> tuple[tuple[admission_v1.Validation, Expression, Expression | None], ...]:
+    def validations(self) -> tuple[tuple[admission_v1.Validation, CompiledExpression, CompiledExpression | None], ...]:
         """Validations, each with its compiled expression and message expression."""
         make = self.expressions
         return tuple(
@@ -85,18 +85,18 @@ class ValidatingPolicy(Policy):
         )
 
     @cached_property
-    def annotations(self) -> tuple[tuple[str, Expression], ...]:
+    def annotations(self) -> tuple[tuple[str, CompiledExpression], ...]:
         """Audit annotations: keys and compiled value expressions."""
         return tuple(
             (one.key, self.expressions.annotation(one.value_expression.strip())) for one in self.spec.audit_annotations
         )
 
 
-class MutatingPolicy(Policy):
+class MutatingPolicy(AdmissionPolicy):
     """MutatingAdmissionPolicy with its bindings."""
 
     @cached_property
-    def mutations(self) -> tuple[tuple[str, Expression], ...]:
+    def mutations(self) -> tuple[tuple[str, CompiledExpression], ...]:
         """Mutations: patch types and compiled expressions."""
         return tuple(
             (one.patch_type, self.expressions.patch(_patch_text(one).strip(), one.patch_type))
@@ -109,11 +109,13 @@ def _patch_text(mutation: admission_v1.Mutation) -> str:
     return patch.expression if patch is not None else ""
 
 
-def bound(make: Callable[[str, Any, Sequence[Binding]], Any], policies: Iterable[Any], bindings: Iterable[Any]) -> Any:
+def policies_with_bindings(
+    make: Callable[[str, Any, Sequence[PolicyBinding]], Any], policies: Iterable[Any], bindings: Iterable[Any]
+) -> Any:
     """Return the policies that have bindings, sorted by name, each with its bindings sorted by name."""
-    by_policy: dict[str, list[Binding]] = {}
+    by_policy: dict[str, list[PolicyBinding]] = {}
     for one in sorted(bindings, key=lambda binding: str(binding.metadata.name)):
-        by_policy.setdefault(one.spec.policy_name, []).append(Binding(one.metadata.name, one.spec))
+        by_policy.setdefault(one.spec.policy_name, []).append(PolicyBinding(one.metadata.name, one.spec))
     ordered = sorted(policies, key=lambda policy: str(policy.metadata.name))
     return tuple(
         make(one.metadata.name, one.spec, by_policy[one.metadata.name])

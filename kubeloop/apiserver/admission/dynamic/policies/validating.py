@@ -8,39 +8,39 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from kubeloop.api import errors
-from kubeloop.apiserver.admission.dynamic.expression_evaluator import Judge
+from kubeloop.apiserver.admission.dynamic.expression_evaluator import ExpressionEvaluator
 from kubeloop.apiserver.admission.dynamic.expressions import (
     POLICY_BUDGET,
-    Budget,
-    ConditionsFailed,
+    CelBudgetExceeded,
+    CelCostBudget,
     Evaluation,
-    Outcome,
-    OutOfBudget,
-    inputs_of,
+    EvaluationResult,
+    MatchConditionsError,
+    cel_variables_of,
 )
 from kubeloop.apiserver.admission.dynamic.match_rules import Matcher
 from kubeloop.apiserver.admission.dynamic.metrics import (
     INVALID,
     NO_ERROR,
     OUT_OF_BUDGET,
-    Conditions,
+    MatchConditionLabels,
     PolicyMetrics,
     error_type_of,
 )
 from kubeloop.apiserver.admission.dynamic.policies.invocations import (
-    Failure,
-    Invocation,
+    InvocationFailure,
+    PolicyInvocation,
     invocations,
     namespace_of_subject,
 )
-from kubeloop.apiserver.admission.dynamic.policies.policies import Binding, Policy, ValidatingPolicy
-from kubeloop.apiserver.admission.dynamic.versioned_attributes import Subject
-from kubeloop.apiserver.authorization import Authorizer
-from kubeloop.apiserver.registry.storage import Registry
+from kubeloop.apiserver.admission.dynamic.policies.policies import AdmissionPolicy, PolicyBinding, ValidatingPolicy
+from kubeloop.apiserver.admission.dynamic.versioned_attributes import VersionedAttributes
+from kubeloop.apiserver.authorization import UnionAuthorizer
+from kubeloop.apiserver.registry.storage import StorageRegistry
 
 _LONGEST_MESSAGE: Final = 5 * 1024
 _LONGEST_ANNOTATION: Final = 10 * 1024
-_MOST_FAILURES: Final = 50
+_MAX_FAILURES: Final = 50
 _FAILURES: Final = "validation.policy.admission.k8s.io/validation_failure"
 _CODES: Final = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413}
 
@@ -54,7 +54,7 @@ class Denial(NamedTuple):
     error_type: str = NO_ERROR
 
 
-class Verdict(NamedTuple):
+class ValidationResult(NamedTuple):
     """Result of one invocation. Failed annotations are denials regardless of the binding's actions."""
 
     denials: Sequence[Denial] = ()
@@ -64,60 +64,64 @@ class Verdict(NamedTuple):
     seconds: float = 0.0  # for each of its validations
 
 
-class ValidatingPolicies:
+class ValidatingPolicyDispatcher:
     """Dispatcher of a server's validating policies."""
 
-    def __init__(self, matcher: Matcher, registry: Registry, authorizer: Authorizer, judge: Judge) -> None:
+    def __init__(
+        self, matcher: Matcher, registry: StorageRegistry, authorizer: UnionAuthorizer, judge: ExpressionEvaluator
+    ) -> None:
         self._matcher = matcher
         self._judge = judge
         self._registry = registry
         self._authorizer = authorizer
 
-    async def validate(self, policies: Sequence[ValidatingPolicy], subject: Subject) -> None:
+    async def validate(self, policies: Sequence[ValidatingPolicy], subject: VersionedAttributes) -> None:
         """Evaluate the policies for a write; raises the first denial."""
         record = _Record(subject, self._judge.metrics.policies)
         for found in invocations(policies, subject, self._matcher, self._registry):
-            if isinstance(found, Failure):
+            if isinstance(found, InvocationFailure):
                 if not found.policy.is_lenient:
                     record.deny(found.policy, found.binding, Denial(found.message))
                 continue
             record.add(found, await self._verdict(found, subject))
         record.tell()
 
-    async def _verdict(self, found: Invocation, subject: Subject) -> Verdict:
+    async def _verdict(self, found: PolicyInvocation, subject: VersionedAttributes) -> ValidationResult:
         policy: ValidatingPolicy = found.policy
         namespace = namespace_of_subject(subject, self._registry)
-        inputs = await inputs_of(subject, found.resource, namespace, self._authorizer, found.params)
-        about = Conditions(policy.name, "policy", "validate", subject.attempt.operation)
+        inputs = await cel_variables_of(subject, found.resource, namespace, self._authorizer, found.params)
+        about = MatchConditionLabels(policy.name, "policy", "validate", subject.attempt.operation)
         seen = {**inputs, "namespaceObject": None}
         variables = policy.expressions.variables
         try:
             if policy.conditions and not await self._judge.are_met(
                 policy.conditions, seen, about, lenient=policy.is_lenient, variables=variables
             ):
-                return Verdict()
-        except ConditionsFailed as error:
-            return Verdict() if policy.is_lenient else Verdict((Denial(str(error), error_type=INVALID),))
-        verdict, seconds = await self._judge.evaluated(_judged, policy, inputs)
+                return ValidationResult()
+        except MatchConditionsError as error:
+            return (
+                ValidationResult() if policy.is_lenient else ValidationResult((Denial(str(error), error_type=INVALID),))
+            )
+        verdict, seconds = await self._judge.evaluated(_evaluate_policy, policy, inputs)
         return verdict._replace(seconds=seconds / max(1, len(policy.validations)))
 
 
-def _judged(policy: ValidatingPolicy, inputs: dict[str, Any]) -> Verdict:
+def _evaluate_policy(policy: ValidatingPolicy, inputs: dict[str, Any]) -> ValidationResult:
     try:
         denials, forgiven = _denials(policy, inputs)
         annotations, failed = _annotations(policy, inputs)
-    except OutOfBudget as error:
+    except CelBudgetExceeded as error:
         if policy.is_lenient:
-            return Verdict(forgiven=(OUT_OF_BUDGET,))
-        return Verdict((Denial(str(error), error_type=OUT_OF_BUDGET),))
-    return Verdict(denials, annotations, failed, forgiven)
+            return ValidationResult(forgiven=(OUT_OF_BUDGET,))
+        return ValidationResult((Denial(str(error), error_type=OUT_OF_BUDGET),))
+    return ValidationResult(denials, annotations, failed, forgiven)
 
 
 def _denials(policy: ValidatingPolicy, inputs: dict[str, Any]) -> tuple[list[Denial], list[str]]:
     """Return the failed validations, and the types of ignored errors. Raises `OutOfBudget`."""
     denials: list[Denial] = []
     forgiven: list[str] = []
-    budget = Budget(POLICY_BUDGET)
+    budget = CelCostBudget(POLICY_BUDGET)
     evaluation = Evaluation(inputs, budget, policy.expressions.variables)
     outcomes = [evaluation.outcome(expression) for _, expression, _ in policy.validations]
     messages, trouble = _messages(policy, inputs, budget)
@@ -136,23 +140,25 @@ def _denials(policy: ValidatingPolicy, inputs: dict[str, Any]) -> tuple[list[Den
     return denials, forgiven
 
 
-def _messages(policy: ValidatingPolicy, inputs: dict[str, Any], budget: Budget) -> tuple[list[str], str]:
+def _messages(policy: ValidatingPolicy, inputs: dict[str, Any], budget: CelCostBudget) -> tuple[list[str], str]:
     """Return the message of each validation, empty if not printable, and the error that ended the evaluation."""
     evaluation = Evaluation(inputs, budget, policy.expressions.variables)
     try:
-        outcomes = [evaluation.outcome(message) if message else Outcome(None) for _, _, message in policy.validations]
-    except OutOfBudget as error:
+        outcomes = [
+            evaluation.outcome(message) if message else EvaluationResult(None) for _, _, message in policy.validations
+        ]
+    except CelBudgetExceeded as error:
         return [], str(error)
-    return [_shown(outcome) for outcome in outcomes], ""
+    return [_printable_message(outcome) for outcome in outcomes], ""
 
 
-def _shown(outcome: Outcome) -> str:
+def _printable_message(outcome: EvaluationResult) -> str:
     text = outcome.value.strip() if isinstance(outcome.value, str) else ""
     return "" if len(text.encode()) > _LONGEST_MESSAGE or "\n" in text else text
 
 
 def _annotations(policy: ValidatingPolicy, inputs: dict[str, Any]) -> tuple[list[tuple[str, str]], list[str]]:
-    evaluation = Evaluation(inputs, Budget(POLICY_BUDGET), policy.expressions.variables)
+    evaluation = Evaluation(inputs, CelCostBudget(POLICY_BUDGET), policy.expressions.variables)
     found: list[tuple[str, str]] = []
     failed: list[str] = []
     for key, expression in policy.annotations:
@@ -167,18 +173,18 @@ def _annotations(policy: ValidatingPolicy, inputs: dict[str, Any]) -> tuple[list
 class _Record:
     """Collected results of one write: denials, warnings and audit annotations."""
 
-    def __init__(self, subject: Subject, metrics: PolicyMetrics) -> None:
+    def __init__(self, subject: VersionedAttributes, metrics: PolicyMetrics) -> None:
         self._subject = subject
         self._metrics = metrics
-        self._first: tuple[Policy, Binding | None, Denial] | None = None
+        self._first: tuple[AdmissionPolicy, PolicyBinding | None, Denial] | None = None
         self._audited: list[dict[str, Any]] = []
         self._annotations: dict[str, list[str]] = {}
 
-    def deny(self, policy: Policy, binding: Binding | None, denial: Denial) -> None:
+    def deny(self, policy: AdmissionPolicy, binding: PolicyBinding | None, denial: Denial) -> None:
         if self._first is None:
             self._first = policy, binding, denial
 
-    def add(self, found: Invocation, verdict: Verdict) -> None:
+    def add(self, found: PolicyInvocation, verdict: ValidationResult) -> None:
         policy, binding = found.policy, found.binding
         note, names = self._metrics.validated, (policy.name, binding.name)
         for error_type in verdict.forgiven:
@@ -195,7 +201,7 @@ class _Record:
             note(*names, error_type_of(message), "deny", verdict.seconds)
             self.deny(policy, binding, Denial(message))
 
-    def _act(self, action: str, policy: Policy, binding: Binding, denial: Denial) -> None:
+    def _act(self, action: str, policy: AdmissionPolicy, binding: PolicyBinding, denial: Denial) -> None:
         if action == "Deny":
             self.deny(policy, binding, denial)
         elif action == "Warn":
@@ -218,15 +224,15 @@ class _Record:
         for key, values in self._annotations.items():
             annotations.setdefault(key, ", ".join(values))
         if self._audited:
-            annotations[_FAILURES] = msgspec.json.encode(self._audited[:_MOST_FAILURES]).decode()
+            annotations[_FAILURES] = msgspec.json.encode(self._audited[:_MAX_FAILURES]).decode()
         if self._first is not None:
             raise self._refusal(*self._first)
 
-    def _refusal(self, policy: Policy, binding: Binding | None, denial: Denial) -> errors.ApiError:
+    def _refusal(self, policy: AdmissionPolicy, binding: PolicyBinding | None, denial: Denial) -> errors.ApiError:
         who = f"ValidatingAdmissionPolicy '{policy.name}'"
         if binding is not None:
             who += f" with binding '{binding.name}'"
         message = f"{who} denied request: {denial.message}"
-        forbidden = self._subject.attempt.forbidden(message, [errors.Cause(message=message)])
+        forbidden = self._subject.attempt.forbidden(message, [errors.StatusCause(message=message)])
         kind = errors.ApiError.by_reason[denial.reason]
         return kind(forbidden.message, forbidden.details, code=_CODES.get(denial.reason, 422))

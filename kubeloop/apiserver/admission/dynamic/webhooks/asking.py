@@ -13,16 +13,16 @@ from kubeloop.api import errors
 from kubeloop.api.kinds import Resource
 from kubeloop.api.meta.field_path import quote
 from kubeloop.api.patch import PatchError, PatchRejected, apply_json_patch
-from kubeloop.apiserver.admission.dynamic.expression_evaluator import Judge
-from kubeloop.apiserver.admission.dynamic.expressions import ConditionsFailed, inputs_of
+from kubeloop.apiserver.admission.dynamic.expression_evaluator import ExpressionEvaluator
+from kubeloop.apiserver.admission.dynamic.expressions import MatchConditionsError, cel_variables_of
 from kubeloop.apiserver.admission.dynamic.match_rules import Matcher
-from kubeloop.apiserver.admission.dynamic.metrics import Conditions
-from kubeloop.apiserver.admission.dynamic.reinvocation import Participants, Reinvocation
-from kubeloop.apiserver.admission.dynamic.versioned_attributes import Subject
-from kubeloop.apiserver.admission.dynamic.webhooks.calling import Caller, CallFailed, Refused
-from kubeloop.apiserver.admission.dynamic.webhooks.hooks import Hook
-from kubeloop.apiserver.admission.dynamic.webhooks.review import Reply
-from kubeloop.apiserver.authorization import Authorizer
+from kubeloop.apiserver.admission.dynamic.metrics import MatchConditionLabels
+from kubeloop.apiserver.admission.dynamic.reinvocation import Reinvocation, ReinvocationContext
+from kubeloop.apiserver.admission.dynamic.versioned_attributes import VersionedAttributes
+from kubeloop.apiserver.admission.dynamic.webhooks.calling import WebhookCaller, WebhookCallError, WebhookRejection
+from kubeloop.apiserver.admission.dynamic.webhooks.hooks import WebhookAccessor
+from kubeloop.apiserver.admission.dynamic.webhooks.review import AdmissionResponse
+from kubeloop.apiserver.authorization import UnionAuthorizer
 
 log = logging.getLogger(__name__)
 
@@ -30,10 +30,12 @@ _ADMIT: Final = "admit"
 _VALIDATING: Final = "validating"
 
 
-class Webhooks:
+class WebhookDispatcher:
     """Dispatcher of a server's webhooks."""
 
-    def __init__(self, caller: Caller, matcher: Matcher, authorizer: Authorizer, judge: Judge) -> None:
+    def __init__(
+        self, caller: WebhookCaller, matcher: Matcher, authorizer: UnionAuthorizer, judge: ExpressionEvaluator
+    ) -> None:
         self._caller = caller
         self._matcher = matcher
         self._authorizer = authorizer
@@ -42,7 +44,11 @@ class Webhooks:
         self._clock = judge.clock
 
     async def mutate(
-        self, hooks: Sequence[Hook], subject: Subject, participants: Participants, reinvocation: Reinvocation
+        self,
+        hooks: Sequence[WebhookAccessor],
+        subject: VersionedAttributes,
+        participants: ReinvocationContext,
+        reinvocation: Reinvocation,
     ) -> None:
         """Call the matching webhooks in order; each sees the changes of those before it."""
         own = subject.attempt.resource
@@ -57,9 +63,9 @@ class Webhooks:
         finally:
             participants.end(await subject.document(own))
 
-    async def validate(self, hooks: Sequence[Hook], subject: Subject) -> None:
+    async def validate(self, hooks: Sequence[WebhookAccessor], subject: VersionedAttributes) -> None:
         """Call the matching webhooks concurrently; raises the first rejection in the order of the hooks."""
-        concerned: list[tuple[Hook, Resource]] = []
+        concerned: list[tuple[WebhookAccessor, Resource]] = []
         for hook in hooks:
             resource = await self._resource_for(hook, subject, _VALIDATING)
             if resource is not None:
@@ -73,21 +79,23 @@ class Webhooks:
             if outcome is not None:
                 raise outcome
 
-    async def _resource_for(self, hook: Hook, subject: Subject, kind: str) -> Resource | None:
+    async def _resource_for(self, hook: WebhookAccessor, subject: VersionedAttributes, kind: str) -> Resource | None:
         """Return the version in which a hook gets the write; None if it does not match."""
         resource = self._matcher.resource_for(hook.criteria, subject.attempt)
         if resource is None or not hook.conditions:
             return resource
-        inputs = await inputs_of(subject, resource, None, self._authorizer)
-        about = Conditions(hook.name, "webhook", kind, subject.attempt.operation)
+        inputs = await cel_variables_of(subject, resource, None, self._authorizer)
+        about = MatchConditionLabels(hook.name, "webhook", kind, subject.attempt.operation)
         try:
             met = await self._judge.are_met(hook.conditions, inputs, about, lenient=hook.is_lenient)
-        except ConditionsFailed as error:
+        except MatchConditionsError as error:
             own = subject.attempt.resource
             raise errors.forbidden(own.group, own.plural, subject.name, str(error)) from None
         return resource if met else None
 
-    async def _mutate(self, hook: Hook, subject: Subject, resource: Resource, round: Reinvocation) -> bool:
+    async def _mutate(
+        self, hook: WebhookAccessor, subject: VersionedAttributes, resource: Resource, round: Reinvocation
+    ) -> bool:
         place = f"round_{round.number}_index_{hook.index}"
         annotations, changed = subject.attempt.annotations, False
         try:
@@ -101,12 +109,16 @@ class Webhooks:
             annotations[f"mutation.webhook.admission.k8s.io/{place}"] = msgspec.json.encode(told).decode()
         return changed
 
-    async def _validate(self, hook: Hook, subject: Subject, resource: Resource, index: int) -> None:
+    async def _validate(
+        self, hook: WebhookAccessor, subject: VersionedAttributes, resource: Resource, index: int
+    ) -> None:
         if await self._measured(hook, subject, resource, _VALIDATING) is None:
             key = f"failed-open.validating.webhook.admission.k8s.io/round_0_index_{index}"
             subject.attempt.annotations[key] = hook.name
 
-    async def _measured(self, hook: Hook, subject: Subject, resource: Resource, kind: str) -> Reply | None:
+    async def _measured(
+        self, hook: WebhookAccessor, subject: VersionedAttributes, resource: Resource, kind: str
+    ) -> AdmissionResponse | None:
         """Call a hook and record metrics; None for a failed call that is ignored. Raises the client's error."""
         started, operation = self._clock.monotonic(), subject.attempt.operation
         code, why, rejected = 200, "", True
@@ -114,14 +126,14 @@ class Webhooks:
             reply = await self._caller.ask(hook, subject, resource, mutating=kind == _ADMIT)
             rejected = False
             return reply
-        except CallFailed as error:
+        except WebhookCallError as error:
             code, rejected, why = error.code, not hook.is_lenient, "calling_webhook_error"
             if rejected:
                 raise errors.internal_error(str(error)) from None
             log.warning("%s; going on without it", error)
             self._metrics.ignored(hook.name, kind)
             return None
-        except Refused as refused:
+        except WebhookRejection as refused:
             code, why = refused.error.code, "no_error"
             raise refused.error from None
         except errors.ApiError:
@@ -133,7 +145,14 @@ class Webhooks:
             if rejected and why:
                 self._metrics.rejected(hook.name, kind, operation, why, code)
 
-    async def _patch(self, hook: Hook, subject: Subject, resource: Resource, reply: Reply, place: str) -> bool:
+    async def _patch(
+        self,
+        hook: WebhookAccessor,
+        subject: VersionedAttributes,
+        resource: Resource,
+        reply: AdmissionResponse,
+        place: str,
+    ) -> bool:
         operations = self._operations(hook, reply)
         if not operations:
             return False
@@ -162,7 +181,7 @@ class Webhooks:
         subject.attempt.annotations[f"patch.webhook.admission.k8s.io/{place}"] = msgspec.json.encode(told).decode()
         return changed
 
-    def _operations(self, hook: Hook, reply: Reply) -> list[Any]:
+    def _operations(self, hook: WebhookAccessor, reply: AdmissionResponse) -> list[Any]:
         try:
             operations = msgspec.json.decode(reply.patch)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -175,9 +194,9 @@ class Webhooks:
         )
         return []
 
-    def _forgiven(self, hook: Hook, why: str) -> bool:
+    def _forgiven(self, hook: WebhookAccessor, why: str) -> bool:
         """Handle an invalid patch as a failed call: raise, or log and return False if failures are ignored."""
-        failed = CallFailed(hook.name, why, 503)
+        failed = WebhookCallError(hook.name, why, 503)
         if not hook.is_lenient:
             raise errors.internal_error(str(failed))
         log.warning("%s; going on without it", failed)

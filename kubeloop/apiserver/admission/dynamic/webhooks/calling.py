@@ -10,19 +10,19 @@ import msgspec
 from kubeloop.api import errors
 from kubeloop.api.kinds import Resource
 from kubeloop.api.meta.field_path import quote
-from kubeloop.apiserver.admission.dynamic.versioned_attributes import Subject
-from kubeloop.apiserver.admission.dynamic.webhooks.hooks import Hook
+from kubeloop.apiserver.admission.dynamic.versioned_attributes import VersionedAttributes
+from kubeloop.apiserver.admission.dynamic.webhooks.hooks import WebhookAccessor
 from kubeloop.apiserver.admission.dynamic.webhooks.review import (
-    BadAnswer,
-    Reply,
-    chosen_version,
-    parsed,
-    question,
-    verified,
+    AdmissionResponse,
+    InvalidReviewResponse,
+    choose_review_version,
+    encode_review_request,
+    parse_review,
+    verify_review_response,
 )
-from kubeloop.apiserver.aggregator.connection import Unreachable
-from kubeloop.apiserver.webhook_client.client import Answer
-from kubeloop.apiserver.webhook_client.client_config import Callees
+from kubeloop.apiserver.aggregator.connection import RemoteUnreachable
+from kubeloop.apiserver.webhook_client.client import WebhookHttpResponse
+from kubeloop.apiserver.webhook_client.client_config import WebhookClients
 from kubeloop.clock import Clock, new_uid
 
 _DEFAULT_SECONDS: Final = 10
@@ -33,7 +33,7 @@ _HEADERS: Final = (
 )
 
 
-class CallFailed(Exception):
+class WebhookCallError(Exception):
     """Error for a call without usable response: the failure policy decides. The code is for metrics."""
 
     def __init__(self, name: str, reason: str, code: int) -> None:
@@ -41,7 +41,7 @@ class CallFailed(Exception):
         self.code = code
 
 
-class Refused(Exception):
+class WebhookRejection(Exception):
     """Rejection by the webhook, with the error for the client."""
 
     def __init__(self, error: errors.ApiError) -> None:
@@ -49,14 +49,16 @@ class Refused(Exception):
         self.error = error
 
 
-class Caller:
+class WebhookCaller:
     """Client of admission webhooks."""
 
-    def __init__(self, callees: Callees, clock: Clock) -> None:
+    def __init__(self, callees: WebhookClients, clock: Clock) -> None:
         self._callees = callees
         self._clock = clock
 
-    async def ask(self, hook: Hook, subject: Subject, resource: Resource, *, mutating: bool) -> Reply:
+    async def ask(
+        self, hook: WebhookAccessor, subject: VersionedAttributes, resource: Resource, *, mutating: bool
+    ) -> AdmissionResponse:
         """Call a webhook and return its response if it allows the write.
 
         Raises `CallFailed`, `Refused`, or an ApiError.
@@ -64,62 +66,62 @@ class Caller:
         spec = hook.spec
         if subject.attempt.dry_run and spec.side_effects not in ("None", "NoneOnDryRun"):
             raise errors.bad_request(f"admission webhook {quote(hook.name)} does not support dry run")
-        version = chosen_version(spec.admission_review_versions or ())
+        version = choose_review_version(spec.admission_review_versions or ())
         if not version:
             why = "webhook does not accept known AdmissionReview versions (v1, v1beta1)"
-            raise CallFailed(hook.name, f"could not create admission objects: {why}", 400)
+            raise WebhookCallError(hook.name, f"could not create admission objects: {why}", 400)
         uid = new_uid(self._clock)
-        body = await question(subject, resource, uid, version)
+        body = await encode_review_request(subject, resource, uid, version)
         answer = await self._post(hook, body)
         try:
-            reply = verified(_review_in(hook, answer), uid, version, mutating=mutating)
-        except BadAnswer as error:
-            raise CallFailed(hook.name, f"received invalid webhook response: {error}", 503) from None
+            reply = verify_review_response(_parse_review(hook, answer), uid, version, mutating=mutating)
+        except InvalidReviewResponse as error:
+            raise WebhookCallError(hook.name, f"received invalid webhook response: {error}", 503) from None
         for key, value in reply.annotations:
             subject.attempt.annotations.setdefault(f"{hook.name}/{key}", value)
         for warning in reply.warnings:
             subject.attempt.warn(warning)
         if not reply.allowed:
-            raise Refused(refusal(hook.name, reply.status))
+            raise WebhookRejection(rejection_error(hook.name, reply.status))
         return reply
 
-    async def _post(self, hook: Hook, body: bytes) -> Answer:
+    async def _post(self, hook: WebhookAccessor, body: bytes) -> WebhookHttpResponse:
         seconds = hook.spec.timeout_seconds or _DEFAULT_SECONDS
         callee = self._callees.of(hook.spec.client_config)
         query = f"?timeout={seconds}s"
         try:
             answer = await callee.outgoing.request("POST", callee.path + query, _HEADERS, body, seconds)
-        except Unreachable as error:
+        except RemoteUnreachable as error:
             why = f'failed to call webhook: Post "{callee.url}{query}": {error}'
-            raise CallFailed(hook.name, why, 503) from None
+            raise WebhookCallError(hook.name, why, 503) from None
         if not 200 <= answer.status <= 206:
             text = answer.body.decode("utf-8", "replace").strip() if _is_text(answer) else "unknown"
-            told = errors.generic(answer.status, text)
-            raise CallFailed(hook.name, f"failed to call webhook: {told.message}", told.code)
+            told = errors.generic_server_response(answer.status, text)
+            raise WebhookCallError(hook.name, f"failed to call webhook: {told.message}", told.code)
         return answer
 
 
-def _review_in(hook: Hook, answer: Answer) -> Any:
+def _parse_review(hook: WebhookAccessor, answer: WebhookHttpResponse) -> Any:
     if not answer.body:
         kind = _header(answer, "content-type")
         why = f"0-length response with status code: {answer.status} and content type: {kind}"
-        raise CallFailed(hook.name, f"failed to call webhook: {why}", 503)
+        raise WebhookCallError(hook.name, f"failed to call webhook: {why}", 503)
     try:
-        return parsed(answer.body)
-    except BadAnswer as error:
-        raise CallFailed(hook.name, f"failed to call webhook: {error}", 503) from None
+        return parse_review(answer.body)
+    except InvalidReviewResponse as error:
+        raise WebhookCallError(hook.name, f"failed to call webhook: {error}", 503) from None
 
 
-def _header(answer: Answer, name: str) -> str:
+def _header(answer: WebhookHttpResponse, name: str) -> str:
     return next((value for key, value in answer.headers if key.lower() == name), "")
 
 
-def _is_text(answer: Answer) -> bool:
+def _is_text(answer: WebhookHttpResponse) -> bool:
     kind = _header(answer, "content-type").lower()
     return not kind or kind.startswith("text/") or b"\x00" not in answer.body[:512]
 
 
-def refusal(name: str, status: Mapping[str, Any] | None) -> errors.ApiError:
+def rejection_error(name: str, status: Mapping[str, Any] | None) -> errors.ApiError:
     """Return the client's error for a rejection: the webhook's name and its message."""
     given = status or {}
     message, reason = str(given.get("message") or ""), str(given.get("reason") or "")
@@ -135,8 +137,8 @@ def refusal(name: str, status: Mapping[str, Any] | None) -> errors.ApiError:
     return error
 
 
-def _details(given: Any) -> errors.Details | None:
+def _details(given: Any) -> errors.StatusDetails | None:
     try:
-        return None if given is None else msgspec.convert(given, errors.Details)
+        return None if given is None else msgspec.convert(given, errors.StatusDetails)
     except msgspec.ValidationError:
         return None

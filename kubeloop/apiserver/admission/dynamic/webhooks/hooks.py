@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from kubeloop.api.expressions.admission import TRUTH, Expression, Scope, expression_of
+from kubeloop.api.expressions.admission import BOOL_RESULT, CompiledExpression, Scope, compile_in_scope
 from kubeloop.api.generated import admissionregistration_v1 as admission_v1
-from kubeloop.apiserver.admission.dynamic.match_rules import Criteria, selector_of
+from kubeloop.apiserver.admission.dynamic.match_rules import MatchCriteria, selector_or_everything
 
 Configuration = admission_v1.MutatingWebhookConfiguration | admission_v1.ValidatingWebhookConfiguration
 Webhook = admission_v1.MutatingWebhook | admission_v1.ValidatingWebhook
@@ -16,7 +16,7 @@ _SCOPE = Scope()
 
 
 @dataclass(frozen=True, eq=False)
-class Hook:
+class WebhookAccessor:
     """Webhook of a configuration; `index` is its position in the calling order."""
 
     configuration: str
@@ -39,25 +39,27 @@ class Hook:
         return isinstance(self.spec, admission_v1.MutatingWebhook) and self.spec.reinvocation_policy == "IfNeeded"
 
     @cached_property
-    def criteria(self) -> Criteria:
+    def criteria(self) -> MatchCriteria:
         """Match criteria of the webhook."""
         spec = self.spec
-        return Criteria(
+        return MatchCriteria(
             spec.rules,
-            selector_of(spec.namespace_selector),
-            selector_of(spec.object_selector),
+            selector_or_everything(spec.namespace_selector),
+            selector_or_everything(spec.object_selector),
             spec.match_policy == "Equivalent",
         )
 
     @cached_property
-    def conditions(self) -> tuple[Expression, ...]:
+    def conditions(self) -> tuple[CompiledExpression, ...]:
         """Compiled match conditions."""
-        return tuple(expression_of(one.expression.strip(), _SCOPE, TRUTH) for one in self.spec.match_conditions)
+        return tuple(
+            compile_in_scope(one.expression.strip(), _SCOPE, BOOL_RESULT) for one in self.spec.match_conditions
+        )
 
 
-def hooks_of(configurations: Iterable[Configuration]) -> Sequence[Hook]:
+def hooks_of(configurations: Iterable[Configuration]) -> Sequence[WebhookAccessor]:
     """Return the webhooks in calling order: by the configurations' names, then as listed there."""
-    return tuple(Hook(name, index, spec) for index, (name, spec) in enumerate(_ordered(configurations)))
+    return tuple(WebhookAccessor(name, index, spec) for index, (name, spec) in enumerate(_ordered(configurations)))
 
 
 def _ordered(configurations: Iterable[Configuration]) -> Iterator[tuple[str, Webhook]]:

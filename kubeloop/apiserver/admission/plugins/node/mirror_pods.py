@@ -7,8 +7,8 @@ from typing import Any
 from kubeloop.api import errors
 from kubeloop.api.meta.field_path import quote
 from kubeloop.api.pods.references import MIRROR_ANNOTATION
-from kubeloop.apiserver.admission import Attempt, Lookup
-from kubeloop.apiserver.admission.plugins.pod_secrets import names_a_secret
+from kubeloop.apiserver.admission import Attributes, Lookup
+from kubeloop.apiserver.admission.plugins.pod_secrets import has_secret_reference
 
 # Volume sources that name an API object, and its resource.
 _REFERRING = (
@@ -29,7 +29,7 @@ _REFERRING_PROJECTIONS = (
 )
 
 
-def check_mirror_pod(attempt: Attempt, node: str, lookup: Lookup) -> None:
+def validate_mirror_pod(attempt: Attributes, node: str, lookup: Lookup) -> None:
     """Reject a pod that a node may not create."""
     pod: Any = attempt.obj
     who = f"node {quote(node)}"
@@ -41,7 +41,7 @@ def check_mirror_pod(attempt: Attempt, node: str, lookup: Lookup) -> None:
     problem = _problem_of_owner(pod, node, who, lookup)
     if problem:
         raise attempt.forbidden(problem)
-    referred = _referred(pod)
+    referred = _first_referenced_resource(pod)
     if referred:
         raise attempt.forbidden(f"{who} can not create pods that reference {referred}")
 
@@ -65,12 +65,12 @@ def _problem_of_owner(pod: Any, node: str, who: str, lookup: Lookup) -> str:
     return ""
 
 
-def _referred(pod: Any) -> str:
+def _first_referenced_resource(pod: Any) -> str:
     """Return the first kind of API object that a pod refers to; empty if none."""
     spec = pod.spec
     if spec.service_account_name:
         return "serviceaccounts"
-    if names_a_secret(spec):
+    if has_secret_reference(spec):
         return "secrets"
     if _names_a_config_map(spec):
         return "configmaps"

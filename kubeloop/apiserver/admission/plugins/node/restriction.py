@@ -10,24 +10,24 @@ from kubeloop.api import errors
 from kubeloop.api.kinds import Resource
 from kubeloop.api.meta.field_path import quote
 from kubeloop.api.pods.references import MIRROR_ANNOTATION
-from kubeloop.apiserver.admission import Attempt, Lookup, Operation, Plugin
+from kubeloop.apiserver.admission import AdmissionPlugin, Attributes, Lookup, Operation
 from kubeloop.apiserver.admission.plugins.node.labels import forbidden_labels
-from kubeloop.apiserver.admission.plugins.node.mirror_pods import check_mirror_pod
-from kubeloop.apiserver.admission.plugins.node.tokens import audience_is_mounted, signer_is_mounted
-from kubeloop.apiserver.authorization import Authorizer
-from kubeloop.apiserver.authorization.attributes import Attributes
+from kubeloop.apiserver.admission.plugins.node.mirror_pods import validate_mirror_pod
+from kubeloop.apiserver.admission.plugins.node.tokens import has_mounted_audience, has_mounted_signer
+from kubeloop.apiserver.authorization import UnionAuthorizer
+from kubeloop.apiserver.authorization.attributes import AuthorizationAttributes
 from kubeloop.apiserver.authorization.node import node_of
 
 _LEASES = "kube-node-lease"
 _KUBELET_SIGNERS = ("kubernetes.io/kubelet-serving", "kubernetes.io/kube-apiserver-client-kubelet")
 
 
-class NodeRestriction(Plugin):
+class NodeRestriction(AdmissionPlugin):
     """Restricts writes of kubelets, by a rule per resource."""
 
     name = "NodeRestriction"
 
-    def __init__(self, lookup: Lookup, authorizer: Authorizer) -> None:
+    def __init__(self, lookup: Lookup, authorizer: UnionAuthorizer) -> None:
         self._find = lookup.find
         self._lookup = lookup
         self._authorizer = authorizer
@@ -47,7 +47,7 @@ class NodeRestriction(Plugin):
         """Return True for all writes of resources that have a rule."""
         return operation != "CONNECT" and resource.qualified in self._rules
 
-    def admit(self, attempt: Attempt) -> None:
+    def admit(self, attempt: Attributes) -> None:
         """Apply the resource's rule if the user is a node."""
         node = node_of(attempt.user)
         if node is None:
@@ -58,7 +58,7 @@ class NodeRestriction(Plugin):
 
     # -- pods -------------------------------------------------------------------------------------------------------
 
-    def _pod(self, attempt: Attempt, node: str) -> None:
+    def _pod(self, attempt: Attributes, node: str) -> None:
         if attempt.subresource == "status":
             self._pod_status(attempt, node)
         elif attempt.subresource == "eviction":
@@ -68,7 +68,7 @@ class NodeRestriction(Plugin):
             told = f"unexpected pod subresource {quote(attempt.subresource)}, only 'status' and 'eviction' are allowed"
             raise attempt.forbidden(told)
         elif attempt.operation == "CREATE":
-            check_mirror_pod(attempt, node, self._lookup)
+            validate_mirror_pod(attempt, node, self._lookup)
         elif attempt.operation == "DELETE":
             if attempt.old is None or attempt.old.spec.node_name != node:
                 told = f"node {quote(node)} can only delete pods with spec.nodeName set to itself"
@@ -77,7 +77,7 @@ class NodeRestriction(Plugin):
             told = f"unexpected operation {quote(attempt.operation)}, node {quote(node)} can only create and delete "
             raise attempt.forbidden(told + "mirror pods")
 
-    def _pod_status(self, attempt: Attempt, node: str) -> None:
+    def _pod_status(self, attempt: Attributes, node: str) -> None:
         if attempt.operation != "UPDATE":
             _unexpected(attempt)
         old: Any = attempt.old
@@ -95,7 +95,7 @@ class NodeRestriction(Plugin):
             if getattr(old.status, attribute, None) != getattr(new.status, attribute, None):
                 raise attempt.forbidden(f"node {quote(node)} cannot update {what}")
 
-    def _pod_named(self, attempt: Attempt, name: str) -> Any:
+    def _pod_named(self, attempt: Attributes, name: str) -> Any:
         pod = self._find("pods", attempt.namespace, name)
         if pod is None:
             raise errors.not_found("", "pods", name)
@@ -103,7 +103,7 @@ class NodeRestriction(Plugin):
 
     # -- the node's own objects --------------------------------------------------------------------------------------
 
-    def _node(self, attempt: Attempt, node: str) -> None:
+    def _node(self, attempt: Attributes, node: str) -> None:
         if attempt.name != node:
             raise attempt.forbidden(f"node {quote(node)} is not allowed to modify node {quote(attempt.name)}")
         new, old = attempt.obj, attempt.old
@@ -128,17 +128,17 @@ class NodeRestriction(Plugin):
         if listed:
             raise attempt.forbidden(f"is not allowed to modify labels: {listed}")
 
-    def _lease(self, attempt: Attempt, node: str) -> None:
+    def _lease(self, attempt: Attributes, node: str) -> None:
         if attempt.namespace != _LEASES:
             raise attempt.forbidden(f"can only access leases in the {quote(_LEASES)} system namespace")
         if attempt.name != node:
             raise attempt.forbidden("can only access node lease with the same name as the requesting node")
 
-    def _csi_node(self, attempt: Attempt, node: str) -> None:
+    def _csi_node(self, attempt: Attributes, node: str) -> None:
         if attempt.name != node:
             raise attempt.forbidden("can only access CSINode with the same name as the requesting node")
 
-    def _resource_slice(self, attempt: Attempt, node: str) -> None:
+    def _resource_slice(self, attempt: Attributes, node: str) -> None:
         if attempt.operation == "UPDATE":
             return  # the authorizer has checked the stored one, and its node is immutable
         told = "create" if attempt.operation == "CREATE" else "delete"
@@ -148,18 +148,18 @@ class NodeRestriction(Plugin):
 
     # -- objects of pods ---------------------------------------------------------------------------------------------
 
-    def _claim(self, attempt: Attempt, node: str) -> None:
+    def _claim(self, attempt: Attributes, node: str) -> None:
         if attempt.subresource != "status":
             raise attempt.forbidden("may only update PVC status")
         if attempt.operation != "UPDATE":
             _unexpected(attempt)
-        if _without_what_nodes_report(attempt.old) != _without_what_nodes_report(attempt.obj):
+        if _without_node_reported_status(attempt.old) != _without_node_reported_status(attempt.obj):
             told = (
                 f"node {quote(node)} is not allowed to update fields other than status.quantity and status.conditions"
             )
             raise attempt.forbidden(told)
 
-    def _token(self, attempt: Attempt, node: str) -> None:
+    def _token(self, attempt: Attributes, node: str) -> None:
         if attempt.operation != "CREATE" or attempt.subresource != "token":
             return
         spec = attempt.obj.spec  # type: ignore[union-attr]  # a POST has an object
@@ -178,26 +178,26 @@ class NodeRestriction(Plugin):
             raise attempt.forbidden("node requested token bound to a pod scheduled on a different node")
         self._check_audience(attempt, pod, spec.audiences or ())
 
-    def _check_audience(self, attempt: Attempt, pod: Any, audiences: tuple[str, ...]) -> None:
+    def _check_audience(self, attempt: Attributes, pod: Any, audiences: tuple[str, ...]) -> None:
         if len(audiences) > 1:
             raise attempt.forbidden("node may only request 0 or 1 audiences")
         audience = audiences[0] if audiences else ""
-        if audience_is_mounted(pod, audience, self._lookup):
+        if has_mounted_audience(pod, audience, self._lookup):
             return
         if not self._may(attempt, "request-serviceaccounts-token-audience", audience, attempt.name):
             who = attempt.user.name
             raise attempt.forbidden(f"{who} is not authorized to request tokens for audience {quote(audience)}")
 
-    def _may(self, attempt: Attempt, verb: str, resource: str, name: str) -> bool:
+    def _may(self, attempt: Attributes, verb: str, resource: str, name: str) -> bool:
         kind = attempt.resource
-        asked = Attributes(
+        asked = AuthorizationAttributes(
             attempt.user, verb, kind.group, kind.version, resource, namespace=attempt.namespace, name=name
         )
         return self._authorizer.decide(asked).allowed
 
     # -- certificates -----------------------------------------------------------------------------------------------
 
-    def _pod_certificate(self, attempt: Attempt, node: str) -> None:
+    def _pod_certificate(self, attempt: Attributes, node: str) -> None:
         if attempt.operation != "CREATE":
             raise attempt.forbidden(f"unexpected operation {attempt.operation}")
         if attempt.subresource:
@@ -226,12 +226,12 @@ class NodeRestriction(Plugin):
             )
         signer = spec.signer_name.replace("/", ":")
         verb = "request-serviceaccounts-podcertificate-signer"
-        mounted = signer_is_mounted(pod, spec.signer_name)
+        mounted = has_mounted_signer(pod, spec.signer_name)
         if not mounted and not self._may(attempt, verb, signer, spec.service_account_name):
             told = f"pod {where} does not mount a podCertificate projected volume for signer {quote(spec.signer_name)}"
             raise attempt.forbidden(told)
 
-    def _signing_request(self, attempt: Attempt, node: str) -> None:
+    def _signing_request(self, attempt: Attributes, node: str) -> None:
         if attempt.operation != "CREATE" or attempt.obj is None:
             return
         if attempt.obj.spec.signer_name not in _KUBELET_SIGNERS:
@@ -248,11 +248,11 @@ class NodeRestriction(Plugin):
             raise attempt.forbidden(f"can only create a node CSR with CN=system:node:{node}")
 
 
-def _unexpected(attempt: Attempt) -> NoReturn:
+def _unexpected(attempt: Attributes) -> NoReturn:
     raise attempt.forbidden(f"unexpected operation {quote(attempt.operation)}")
 
 
-def _without_what_nodes_report(claim: Any) -> Any:
+def _without_node_reported_status(claim: Any) -> Any:
     replace = msgspec.structs.replace
     status = replace(claim.status, capacity={}, conditions=(), allocated_resource_statuses={}, allocated_resources={})
     return replace(claim, status=status, metadata=replace(claim.metadata, resource_version="", managed_fields=()))

@@ -10,7 +10,7 @@ from kubeloop.apiserver.admission import Lookup
 _STORAGE = "storage.k8s.io"
 
 
-def audience_is_mounted(pod: Any, audience: str, lookup: Lookup) -> bool:
+def has_mounted_audience(pod: Any, audience: str, lookup: Lookup) -> bool:
     """Return True if a projected volume, or a CSI driver that requests tokens, has the audience."""
     for volume in pod.spec.volumes:
         if volume.projected is not None:
@@ -27,7 +27,7 @@ def audience_is_mounted(pod: Any, audience: str, lookup: Lookup) -> bool:
     )
 
 
-def signer_is_mounted(pod: Any, signer: str) -> bool:
+def has_mounted_signer(pod: Any, signer: str) -> bool:
     """Return True if a projected volume of the pod requests a certificate of the signer."""
     return any(
         source.pod_certificate is not None and source.pod_certificate.signer_name == signer

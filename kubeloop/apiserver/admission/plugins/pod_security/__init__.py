@@ -15,8 +15,8 @@ from kubeloop.api import errors
 from kubeloop.api.generated.core_v1 import Pod, PodSpec
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.kinds import Resource
-from kubeloop.apiserver.admission import Attempt, Lookup, Operation, Plugin
-from kubeloop.apiserver.admission.plugins.pod_security.evaluation import details, evaluate, reasons
+from kubeloop.apiserver.admission import AdmissionPlugin, Attributes, Lookup, Operation
+from kubeloop.apiserver.admission.plugins.pod_security.evaluation import evaluate, forbidden_details, forbidden_reasons
 from kubeloop.apiserver.admission.plugins.pod_security.labels import PREFIX, LevelVersion, is_stricter, policy_of
 
 _TEMPLATED = frozenset(
@@ -38,7 +38,7 @@ _ENFORCE, _WARN = PREFIX + "enforce", PREFIX + "warn"
 _MAX_PODS = 3000
 
 
-class PodSecurity(Plugin):
+class PodSecurity(AdmissionPlugin):
     """Enforces the Pod Security Standards on pods, workloads and namespaces."""
 
     name = "PodSecurity"
@@ -55,7 +55,7 @@ class PodSecurity(Plugin):
             return subresource in _POD_WRITES
         return not subresource and (resource.qualified == "namespaces" or resource.qualified in _TEMPLATED)
 
-    def check(self, attempt: Attempt) -> None:
+    def check(self, attempt: Attributes) -> None:
         """Evaluate the namespace's policy: reject a violating pod, or warn."""
         if attempt.resource.qualified == "namespaces":
             self._check_namespace(attempt)
@@ -66,12 +66,12 @@ class PodSecurity(Plugin):
             return
         policy = policy_of(labels)
         if isinstance(attempt.obj, Pod):
-            if isinstance(attempt.old, Pod) and not _runs_something_else(attempt.obj, attempt.old):
+            if isinstance(attempt.old, Pod) and not _is_significant_update(attempt.obj, attempt.old):
                 return
             _enforce(attempt, policy.enforce, attempt.obj)
         _warn(attempt, policy.warn)
 
-    def _check_namespace(self, attempt: Attempt) -> None:
+    def _check_namespace(self, attempt: Attributes) -> None:
         assert attempt.obj is not None
         new = policy_of(attempt.obj.metadata.labels)
         old = policy_of(attempt.old.metadata.labels) if attempt.old is not None else None
@@ -89,28 +89,28 @@ class PodSecurity(Plugin):
                 f"new PodSecurity enforce level only checked against the first {_MAX_PODS} of {len(pods)} existing pods"
             )
         names: dict[str, list[str]] = {}
-        for pod in _one_of_each_owner_first(pods)[:_MAX_PODS]:
+        for pod in _prioritize_by_owner(pods)[:_MAX_PODS]:
             found = evaluate(enforce, pod.metadata, pod.spec)
             if found:
-                names.setdefault(reasons(found), []).append(pod.metadata.name)
+                names.setdefault(forbidden_reasons(found), []).append(pod.metadata.name)
         if names:
             yield f'existing pods in namespace "{namespace}" violate the new PodSecurity enforce level "{enforce}"'
         yield from sorted(f"{_with_others(violating)}: {reason}" for reason, violating in names.items())
 
 
-def _enforce(attempt: Attempt, enforce: LevelVersion, pod: Pod) -> None:
+def _enforce(attempt: Attributes, enforce: LevelVersion, pod: Pod) -> None:
     found = evaluate(enforce, pod.metadata, pod.spec)
     if found:
-        raise attempt.forbidden(f'violates PodSecurity "{enforce}": {details(found)}')
+        raise attempt.forbidden(f'violates PodSecurity "{enforce}": {forbidden_details(found)}')
 
 
-def _warn(attempt: Attempt, warn: LevelVersion) -> None:
+def _warn(attempt: Attributes, warn: LevelVersion) -> None:
     template = _template_of(attempt.obj)
     if template is None:
         return
     found = evaluate(warn, *template)
     if found:
-        attempt.warnings.append(f'would violate PodSecurity "{warn}": {details(found)}')
+        attempt.warnings.append(f'would violate PodSecurity "{warn}": {forbidden_details(found)}')
 
 
 def _template_of(obj: Any) -> tuple[ObjectMeta, PodSpec] | None:
@@ -122,7 +122,7 @@ def _template_of(obj: Any) -> tuple[ObjectMeta, PodSpec] | None:
     return None if holder.template is None else (holder.template.metadata, holder.template.spec)
 
 
-def _runs_something_else(pod: Pod, old: Pod) -> bool:
+def _is_significant_update(pod: Pod, old: Pod) -> bool:
     """Return True if images changed or ephemeral containers were added; other updates can't violate a level."""
     for new, before in (
         (pod.spec.containers or (), old.spec.containers or ()),
@@ -134,7 +134,7 @@ def _runs_something_else(pod: Pod, old: Pod) -> bool:
     return any(known.get(container.name) != container.image for container in pod.spec.ephemeral_containers)
 
 
-def _one_of_each_owner_first(pods: Any) -> list[Any]:
+def _prioritize_by_owner(pods: Any) -> list[Any]:
     """Return the pods with the first of each owner in front, because replicas are alike."""
     first: list[Any] = []
     others: list[Any] = []

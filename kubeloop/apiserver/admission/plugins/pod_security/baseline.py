@@ -10,12 +10,12 @@ from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.api.meta.field_path import quote
 from kubeloop.apiserver.admission.plugins.pod_security.findings import (
     Check,
-    Finding,
+    PodSecurityViolation,
     containers,
-    contexts,
-    counted,
-    named,
+    noun_with_names,
+    pluralize,
     quoted,
+    security_contexts,
     setters,
 )
 
@@ -42,12 +42,12 @@ _DEFAULT_CAPABILITIES = frozenset(
 )
 
 
-def app_armor(meta: ObjectMeta, spec: PodSpec) -> Finding | None:
+def app_armor(meta: ObjectMeta, spec: PodSpec) -> PodSecurityViolation | None:
     """Check AppArmor profiles in fields and annotations."""
     of_pod = _profile_type(spec.security_context, "app_armor_profile")
     of_containers = {
         name: kind
-        for name, context in contexts(spec)
+        for name, context in security_contexts(spec)
         if (kind := _profile_type(context, "app_armor_profile")) not in (None, *_SAFE_PROFILES)
     }
     pod_is_bad = of_pod not in (None, *_SAFE_PROFILES)
@@ -61,20 +61,20 @@ def app_armor(meta: ObjectMeta, spec: PodSpec) -> Finding | None:
     )
     who = [setters(pod_is_bad, list(of_containers))] if pod_is_bad or of_containers else []
     if annotations:
-        who.append(counted("annotation", annotations))
+        who.append(pluralize("annotation", annotations))
     if not who:
         return None
     values += annotations
-    return Finding(
-        counted("forbidden AppArmor profile", values),
+    return PodSecurityViolation(
+        pluralize("forbidden AppArmor profile", values),
         f"{' and '.join(who)} must not set AppArmor profile type to {quoted(values)}",
     )
 
 
-def capabilities(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
+def capabilities(_meta: ObjectMeta, spec: PodSpec) -> PodSecurityViolation | None:
     """Check that containers add only default capabilities."""
     found: dict[str, list[str]] = {}
-    for name, context in contexts(spec):
+    for name, context in security_contexts(spec):
         added = context.capabilities.add if context.capabilities is not None else ()
         beyond = [capability for capability in added if capability not in _DEFAULT_CAPABILITIES]
         if beyond:
@@ -82,26 +82,27 @@ def capabilities(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
     if not found:
         return None
     beyond = sorted({capability for added in found.values() for capability in added})
-    return Finding(
+    return PodSecurityViolation(
         "non-default capabilities",
-        f"{named('container', list(found))} must not include {quoted(beyond)} in securityContext.capabilities.add",
+        f"{noun_with_names('container', list(found))} must not include {quoted(beyond)}"
+        " in securityContext.capabilities.add",
     )
 
 
-def host_namespaces(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
+def host_namespaces(_meta: ObjectMeta, spec: PodSpec) -> PodSecurityViolation | None:
     """Check that no host namespace is shared."""
     shared = {"hostNetwork": spec.host_network, "hostPID": spec.host_pid, "hostIPC": spec.host_ipc}
     found = [f"{name}=true" for name, is_shared in shared.items() if is_shared]
-    return Finding("host namespaces", ", ".join(found)) if found else None
+    return PodSecurityViolation("host namespaces", ", ".join(found)) if found else None
 
 
-def host_path_volumes(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
+def host_path_volumes(_meta: ObjectMeta, spec: PodSpec) -> PodSecurityViolation | None:
     """Check that there are no hostPath volumes."""
     found = [volume.name for volume in spec.volumes if volume.host_path is not None]
-    return Finding("hostPath volumes", named("volume", found)) if found else None
+    return PodSecurityViolation("hostPath volumes", noun_with_names("volume", found)) if found else None
 
 
-def host_ports(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
+def host_ports(_meta: ObjectMeta, spec: PodSpec) -> PodSecurityViolation | None:
     """Check that no container uses host ports."""
     found = {
         container.name: ports
@@ -111,10 +112,12 @@ def host_ports(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
     if not found:
         return None
     ports = sorted({port for used in found.values() for port in used})
-    return Finding("hostPort", f"{_use('container', list(found))} {counted('hostPort', ports)} {', '.join(ports)}")
+    return PodSecurityViolation(
+        "hostPort", f"{_use('container', list(found))} {pluralize('hostPort', ports)} {', '.join(ports)}"
+    )
 
 
-def probe_hosts(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
+def probe_hosts(_meta: ObjectMeta, spec: PodSpec) -> PodSecurityViolation | None:
     """Check that probes and lifecycle handlers set no host."""
     found: dict[str, list[str]] = {}
     for container in containers(spec):
@@ -124,30 +127,35 @@ def probe_hosts(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
     if not found:
         return None
     hosts = sorted({host for used in found.values() for host in used})
-    return Finding(
-        "probe or lifecycle host", f"{_use('container', sorted(found))} {named('probe or lifecycle host', hosts)}"
+    return PodSecurityViolation(
+        "probe or lifecycle host",
+        f"{_use('container', sorted(found))} {noun_with_names('probe or lifecycle host', hosts)}",
     )
 
 
-def privileged(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
+def privileged(_meta: ObjectMeta, spec: PodSpec) -> PodSecurityViolation | None:
     """Check that no container is privileged."""
-    found = [name for name, context in contexts(spec) if context.privileged]
-    detail = f"{named('container', found)} must not set securityContext.privileged=true"
-    return Finding("privileged", detail) if found else None
+    found = [name for name, context in security_contexts(spec) if context.privileged]
+    detail = f"{noun_with_names('container', found)} must not set securityContext.privileged=true"
+    return PodSecurityViolation("privileged", detail) if found else None
 
 
-def proc_mount(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
+def proc_mount(_meta: ObjectMeta, spec: PodSpec) -> PodSecurityViolation | None:
     """Check that procMount is Default."""
     found = {
-        name: context.proc_mount for name, context in contexts(spec) if context.proc_mount not in (None, "Default")
+        name: context.proc_mount
+        for name, context in security_contexts(spec)
+        if context.proc_mount not in (None, "Default")
     }
     if not found:
         return None
     kinds = quoted(sorted(set(found.values())))
-    return Finding("procMount", f"{named('container', list(found))} must not set securityContext.procMount to {kinds}")
+    return PodSecurityViolation(
+        "procMount", f"{noun_with_names('container', list(found))} must not set securityContext.procMount to {kinds}"
+    )
 
 
-def proc_mount_on_host_users(meta: ObjectMeta, spec: PodSpec) -> Finding | None:
+def proc_mount_on_host_users(meta: ObjectMeta, spec: PodSpec) -> PodSecurityViolation | None:
     """Check procMount unless the pod has its own user namespace, which makes an unmasked /proc safe."""
     return None if spec.host_users is False else proc_mount(meta, spec)
 
@@ -160,23 +168,29 @@ def se_linux(*allowed_types: str) -> Check:
             return False
         return bool(options.type and options.type not in allowed_types) or bool(options.user or options.role)
 
-    def check(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
+    def check(_meta: ObjectMeta, spec: PodSpec) -> PodSecurityViolation | None:
         of_pod = spec.security_context.se_linux_options if spec.security_context is not None else None
-        bad = {name: context.se_linux_options for name, context in contexts(spec) if is_bad(context.se_linux_options)}
+        bad = {
+            name: context.se_linux_options
+            for name, context in security_contexts(spec)
+            if is_bad(context.se_linux_options)
+        }
         options = [*([of_pod] if is_bad(of_pod) else []), *bad.values()]
         if not options:
             return None
         types = sorted({one.type for one in options if one.type and one.type not in allowed_types})
-        what = [f"{counted('type', types)} {quoted(types)}"] if types else []
+        what = [f"{pluralize('type', types)} {quoted(types)}"] if types else []
         what += ["user may not be set"] if any(one.user for one in options) else []
         what += ["role may not be set"] if any(one.role for one in options) else []
         who = setters(is_bad(of_pod), list(bad))
-        return Finding("seLinuxOptions", f"{who} set forbidden securityContext.seLinuxOptions: {'; '.join(what)}")
+        return PodSecurityViolation(
+            "seLinuxOptions", f"{who} set forbidden securityContext.seLinuxOptions: {'; '.join(what)}"
+        )
 
     return check
 
 
-def seccomp_annotations(meta: ObjectMeta, spec: PodSpec) -> Finding | None:
+def seccomp_annotations(meta: ObjectMeta, spec: PodSpec) -> PodSecurityViolation | None:
     """Check seccomp annotations (before v1.19)."""
     keys = [_SECCOMP_POD, *(_SECCOMP_CONTAINER_PREFIX + container.name for container in containers(spec))]
     found = sorted(
@@ -184,23 +198,23 @@ def seccomp_annotations(meta: ObjectMeta, spec: PodSpec) -> Finding | None:
         for key in set(keys)
         if key in meta.annotations and not _is_safe_seccomp(meta.annotations[key])
     )
-    detail = f"forbidden {counted('annotation', found)} {', '.join(found)}"
-    return Finding("seccompProfile", detail) if found else None
+    detail = f"forbidden {pluralize('annotation', found)} {', '.join(found)}"
+    return PodSecurityViolation("seccompProfile", detail) if found else None
 
 
-def seccomp(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
+def seccomp(_meta: ObjectMeta, spec: PodSpec) -> PodSecurityViolation | None:
     """Check seccomp profiles in fields."""
     of_pod = _profile_type(spec.security_context, "seccomp_profile")
     bad = {
         name: kind
-        for name, context in contexts(spec)
+        for name, context in security_contexts(spec)
         if (kind := _profile_type(context, "seccomp_profile")) not in (None, *_SAFE_PROFILES)
     }
     pod_is_bad = of_pod not in (None, *_SAFE_PROFILES)
     if not bad and not pod_is_bad:
         return None
     values = quoted(sorted({*bad.values(), *([of_pod] if pod_is_bad else [])}))
-    return Finding(
+    return PodSecurityViolation(
         "seccompProfile",
         f"{setters(pod_is_bad, list(bad))} must not set securityContext.seccompProfile.type to {values}",
     )
@@ -209,20 +223,20 @@ def seccomp(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
 def sysctls(*allowed: str) -> Check:
     """Return the check that only these sysctls are set."""
 
-    def check(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
+    def check(_meta: ObjectMeta, spec: PodSpec) -> PodSecurityViolation | None:
         wanted = spec.security_context.sysctls if spec.security_context is not None else ()
         found = [sysctl.name for sysctl in wanted if sysctl.name not in allowed]
-        return Finding("forbidden sysctls", ", ".join(found)) if found else None
+        return PodSecurityViolation("forbidden sysctls", ", ".join(found)) if found else None
 
     return check
 
 
-def windows_host_process(_meta: ObjectMeta, spec: PodSpec) -> Finding | None:
+def windows_host_process(_meta: ObjectMeta, spec: PodSpec) -> PodSecurityViolation | None:
     """Check that Windows hostProcess is not set."""
-    found = [name for name, context in contexts(spec) if _is_host_process(context)]
+    found = [name for name, context in security_contexts(spec) if _is_host_process(context)]
     pod_too = _is_host_process(spec.security_context)
     detail = f"{setters(pod_too, found)} must not set securityContext.windowsOptions.hostProcess=true"
-    return Finding("hostProcess", detail) if found or pod_too else None
+    return PodSecurityViolation("hostProcess", detail) if found or pod_too else None
 
 
 def _is_host_process(context: Any) -> bool:
@@ -248,4 +262,4 @@ def _hosts_of(container: Any) -> Iterator[str]:
 
 
 def _use(noun: str, names: list[str]) -> str:
-    return f"{named(noun, names)} {'uses' if len(names) == 1 else 'use'}"
+    return f"{noun_with_names(noun, names)} {'uses' if len(names) == 1 else 'use'}"

@@ -9,14 +9,14 @@ from typing import NamedTuple
 from kubeloop.api.generated.core_v1 import PodSpec
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 from kubeloop.apiserver.admission.plugins.pod_security import baseline, restricted
-from kubeloop.apiserver.admission.plugins.pod_security.findings import Check, Finding
+from kubeloop.apiserver.admission.plugins.pod_security.findings import Check, PodSecurityViolation
 from kubeloop.apiserver.admission.plugins.pod_security.labels import LATEST, LevelVersion
-from kubeloop.apiserver.admission.plugins.pod_security.restricted import unless_own_users, unless_windows
+from kubeloop.apiserver.admission.plugins.pod_security.restricted import unless_user_namespace, unless_windows
 
 _NEWEST = 37
 
 
-class _Rule(NamedTuple):
+class _VersionedCheck(NamedTuple):
     """Check with its revisions by minor version, and the check that it replaces at a stricter level."""
 
     revisions: tuple[tuple[int, Check], ...]
@@ -44,19 +44,19 @@ _SE_LINUX_TYPES = ("container_t", "container_init_t", "container_kvm_t")
 
 # In the order in which violations are reported.
 _BASELINE = {
-    "appArmorProfile": _Rule(((0, baseline.app_armor),)),
-    "capabilities_baseline": _Rule(((0, baseline.capabilities),)),
-    "hostNamespaces": _Rule(((0, baseline.host_namespaces),)),
-    "hostPathVolumes": _Rule(((0, baseline.host_path_volumes),)),
-    "hostPorts": _Rule(((0, baseline.host_ports),)),
-    "hostProbesAndHostLifecycle": _Rule(((34, baseline.probe_hosts),)),
-    "privileged": _Rule(((0, baseline.privileged),)),
-    "procMount": _Rule(((0, baseline.proc_mount), (35, baseline.proc_mount_on_host_users))),
-    "seLinuxOptions": _Rule(
+    "appArmorProfile": _VersionedCheck(((0, baseline.app_armor),)),
+    "capabilities_baseline": _VersionedCheck(((0, baseline.capabilities),)),
+    "hostNamespaces": _VersionedCheck(((0, baseline.host_namespaces),)),
+    "hostPathVolumes": _VersionedCheck(((0, baseline.host_path_volumes),)),
+    "hostPorts": _VersionedCheck(((0, baseline.host_ports),)),
+    "hostProbesAndHostLifecycle": _VersionedCheck(((34, baseline.probe_hosts),)),
+    "privileged": _VersionedCheck(((0, baseline.privileged),)),
+    "procMount": _VersionedCheck(((0, baseline.proc_mount), (35, baseline.proc_mount_on_host_users))),
+    "seLinuxOptions": _VersionedCheck(
         ((0, baseline.se_linux(*_SE_LINUX_TYPES)), (31, baseline.se_linux(*_SE_LINUX_TYPES, "container_engine_t")))
     ),
-    "seccompProfile_baseline": _Rule(((0, baseline.seccomp_annotations), (19, baseline.seccomp))),
-    "sysctls": _Rule(
+    "seccompProfile_baseline": _VersionedCheck(((0, baseline.seccomp_annotations), (19, baseline.seccomp))),
+    "sysctls": _VersionedCheck(
         (
             (0, baseline.sysctls(*_SYSCTLS)),
             (27, baseline.sysctls(*_SYSCTLS_27)),
@@ -65,27 +65,29 @@ _BASELINE = {
             (37, baseline.sysctls(*_SYSCTLS_37)),
         )
     ),
-    "windowsHostProcess": _Rule(((0, baseline.windows_host_process),)),
+    "windowsHostProcess": _VersionedCheck(((0, baseline.windows_host_process),)),
 }
 _RESTRICTED = {
-    "allowPrivilegeEscalation": _Rule(
+    "allowPrivilegeEscalation": _VersionedCheck(
         ((8, restricted.privilege_escalation), (25, unless_windows(restricted.privilege_escalation)))
     ),
-    "capabilities_restricted": _Rule(
+    "capabilities_restricted": _VersionedCheck(
         ((22, restricted.capabilities), (25, unless_windows(restricted.capabilities))), "capabilities_baseline"
     ),
-    "procMount_restricted": _Rule(((35, baseline.proc_mount),), "procMount"),
-    "restrictedVolumes": _Rule(((0, restricted.volume_types),), "hostPathVolumes"),
-    "runAsNonRoot": _Rule(((0, restricted.run_as_non_root), (35, unless_own_users(restricted.run_as_non_root)))),
-    "runAsUser": _Rule(((23, restricted.run_as_user), (35, unless_own_users(restricted.run_as_user)))),
-    "seccompProfile_restricted": _Rule(
+    "procMount_restricted": _VersionedCheck(((35, baseline.proc_mount),), "procMount"),
+    "restrictedVolumes": _VersionedCheck(((0, restricted.volume_types),), "hostPathVolumes"),
+    "runAsNonRoot": _VersionedCheck(
+        ((0, restricted.run_as_non_root), (35, unless_user_namespace(restricted.run_as_non_root)))
+    ),
+    "runAsUser": _VersionedCheck(((23, restricted.run_as_user), (35, unless_user_namespace(restricted.run_as_user)))),
+    "seccompProfile_restricted": _VersionedCheck(
         ((19, restricted.seccomp_required), (25, unless_windows(restricted.seccomp_required))),
         "seccompProfile_baseline",
     ),
 }
 
 
-def evaluate(policy: LevelVersion, meta: ObjectMeta, spec: PodSpec) -> list[Finding]:
+def evaluate(policy: LevelVersion, meta: ObjectMeta, spec: PodSpec) -> list[PodSecurityViolation]:
     """Return all violations of a level by a pod."""
     if policy.level == "privileged":
         return []
@@ -94,12 +96,12 @@ def evaluate(policy: LevelVersion, meta: ObjectMeta, spec: PodSpec) -> list[Find
     return [finding for finding in found if finding is not None]
 
 
-def reasons(found: Sequence[Finding]) -> str:
+def forbidden_reasons(found: Sequence[PodSecurityViolation]) -> str:
     """Return the violations' reasons as text."""
     return ", ".join(finding.reason for finding in found)
 
 
-def details(found: Sequence[Finding]) -> str:
+def forbidden_details(found: Sequence[PodSecurityViolation]) -> str:
     """Return the violations' reasons with details as text."""
     return ", ".join(f"{finding.reason} ({finding.detail})" for finding in found)
 
@@ -118,5 +120,5 @@ def _checks(level: str, minor: int) -> tuple[Check, ...]:
     return (*base.values(), *added)
 
 
-def _revision(rule: _Rule, minor: int) -> Check | None:
+def _revision(rule: _VersionedCheck, minor: int) -> Check | None:
     return next((check for since, check in reversed(rule.revisions) if minor >= since), None)

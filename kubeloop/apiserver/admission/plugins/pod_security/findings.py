@@ -9,14 +9,14 @@ from kubeloop.api.generated.core_v1 import PodSpec
 from kubeloop.api.generated.meta_v1 import ObjectMeta
 
 
-class Finding(NamedTuple):
+class PodSecurityViolation(NamedTuple):
     """Violation: reason, and the detail shown for a single pod."""
 
     reason: str
     detail: str
 
 
-Check = Callable[[ObjectMeta, PodSpec], Finding | None]
+Check = Callable[[ObjectMeta, PodSpec], PodSecurityViolation | None]
 
 
 def containers(spec: PodSpec) -> Iterator[Any]:
@@ -26,7 +26,7 @@ def containers(spec: PodSpec) -> Iterator[Any]:
     yield from spec.ephemeral_containers
 
 
-def contexts(spec: PodSpec) -> Iterator[tuple[str, Any]]:
+def security_contexts(spec: PodSpec) -> Iterator[tuple[str, Any]]:
     """Yield (name, securityContext) of each container that has one."""
     for container in containers(spec):
         if container.security_context is not None:
@@ -38,19 +38,19 @@ def quoted(items: Iterable[str]) -> str:
     return ", ".join(f'"{item}"' for item in items)
 
 
-def counted(noun: str, items: Sequence[str]) -> str:
+def pluralize(noun: str, items: Sequence[str]) -> str:
     """Return the noun, in the plural unless there is exactly one item."""
     return noun if len(items) == 1 else noun + "s"
 
 
-def named(noun: str, names: Sequence[str]) -> str:
+def noun_with_names(noun: str, names: Sequence[str]) -> str:
     """Return the noun with the quoted names."""
-    return f"{counted(noun, names)} {quoted(names)}"
+    return f"{pluralize(noun, names)} {quoted(names)}"
 
 
 def setters(pod_too: bool, names: Sequence[str]) -> str:
     """Return the text that names the pod, containers, or both, as the origin of a setting."""
     parts = ["pod"] if pod_too else []
     if names:
-        parts.append(named("container", names))
+        parts.append(noun_with_names("container", names))
     return " and ".join(parts)

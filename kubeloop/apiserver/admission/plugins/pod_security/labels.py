@@ -6,13 +6,13 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from kubeloop.api.meta.field_path import FieldError, Path, invalid
+from kubeloop.api.meta.field_path import FieldError, FieldPath, invalid
 
 PREFIX = "pod-security.kubernetes.io/"
 LEVELS = ("privileged", "baseline", "restricted")  # each stricter than the one before
 LATEST: Final = -1
 
-_LABELS = Path("metadata").child("labels")
+_LABELS = FieldPath("metadata").child("labels")
 _VERSION = re.compile(r"v1\.(0|[1-9][0-9]*)", re.ASCII)
 
 
@@ -26,7 +26,7 @@ class LevelVersion(NamedTuple):
         return f"{self.level}:{'latest' if self.version == LATEST else f'v1.{self.version}'}"
 
 
-class Policy(NamedTuple):
+class PodSecurityPolicy(NamedTuple):
     """Enforced and warned levels of a namespace, with the errors in its labels."""
 
     enforce: LevelVersion
@@ -34,7 +34,7 @@ class Policy(NamedTuple):
     errors: tuple[FieldError, ...]
 
 
-def policy_of(labels: Mapping[str, str]) -> Policy:
+def policy_of(labels: Mapping[str, str]) -> PodSecurityPolicy:
     """Parse the labels; an invalid enforce level means restricted, an invalid warn level privileged."""
     errors: list[FieldError] = []
     enforce = _read(labels, "enforce", "restricted", errors)
@@ -44,7 +44,7 @@ def policy_of(labels: Mapping[str, str]) -> Policy:
     if PREFIX + "warn" not in labels and stated in ("baseline", "restricted"):
         # The enforced level of pods is warned about on workloads.
         warn = LevelVersion(enforce.level, warn.version if PREFIX + "warn-version" in labels else enforce.version)
-    return Policy(enforce, warn, tuple(errors))
+    return PodSecurityPolicy(enforce, warn, tuple(errors))
 
 
 def is_stricter(one: LevelVersion, other: LevelVersion) -> bool:

@@ -14,7 +14,7 @@ _MAX_MILLI_VALUE = (2**63 - 1) // 1000
 _NOTHING = Quantity(0)
 
 
-def amounts_of(texts: Mapping[str, str]) -> Amounts:
+def parse_quantities(texts: Mapping[str, str]) -> Amounts:
     """Parse the quantities of a resource list."""
     return {name: parse_quantity(text) for name, text in texts.items()}
 
@@ -26,7 +26,7 @@ def violations(item: LimitRangeItem, requests: Amounts, limits: Amounts) -> Iter
     for name, text in item.max.items():
         yield from _above(item.type, name, text, requests, limits)
     for name, text in item.max_limit_request_ratio.items():
-        yield from _too_wide(item.type, name, text, requests, limits)
+        yield from _ratio_exceeded(item.type, name, text, requests, limits)
 
 
 def claim_violations(item: LimitRangeItem, requests: Amounts) -> Iterator[str]:
@@ -71,7 +71,7 @@ def _request_above(kind: str, name: str, text: str, requests: Amounts) -> Iterat
         yield f"{most}, but request is {request}"
 
 
-def _too_wide(kind: str, name: str, text: str, requests: Amounts, limits: Amounts) -> Iterator[str]:
+def _ratio_exceeded(kind: str, name: str, text: str, requests: Amounts, limits: Amounts) -> Iterator[str]:
     widest = f"{name} max limit to request ratio per {kind} is {text}"
     asked, capped, _ = _comparable(requests.get(name), limits.get(name), text)
     if not asked:

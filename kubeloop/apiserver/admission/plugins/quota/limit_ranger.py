@@ -10,12 +10,12 @@ from kubeloop.api.codec import force_setattr
 from kubeloop.api.generated.core_v1 import Container, LimitRange, PersistentVolumeClaim, Pod, PodSpec
 from kubeloop.api.kinds import Resource
 from kubeloop.api.meta.field_path import aggregate as joined
-from kubeloop.api.strategy.pods.resources import aggregate
-from kubeloop.apiserver.admission import Attempt, Lookup, Operation, Plugin
+from kubeloop.api.strategy.pods.resources import aggregate_container_resources
+from kubeloop.apiserver.admission import AdmissionPlugin, Attributes, Lookup, Operation
 from kubeloop.apiserver.admission.plugins.quota.limit_constraints import (
     Amounts,
-    amounts_of,
     claim_violations,
+    parse_quantities,
     violations,
 )
 
@@ -24,7 +24,7 @@ _ANNOTATION = "kubernetes.io/limit-ranger"
 _POD_LEVEL = ("cpu", "memory")
 
 
-class LimitRanger(Plugin):
+class LimitRanger(AdmissionPlugin):
     """Applies LimitRanges to pods and claims."""
 
     name = "LimitRanger"
@@ -38,20 +38,20 @@ class LimitRanger(Plugin):
             return (operation, subresource) in (("CREATE", ""), ("UPDATE", "resize"))
         return resource.qualified == "persistentvolumeclaims" and operation in ("CREATE", "UPDATE") and not subresource
 
-    def admit(self, attempt: Attempt) -> None:
+    def admit(self, attempt: Attributes) -> None:
         """Set default requests and limits of a pod's containers."""
         if isinstance(attempt.obj, Pod):
             for limit_range in self._ranges_for(attempt):
-                _fill_in(attempt.obj, limit_range)
+                _apply_defaults(attempt.obj, limit_range)
 
-    def check(self, attempt: Attempt) -> None:
+    def check(self, attempt: Attributes) -> None:
         """Reject an object that violates a LimitRange."""
         for limit_range in self._ranges_for(attempt):
             found = list(dict.fromkeys(_violations(limit_range, attempt.obj)))
             if found:
                 raise attempt.forbidden(joined(found))
 
-    def _ranges_for(self, attempt: Attempt) -> Sequence[LimitRange]:
+    def _ranges_for(self, attempt: Attributes) -> Sequence[LimitRange]:
         if attempt.old is not None and attempt.old.metadata.deletion_timestamp is not None:
             return ()
         return self._every("limitranges", attempt.namespace)
@@ -61,25 +61,27 @@ def _violations(limit_range: LimitRange, obj: object) -> Iterator[str]:
     for item in limit_range.spec.limits or ():
         if isinstance(obj, PersistentVolumeClaim):
             if item.type == "PersistentVolumeClaim":
-                yield from claim_violations(item, amounts_of(obj.spec.resources.requests))
+                yield from claim_violations(item, parse_quantities(obj.spec.resources.requests))
         elif isinstance(obj, Pod):
             if item.type == "Container":
                 for container in (*(obj.spec.containers or ()), *obj.spec.init_containers):
                     resources = container.resources
-                    yield from violations(item, amounts_of(resources.requests), amounts_of(resources.limits))
+                    yield from violations(
+                        item, parse_quantities(resources.requests), parse_quantities(resources.limits)
+                    )
             elif item.type == "Pod":
                 yield from violations(item, _of_pod(obj.spec, "requests"), _of_pod(obj.spec, "limits"))
 
 
 def _of_pod(spec: PodSpec, field: str) -> Amounts:
-    amounts = aggregate(spec, field)
+    amounts = aggregate_container_resources(spec, field)
     if spec.resources is not None:
-        own = amounts_of(getattr(spec.resources, field))
+        own = parse_quantities(getattr(spec.resources, field))
         amounts.update((name, own[name]) for name in _POD_LEVEL if name in own)
     return amounts
 
 
-def _fill_in(pod: Pod, limit_range: LimitRange) -> None:
+def _apply_defaults(pod: Pod, limit_range: LimitRange) -> None:
     requests: dict[str, str] = {}
     limits: dict[str, str] = {}
     for item in limit_range.spec.limits or ():

@@ -14,37 +14,37 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from kubeloop.api.apply.fields.field_owners import track_update
+from kubeloop.api.apply.fields.field_owners import update_field_owners
 from kubeloop.api.scalars.times import format_time
 from kubeloop.api.scalars.wire import Quantity
 from kubeloop.api.schema import node_of
 from kubeloop.apiserver.admission import Lookup
 from kubeloop.apiserver.bootstrap.writer import MANAGER
-from kubeloop.apiserver.registry.existing import Current
-from kubeloop.apiserver.registry.field_manager import set_entries, settable_in
-from kubeloop.apiserver.registry.serializer import stored_bytes
-from kubeloop.apiserver.registry.storage import Registry
-from kubeloop.store import Event
+from kubeloop.apiserver.registry.existing import ExistingObject
+from kubeloop.apiserver.registry.field_manager import set_entries, settable_fields_of
+from kubeloop.apiserver.registry.serializer import encode_stored
+from kubeloop.apiserver.registry.storage import StorageRegistry
+from kubeloop.store import StoreEvent
 
 if TYPE_CHECKING:
     from kubeloop.api.generated.core_v1 import ResourceQuota
-    from kubeloop.api.quota import Charge
+    from kubeloop.api.quota import QuotaUsage
 
 
-class Ledger(Protocol):
+class QuotaAccessor(Protocol):
     """Access of quota admission to ResourceQuotas."""
 
     def quotas(self, namespace: str) -> Sequence[ResourceQuota]:
         """Return the quotas of a namespace with their current usage."""
 
-    def enter(self, charge: Charge, now: datetime) -> None:
+    def enter(self, charge: QuotaUsage, now: datetime) -> None:
         """Write a quota's new usage."""
 
 
-class StoredLedger:
+class StoreQuotaAccessor:
     """Quota accessor of a server's own store."""
 
-    def __init__(self, registry: Registry, lookup: Lookup) -> None:
+    def __init__(self, registry: StorageRegistry, lookup: Lookup) -> None:
         self._storage = registry.named("", "v1", "resourcequotas")
         self._every = lookup.every
 
@@ -62,19 +62,19 @@ class StoredLedger:
         newest: ResourceQuota = self._storage.view.decode_record(record)
         return newest
 
-    def enter(self, charge: Charge, now: datetime) -> None:
+    def enter(self, charge: QuotaUsage, now: datetime) -> None:
         """Write a quota's new usage; must run in the same turn of the event loop as the read."""
         storage = self._storage
         record = storage.peek(charge.quota.metadata.namespace, charge.quota.metadata.name)
         assert record is not None, "the quota was read in this turn"
-        current = Current(storage, record)
+        current = ExistingObject(storage, record)
         used = {name: Quantity(str(charge.used[name])) for name in sorted(charge.used)}
         status = msgspec.structs.replace(current.stored.status, used=used)
         metadata = msgspec.structs.replace(current.stored.metadata)
         charged = msgspec.structs.replace(current.stored, metadata=metadata, status=status)
         set_entries(
             charged,
-            track_update(
+            update_field_owners(
                 current.plain,
                 current.plain_of(msgspec.structs.replace(charged, metadata=current.served.metadata)),
                 node_of(storage.resource.definition),
@@ -83,14 +83,14 @@ class StoredLedger:
                 "status",
                 format_time(now),
                 current.entries,
-                settable_in(storage.strategy, "status"),
+                settable_fields_of(storage.strategy, "status"),
             ),
         )
-        future = storage.store.write(record.key, stored_bytes(charged), record.mod_revision)
-        future.add_done_callback(_seen)
+        future = storage.store.write(record.key, encode_stored(charged), record.mod_revision)
+        future.add_done_callback(_consume_result)
 
 
-def _seen(future: asyncio.Future[Event]) -> None:
+def _consume_result(future: asyncio.Future[StoreEvent]) -> None:
     """Retrieve the result of a write; a failed flush is reported by the object's own write, which comes later."""
     if not future.cancelled():
         future.exception()

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from kubeloop.api.generated.core_v1 import Pod
 from kubeloop.api.generated.resource_v1 import DeviceClass, ResourceClaim
 from kubeloop.api.kinds import Resource
-from kubeloop.api.quota import QuotaRefusal, charges_of, is_metered, meter_of
-from kubeloop.api.quota.devices import DEVICE_CLAIMS, DeviceClaimMeter
-from kubeloop.api.quota.meter import Meter
-from kubeloop.apiserver.admission import Attempt, Lookup, Operation, Plugin
-from kubeloop.apiserver.admission.plugins.quota.quota_ledger import Ledger
+from kubeloop.api.quota import QuotaExceeded, check_request, evaluator_of, has_evaluator
+from kubeloop.api.quota.devices import DEVICE_CLAIMS, ResourceClaimEvaluator
+from kubeloop.api.quota.meter import QuotaEvaluator
+from kubeloop.apiserver.admission import AdmissionPlugin, Attributes, Lookup, Operation
+from kubeloop.apiserver.admission.plugins.quota.quota_ledger import QuotaAccessor
 
 # Updates that can increase usage: resizing a pod, and a claim's status with storage that it already has.
-_GROWING = frozenset(
+_UPDATES_INCREASING_USAGE = frozenset(
     (
         ("pods", ""),
         ("pods", "resize"),
@@ -26,25 +26,25 @@ _GROWING = frozenset(
 )
 
 
-class ResourceQuotaPlugin(Plugin):
+class ResourceQuotaPlugin(AdmissionPlugin):
     """Charges ResourceQuotas for creates, and for updates that increase usage."""
 
     name = "ResourceQuota"
     charges = True  # runs last: rejected objects must not be charged
 
-    def __init__(self, lookup: Lookup, ledger: Ledger) -> None:
+    def __init__(self, lookup: Lookup, ledger: QuotaAccessor) -> None:
         self._ledger = ledger
-        self._meters: dict[str, Meter] = {DEVICE_CLAIMS: DeviceClaimMeter(_Devices(lookup))}
+        self._meters: dict[str, QuotaEvaluator] = {DEVICE_CLAIMS: ResourceClaimEvaluator(_DeviceUsageLookup(lookup))}
 
     def handles(self, operation: Operation, resource: Resource, subresource: str) -> bool:
         """Return True for creates of metered resources, and for updates that can increase usage."""
-        if not resource.namespaced or not is_metered(resource.qualified):
+        if not resource.namespaced or not has_evaluator(resource.qualified):
             return False
         if operation == "CREATE":
             return not subresource
-        return operation == "UPDATE" and (resource.qualified, subresource) in _GROWING
+        return operation == "UPDATE" and (resource.qualified, subresource) in _UPDATES_INCREASING_USAGE
 
-    def check(self, attempt: Attempt) -> None:
+    def check(self, attempt: Attributes) -> None:
         """Charge the matching quotas, or reject the object."""
         quotas = self._ledger.quotas(attempt.namespace)
         if not quotas:
@@ -54,21 +54,21 @@ class ResourceQuotaPlugin(Plugin):
             return
         enforced = attempt.subresource != "status"
         try:
-            charges = charges_of(quotas, meter, attempt.obj, attempt.old, attempt.now, enforced)
-        except QuotaRefusal as refusal:
+            charges = check_request(quotas, meter, attempt.obj, attempt.old, attempt.now, enforced)
+        except QuotaExceeded as refusal:
             raise attempt.forbidden(str(refusal)) from None
         if not attempt.dry_run:
             for charge in charges:
                 self._ledger.enter(charge, attempt.now)
 
-    def _meter(self, qualified: str) -> Meter:
+    def _meter(self, qualified: str) -> QuotaEvaluator:
         meter = self._meters.get(qualified)
         if meter is None:
-            meter = self._meters[qualified] = meter_of(qualified)
+            meter = self._meters[qualified] = evaluator_of(qualified)
         return meter
 
 
-class _Devices:
+class _DeviceUsageLookup:
     """Stored objects on which the usage of ResourceClaims depends."""
 
     def __init__(self, lookup: Lookup) -> None:
