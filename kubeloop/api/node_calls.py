@@ -146,7 +146,7 @@ class PodDialer(Protocol):
         """Stream a container's log in chunks; raises `BadRequest` before the first if there is no log to read."""
 
     async def opened(self, pod: Pod, container: str, wanted: PodStreamRequest) -> PodConnections:
-        """Open a connection to a container, or to the pod if none is named; raises `NodeRefused` if that fails."""
+        """Open a connection to a container, or to the pod if none is named; raises `NodeConnectionRefused`."""
 
 
 class NodeDialer(PodDialer, Protocol):

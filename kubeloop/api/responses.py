@@ -107,7 +107,7 @@ def list_result(items: Iterable[Any], meta: ListMeta) -> ListResult:
 def decode_items(raw: Iterable[msgspec.Raw], resource: Resource, metadata_only: bool) -> list[Any]:
     """Decode a list's items, which lack their kind: structs have it anyway, mappings get it set.
 
-    They may reference the list's bytes: see `detach`.
+    They may reference the list's bytes: see `copy_list_bytes`.
     """
     decode = object_decoder(resource, metadata_only)
     items = [decode(one) for one in raw]

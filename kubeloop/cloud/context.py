@@ -32,5 +32,5 @@ class ControllerUnsupported(Exception):
     """Raised if a controller cannot run: the cloud lacks a feature, or flags disable it."""
 
 
-# Every controller module has such a function named `wire`. Raises `NotOffered`.
+# Every controller module has such a function named `wire`. Raises `ControllerUnsupported`.
 Wire = Callable[[CloudControllerContext], Loop]

@@ -36,7 +36,7 @@ class InvalidProvider(ValueError):
 
 
 def load(name: str, around: ProviderDependencies) -> CloudProvider:
-    """Load a provider by name; raises `UnusableProvider`."""
+    """Load a provider by name; raises `InvalidProvider`."""
     make = _make(name)
     try:
         return make(around)

@@ -35,7 +35,7 @@ class RoutePlan:
 
 
 def parse_cluster_cidrs(text: str) -> tuple[Network, ...]:
-    """Parse the pod CIDRs: one, or one per family. Raises `UnusableNetworks`."""
+    """Parse the pod CIDRs: one, or one per family. Raises `InvalidClusterCidr`."""
     try:
         found = tuple(ip_network(part.strip(), strict=False) for part in text.strip().split(","))
     except ValueError as error:

@@ -105,10 +105,10 @@ class Runtime(Protocol):
         """Return the present state of a pod."""
 
     async def prepare(self, pod: Pod) -> None:
-        """Create the pod's sandbox with its addresses. Raises `StartFailed`."""
+        """Create the pod's sandbox with its addresses. Raises `ContainerStartError`."""
 
     async def start(self, pod: Pod, container: Container, attempt: int, found: EnvSourceValues | None = None) -> None:
-        """Start a run of a container and its postStart hook. Raises `StartFailed`."""
+        """Start a run of a container and its postStart hook. Raises `ContainerStartError`."""
 
     async def stop(self, pod: Pod, container: str, grace: float, hook: LifecycleHandler | None) -> None:
         """Start stopping a container: the hook, then the signal, within the grace period.

@@ -129,7 +129,7 @@ class Store(Protocol):
     def range(self, prefix: str, *, start_after: str = "", limit: int = 0, revision: int = 0) -> RangeResult:
         """Return durable records under a prefix, now or as of a revision.
 
-        Raises `Compacted` or `FutureRevision`. A page continues with `start_after` set to the
+        Raises `CompactedError` or `FutureRevision`. A page continues with `start_after` set to the
         last key and `revision` set to the first page's.
         """
 
@@ -141,7 +141,7 @@ class Store(Protocol):
         once; the future resolves when it is durable and was delivered to subscribers. When the
         flush fails, it raises `StoreError`, and so does every write made since: their outcome is
         to be read again. A shared store may find out only then that another writer was first, and
-        the future raises the `Conflict`; or `Overtaken`, if that happened to an earlier write of the
+        the future raises the `Conflict`; or `DependentConflict`, if that happened to an earlier write of the
         same task.
         """
 
@@ -157,7 +157,7 @@ class Store(Protocol):
 
         The past is replayed before this returns; later batches are delivered on the event loop
         as they are committed. The callback must not raise: one that does is cancelled, and the
-        error goes to the loop's exception handler. Raises `Compacted` or `FutureRevision`.
+        error goes to the loop's exception handler. Raises `CompactedError` or `FutureRevision`.
         """
 
     def watch(self, prefix: str, after_revision: int, *, buffer: int = WATCH_BUFFER_EVENTS) -> Watch:

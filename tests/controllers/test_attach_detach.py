@@ -242,7 +242,7 @@ def test_a_deleted_attachment_that_the_cache_still_shows_is_not_reported_again(w
 
 
 def test_a_volume_stays_attached_while_a_report_that_names_it_is_on_its_way(world: Cluster) -> None:
-    """Otherwise the node would be told of a volume that is no longer attached."""
+    """A node status that arrives late must not name a volume that is no longer attached."""
     add_volume(world)
     world.add(user_of("p", "c", node="n1"))
     world.settle()

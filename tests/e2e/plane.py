@@ -35,7 +35,7 @@ def environment() -> dict[str, str]:
 
 
 def eventually(look: Callable[[], Seen], seconds: float = GIVE_UP_SECONDS) -> Seen:
-    """What `look` returns once it is true; the last of its failures if it never is."""
+    """Return the first true result of `look`; raise its last failure if there is none in time."""
     deadline = time.monotonic() + seconds
     while True:
         try:

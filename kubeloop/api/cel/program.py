@@ -32,7 +32,7 @@ class Program:
         self._size = compiler.size
 
     def evaluate(self, variables: Mapping[str, Any], limit: int = CALL_LIMIT) -> tuple[Any, int]:
-        """Return the value and its cost. Raises CelError, with the cost as `cost`, or `TakesLong`."""
+        """Return the value and its cost. Raises CelError, with the cost as `cost`, or `BudgetExceeded`."""
         frame = ExecutionFrame(variables, limit, self._size, SHARED_BUDGET.get())
         try:
             return self._run(frame), frame.cost

@@ -1,6 +1,6 @@
 """Strategy of Services: a change of type drops fields that were allocated for the old type.
 
-The allocator of IPs and ports calls `link_cluster_ips` and `keep_allocated` before validation.
+The allocator of IPs and ports calls `normalize_cluster_ips` and `patch_allocated_values` before validation.
 """
 
 from __future__ import annotations

@@ -147,7 +147,7 @@ class RemoteConnection:
 
 
 async def dial(host: str, port: int, context: ssl.SSLContext, server_name: str, seconds: float) -> RemoteConnection:
-    """Open a connection; raises `Unreachable`."""
+    """Open a connection; raises `RemoteUnreachable`."""
     where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     try:
         async with asyncio.timeout(seconds):

@@ -27,7 +27,7 @@ class HostPort(NamedTuple):
 
 
 def cluster_address(service: Service, port: int) -> HostPort:
-    """Return the Service's own address; raises `NowhereToGo`."""
+    """Return the Service's own address; raises `ServiceUnresolvable`."""
     spec = service.spec
     if spec.type == "ExternalName":
         return HostPort(spec.external_name, port)

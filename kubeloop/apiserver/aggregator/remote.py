@@ -65,7 +65,7 @@ class RemoteAPIServer:
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
     def address(self) -> HostPort:
-        """Return the address to connect to; raises `NowhereToGo`."""
+        """Return the address to connect to; raises `ServiceUnresolvable`."""
         namespace, name = self._service
         service = self._neighbours.service(namespace, name)
         if service is None:
@@ -101,7 +101,7 @@ class RemoteAPIServer:
             return unreachable_response(error)
 
     async def check(self) -> None:
-        """Check that the server answers; raises `Unreachable` with the reason."""
+        """Check that the server answers; raises `RemoteUnreachable` with the reason."""
         try:
             address = self.address()
         except ServiceUnresolvable as error:
@@ -121,7 +121,7 @@ class RemoteAPIServer:
             raise RemoteUnreachable(f"failing or missing response from {url}: bad status from {url}: {status}")
 
     async def document(self, request: Request) -> tuple[ResponseHead, bytes]:
-        """Return a document requested by this server itself; raises `Unreachable`."""
+        """Return a document requested by this server itself; raises `RemoteUnreachable`."""
         try:
             async with asyncio.timeout(_DISCOVERY_SECONDS):
                 connection, head = await self._exchange(self.address(), request, AGGREGATOR, "")

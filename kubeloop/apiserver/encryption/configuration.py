@@ -86,7 +86,7 @@ class ResourceTransformers:
 
 
 def read_configuration(path: Path) -> ResourceTransformers:
-    """Read a file into transformers. Raises `ConfigurationError`."""
+    """Read a file into transformers. Raises `EncryptionConfigError`."""
     import yaml
 
     try:

@@ -28,7 +28,7 @@ class Cipher(Protocol):
         """Encrypt."""
 
     def open(self, sealed: bytes, context: bytes) -> bytes:
-        """Decrypt; raises `Undecryptable`."""
+        """Decrypt; raises `DecryptionError`."""
 
 
 # Nonces come from the system, not from the clock's seeded source: a predictable nonce would break the cipher.
@@ -48,7 +48,7 @@ class AesGcm:
         return nonce + self._cipher.encrypt(nonce, plain, context)
 
     def open(self, sealed: bytes, context: bytes) -> bytes:
-        """Decrypt; raises `Undecryptable`."""
+        """Decrypt; raises `DecryptionError`."""
         from cryptography.exceptions import InvalidTag
 
         if len(sealed) < _GCM_NONCE + _GCM_TAG:
@@ -74,7 +74,7 @@ class AesCbc:
         return bytes(vector + encryptor.update(plain + bytes([padding]) * padding) + encryptor.finalize())
 
     def open(self, sealed: bytes, context: bytes) -> bytes:
-        """Decrypt; raises `Undecryptable`."""
+        """Decrypt; raises `DecryptionError`."""
         if len(sealed) < _BLOCK:
             raise DecryptionError(_TOO_SHORT)
         vector, body = sealed[:_BLOCK], sealed[_BLOCK:]
@@ -113,7 +113,7 @@ class Secretbox:
         return bytes(self._box.encrypt(plain, os.urandom(_BOX_NONCE)))
 
     def open(self, sealed: bytes, context: bytes) -> bytes:
-        """Decrypt; raises `Undecryptable`."""
+        """Decrypt; raises `DecryptionError`."""
         from nacl.exceptions import CryptoError
 
         if len(sealed) < _BOX_NONCE + _BOX_TAG:

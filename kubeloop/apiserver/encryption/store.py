@@ -228,7 +228,7 @@ class EncryptedStore:
         return sealed
 
     def _plain(self, scope: Transformer, record: Record) -> bytes:
-        """Return the decrypted value. Raises `Undecryptable`."""
+        """Return the decrypted value. Raises `DecryptionError`."""
         about = _qualified(record.key), "from_storage"
         try:
             plain = scope.open(record.value, record.key)
@@ -246,7 +246,7 @@ class EncryptedStore:
             self._opened[sealed.key] = (known[0], (sealed, shown))
 
     def _event(self, event: StoreEvent) -> StoreEvent:
-        """Return an event decrypted. Raises `Undecryptable`."""
+        """Return an event decrypted. Raises `DecryptionError`."""
         if self._scope(event.key) is None:
             return event
         previous = self._open(event.previous) if event.previous is not None else None

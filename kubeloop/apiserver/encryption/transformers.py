@@ -19,7 +19,7 @@ class EncryptionProvider(NamedTuple):
     no_key: str = ""  # error message if none of the keys fits
 
     def open(self, stored: bytes, context: bytes) -> bytes:
-        """Decrypt with any of the keys. Raises `Undecryptable`."""
+        """Decrypt with any of the keys. Raises `DecryptionError`."""
         if not self.prefix:
             if stored.startswith(ENCRYPTED):
                 raise DecryptionError("identity transformer tried to read encrypted data")
@@ -54,7 +54,7 @@ class Transformer:
         return self._head + self._writes_with.seal(plain, key.encode())
 
     def open(self, stored: bytes, key: str) -> bytes:
-        """Decrypt with any matching provider; two of one kind share a prefix. Raises `Undecryptable`."""
+        """Decrypt with any matching provider; two of one kind share a prefix. Raises `DecryptionError`."""
         failures = []
         for provider in self._providers:
             if stored.startswith(provider.prefix):

@@ -89,7 +89,7 @@ class PriorityLevel:
         return False
 
     async def wait(self, hand: tuple[int, ...], width: int) -> None:
-        """Wait for seats in turn. Raises `NoSeat` if the queue is full, or after the timeout."""
+        """Wait for seats in turn. Raises `RequestRejected` if the queue is full, or after the timeout."""
         if not self._queues:
             raise RequestRejected("concurrency-limit")
         queue = min((self._queues[index % len(self._queues)] for index in hand), key=lambda one: len(one.requests))

@@ -63,7 +63,7 @@ class KubeletDialer:
         self._pinned: set[str] = set()  # certificates that our authority is known not to have signed
 
     async def connect(self, node: Node, address: HostPort, *, insecure: bool = False) -> RemoteConnection:
-        """Return a connection to the kubelet of this very node; raises `Unreachable`."""
+        """Return a connection to the kubelet of this very node; raises `RemoteUnreachable`."""
         config = self._config
         if insecure or config.insecure:
             return await self._dial(address, _Checks.NOTHING)
@@ -140,7 +140,7 @@ def _stamp(path: Path | None) -> object:
 
 
 def _require_node_identity(connection: RemoteConnection, node: str) -> RemoteConnection:
-    """Return the connection if its certificate names the node; else close it and raise `Unreachable`."""
+    """Return the connection if its certificate names the node; else close it and raise `RemoteUnreachable`."""
     peer: Any = connection.writer.get_extra_info("peercert") or {}
     names = [value for part in peer.get("subject", ()) for key, value in part if key == "commonName"]
     if names != [f"{_NODE_USER}{node}"]:

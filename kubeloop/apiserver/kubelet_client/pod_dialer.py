@@ -14,7 +14,7 @@ _PIECE = 64 << 10
 
 
 async def dial_pod(address: HostPort, connection: PortConnection) -> None:
-    """Relay a connection to the pod until the pod closes it; raises `Unreachable`."""
+    """Relay a connection to the pod until the pod closes it; raises `RemoteUnreachable`."""
     try:
         async with asyncio.timeout(_DIAL_SECONDS):
             reader, writer = await asyncio.open_connection(*address)

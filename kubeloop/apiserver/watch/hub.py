@@ -163,7 +163,7 @@ class WatchHub:
         return len(self._watchers)
 
     def replay(self, after: int) -> list[WatchChange]:
-        """Return all changes after a revision; raises `Compacted`."""
+        """Return all changes after a revision; raises `CompactedError`."""
         changes: list[WatchChange] = []
         subscription = self._store.subscribe(
             self._prefix, after, lambda events: changes.extend(map(self.change, events))

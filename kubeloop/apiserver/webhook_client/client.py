@@ -27,7 +27,7 @@ class WebhookHttpResponse(NamedTuple):
 
 
 class WebhookHttpClient:
-    """Client of one server; `address` resolves it per request (raises `NowhereToGo`), `trust` is called once."""
+    """Client of one server; `address` resolves it per request (raises `ServiceUnresolvable`), `trust` runs once."""
 
     def __init__(
         self, host: str, address: Callable[[], HostPort], trust: Callable[[], ssl.SSLContext], server_name: str
@@ -44,7 +44,7 @@ class WebhookHttpClient:
     ) -> WebhookHttpResponse:
         """Send a request and return the complete response.
 
-        Raises `Unreachable`, with the message of Go's client, if there is none within `seconds`.
+        Raises `RemoteUnreachable`, with the message of Go's client, if there is none within `seconds`.
         """
         sent = _request_bytes(method, target, (("Host", self.host), *headers), body)
         if asyncio.current_task() is None:

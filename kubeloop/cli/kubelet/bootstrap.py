@@ -44,7 +44,7 @@ class CertificateNotIssued(Exception):
 
 
 async def request_certificate(client: Client, node: str, signer: str, hosts: Sequence[str] = ()) -> bytes:
-    """Request a certificate and wait until it is signed; returns it with its key. Raises `NotIssued`."""
+    """Request a certificate and wait until it is signed; returns it with its key. Raises `CertificateNotIssued`."""
     from kubeloop.cli.kubelet.keys import new_request
 
     key, request = new_request(node, hosts)

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class RunningControllers:
-    """Running controllers; created by `start_loops`."""
+    """Running controllers; created by `start_controllers`."""
 
     def __init__(self, part: ElectedComponent[ControllerManagerApp], port: SecurePort | None) -> None:
         self.part = part

@@ -29,7 +29,7 @@ class AwsCloud:
 
 
 def make(around: ProviderDependencies) -> AwsCloud:
-    """Build the provider. Raises `UnusableProvider` without boto3, or for an invalid configuration file."""
+    """Build the provider. Raises `InvalidProvider` without boto3, or for an invalid configuration file."""
     said = read_settings(around.config_file)
     aws = AwsClient(said)
     return AwsCloud(AwsInstances(aws), AwsLoadBalancers(aws, said), AwsRoutes(aws, said, around.informers))

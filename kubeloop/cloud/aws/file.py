@@ -21,7 +21,7 @@ class AwsSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel", for
 
 
 def read_settings(path: str) -> AwsSettings:
-    """Read the file; raises `UnusableProvider`."""
+    """Read the file; raises `InvalidProvider`."""
     if not path:
         return AwsSettings()
     import yaml

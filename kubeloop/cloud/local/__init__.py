@@ -30,7 +30,7 @@ class LocalCloud:
 
 
 def make(around: ProviderDependencies) -> LocalCloud:
-    """Build the provider. Raises `UnusableProvider` for an invalid configuration file."""
+    """Build the provider. Raises `InvalidProvider` for an invalid configuration file."""
     file = LocalFile(around.config_file)
     said = file.read()
     return LocalCloud(

@@ -61,7 +61,7 @@ class LocalFile:
         self._document = LocalConfig()
 
     def read(self) -> LocalConfig:
-        """Return the current content. Raises `UnusableProvider`; then the former content is no longer valid either."""
+        """Return the current content. Raises `InvalidProvider`; then the former content is no longer valid either."""
         if self._path is None:
             return self._document
         try:

@@ -48,7 +48,7 @@ class ScaleFinder:
         self._workloads = {one.resource.kind: one for one in workloads}
 
     async def expected(self, pods: Sequence[Pod]) -> ExpectedPods:
-        """Sum the scale of all controllers of these pods. Raises `Uncountable` if one is missing."""
+        """Sum the scale of all controllers of these pods. Raises `ScaleUnknownError` if one is missing."""
         scales: dict[str, int] = {}
         asked: set[str] = set()
         unmanaged: list[str] = []

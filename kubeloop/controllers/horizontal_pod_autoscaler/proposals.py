@@ -62,7 +62,7 @@ class ProposalInputs(NamedTuple):
 
 
 class Proposer:
-    """Computes proposals from metrics. Raises `MetricFailed`."""
+    """Computes proposals from metrics. Raises `MetricError`."""
 
     def __init__(self, metrics: MetricsClient, patience: PodStartupDelays) -> None:
         self._metrics = metrics

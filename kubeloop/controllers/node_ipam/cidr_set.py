@@ -84,7 +84,7 @@ class CidrSet:
         return before - self.used
 
     def check(self, network: Network) -> None:
-        """Raise `OutOfRange` for a network that can't be held."""
+        """Raise `CidrOutOfRange` for a network that can't be held."""
         if network.version != self.network.version or not network.overlaps(self.network):
             raise CidrOutOfRange(f"cidr {network} is out the range of cluster cidr {self.network}")
 

@@ -32,7 +32,7 @@ class NodeCidrAllocations:
     def promise(self, node: Node) -> Networks:
         """Reserve CIDRs for a node without any: the same ones each time, until it has them or is gone.
 
-        Raises `NoneLeft`; then nothing is reserved.
+        Raises `NoCidrsRemaining`; then nothing is reserved.
         """
         uid = node.metadata.uid
         if uid not in self._promised:

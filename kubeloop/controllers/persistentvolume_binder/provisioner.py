@@ -72,10 +72,10 @@ class Provisioner(Protocol):
         """True if the provisioner supports mount options."""
 
     async def provision(self, request: ProvisionRequest) -> PersistentVolume:
-        """Return the volume, not yet in the API, the same one for the same name; raises `CannotProvision`."""
+        """Return the volume, not yet in the API, the same one for the same name; raises `ProvisioningError`."""
 
     async def delete(self, volume: PersistentVolume) -> None:
-        """Delete the storage of a volume, if it still exists; raises `CannotDelete` or `StillInUse`."""
+        """Delete the storage of a volume, if it still exists; raises `VolumeDeletionError` or `VolumeInUse`."""
 
 
 class HostPathProvisioner:

@@ -17,7 +17,7 @@ class EnvSources(Protocol):
     """Source of environment values."""
 
     async def found(self, pod: Pod, container: Container) -> EnvSourceValues | None:
-        """Return the values that a container's environment refers to; None without any. Raises `StartFailed`."""
+        """Return the values a container's environment refers to; None without any. Raises `ContainerStartError`."""
 
 
 class _Reference(NamedTuple):
@@ -35,7 +35,7 @@ class ApiEnvSources:
         self._client = client
 
     async def found(self, pod: Pod, container: Container) -> EnvSourceValues | None:
-        """Return the values that a container's environment refers to; None without any. Raises `StartFailed`."""
+        """Return the values a container's environment refers to; None without any. Raises `ContainerStartError`."""
         if not has_env_references(container):
             return None
         return EnvSourceValues(await self._whole(pod, container), await self._single(pod, container))

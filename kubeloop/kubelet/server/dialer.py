@@ -46,7 +46,7 @@ class LocalNodeDialer:
         return stream_error(pod, container)
 
     async def opened(self, pod: Pod, container: str, wanted: PodStreamRequest) -> LocalNodeDialer:
-        """Return the access for a connection. Raises `NodeRefused` if it is impossible."""
+        """Return the access for a connection. Raises `NodeConnectionRefused` if it is impossible."""
         why = self.why_no_stream(pod, container)
         if why:
             raise NodeConnectionRefused(500, why.encode())

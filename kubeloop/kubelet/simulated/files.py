@@ -27,7 +27,7 @@ class InMemoryFiles:
         return self._files.get(absolute_path(path))
 
     def write(self, path: str, data: bytes) -> None:
-        """Write a file and create its folders. Raises `Full`."""
+        """Write a file and create its folders. Raises `FileSystemFull`."""
         path = absolute_path(path)
         size = self._size - len(self._files.get(path, b"")) + len(data)
         if size > MAX_TOTAL_BYTES:
@@ -86,7 +86,7 @@ class InMemoryFiles:
         return made.getvalue()
 
     def unpack(self, archive: bytes, folder: str) -> None:
-        """Unpack a tar archive into a folder. Raises `tarfile.TarError`, or `Full`."""
+        """Unpack a tar archive into a folder. Raises `tarfile.TarError`, or `FileSystemFull`."""
         with tarfile.open(fileobj=io.BytesIO(archive)) as found:
             for entry in found:
                 path = posixpath.join(absolute_path(folder), entry.name)

@@ -93,7 +93,7 @@ class SimulatedRuntime:
         return PodObservation(addresses=found.addresses if found.ready else None, runs=runs, changes_at=changes_at)
 
     async def prepare(self, pod: Pod) -> None:
-        """Create the sandbox with its addresses. Raises `StartFailed`."""
+        """Create the sandbox with its addresses. Raises `ContainerStartError`."""
         found = self._pods.setdefault(pod.metadata.uid, _SimulatedPod(pod.spec.node_name))
         if not found.addresses:
             try:
@@ -105,7 +105,7 @@ class SimulatedRuntime:
         found.ready = True
 
     async def start(self, pod: Pod, container: Container, attempt: int, found: EnvSourceValues | None = None) -> None:
-        """Start a run of a container and its postStart hook. Raises `StartFailed` by script."""
+        """Start a run of a container and its postStart hook. Raises `ContainerStartError` by script."""
         script = self._stages.script(pod, container)
         if script is not None and (reason := script.text("start-error")):
             raise ContainerStartError(reason, script.text("start-error-message") or _start_error(reason, container))

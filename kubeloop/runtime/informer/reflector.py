@@ -234,7 +234,7 @@ class _Stream:
         self._has_spoken = False
 
     async def next_batch(self, silence: float | None) -> Sequence[WatchEvent] | None:
-        """Return the next events; None at the end. Raises `Stalled`."""
+        """Return the next events; None at the end. Raises `WatchStalled`."""
         patience = self._patience(silence)
         try:
             async with asyncio.timeout(patience) as limit:

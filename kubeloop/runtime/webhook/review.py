@@ -84,7 +84,7 @@ _SORTED: Final = msgspec.json.Encoder(order="deterministic")
 
 
 def read_review(body: bytes) -> Review:
-    """Decode the request of an AdmissionReview; raises `NoReview`."""
+    """Decode the request of an AdmissionReview; raises `InvalidReview`."""
     try:
         asked = _ASKED.decode(body)
     except (msgspec.DecodeError, RecursionError) as error:

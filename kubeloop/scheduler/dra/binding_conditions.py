@@ -28,7 +28,7 @@ def has_binding_conditions(claims: Iterable[ResourceClaim]) -> bool:
 
 
 def is_claim_ready(claim: ResourceClaim) -> bool:
-    """Return True if all devices of a claim are ready. Raises `BindingFailed` if one has failed."""
+    """Return True if all devices of a claim are ready. Raises `DeviceBindingError` if one has failed."""
     if claim.status.allocation is None:
         return False
     for one in _results(claim):

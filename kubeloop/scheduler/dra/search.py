@@ -151,7 +151,7 @@ class DeviceSearchRound:
     def outcome(
         self, node: Node, found: NodeAllocation, others: Callable[[], Iterable[tuple[Node, NodeAllocation]]]
     ) -> DeviceSearchResult:
-        """Return the result for a node. Raises `TakesTime` to search this and the other nodes in a thread."""
+        """Return the result for a node. Raises `PluginTimeLimitExceeded` to search this and other nodes in a thread."""
         known = None if self._aside is None else self._aside.outcomes.get(node.metadata.name)
         if known is not None and known[0] is node:
             return known[1]

@@ -31,7 +31,7 @@ class DeviceBindingWaiter:
         claims.add_handler(ResourceEventHandlerFuncs(lambda _: wake(), lambda _, __: wake(), lambda _: wake()))
 
     async def until_ready(self, choice: ClaimAllocation) -> None:
-        """Wait until all claims are ready. Raises `BindingFailed` if a device fails or times out."""
+        """Wait until all claims are ready. Raises `DeviceBindingError` if a device fails or times out."""
         latest = self._clock.now() + timedelta(seconds=self._patience)
         while (claim := self._not_ready(choice)) is not None:
             self._changed.clear()

@@ -82,7 +82,7 @@ class Extender:
         return {str(one["host"]): int(one["score"]) * self.settings.weight * _SCALE for one in rows}
 
     async def bind(self, pod: Pod, node: str) -> None:
-        """Bind the pod by the extender. Raises `ExtenderFailed`."""
+        """Bind the pod by the extender. Raises `ExtenderError`."""
         meta = pod.metadata
         question = {"PodName": meta.name, "PodNamespace": meta.namespace, "PodUID": meta.uid, "Node": node}
         answer = _lower_keys(await self._calls.ask(self.settings.bind_verb, question) or {})
@@ -148,7 +148,7 @@ class Extenders:
         return bool(self._all)
 
     async def opinions(self, pod: Pod, nodes: Mapping[str, Node]) -> ExtenderResults:
-        """Return the results for feasible nodes. Raises `ExtenderFailed` for an extender that is not ignorable."""
+        """Return the results for feasible nodes. Raises `ExtenderError` for an extender that is not ignorable."""
         opinions = ExtenderResults(dict(nodes))
         for one in self._interested(pod, "filter_verb"):
             if not opinions.left:
@@ -172,7 +172,7 @@ class Extenders:
                 opinions.scores[name] = opinions.scores.get(name, 0) + score
 
     async def bind(self, pod: Pod, node: str) -> bool:
-        """Return True if an extender has bound the pod. Raises `ExtenderFailed`."""
+        """Return True if an extender has bound the pod. Raises `ExtenderError`."""
         for one in self._interested(pod, "bind_verb"):
             if await _unless_ignorable(one, one.bind(pod, node)):
                 return True
@@ -183,7 +183,7 @@ class Extenders:
         return bool(self._interested(pod, "preempt_verb"))
 
     async def preempt(self, pod: Pod, victims: dict[str, ExtenderVictims]) -> dict[str, ExtenderVictims]:
-        """Return the victims by node that all extenders accept. Raises `ExtenderFailed`."""
+        """Return the victims by node that all extenders accept. Raises `ExtenderError`."""
         for one in self._interested(pod, "preempt_verb"):
             try:
                 answer = await one.preempt(pod, victims)

@@ -39,7 +39,7 @@ class ExtenderHTTPTransport:
         self._pool = ConnectionPool(self._connect)
 
     async def ask(self, verb: str, question: Any) -> Any:
-        """Post a request and return the decoded response. Raises `ExtenderFailed`."""
+        """Post a request and return the decoded response. Raises `ExtenderError`."""
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         request = HttpRequest("POST", f"{self._path}/{verb}", headers, msgspec.json.encode(question))
         try:

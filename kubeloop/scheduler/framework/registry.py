@@ -60,7 +60,7 @@ class PluginRegistry:
         return row is None or row.early
 
     def kind(self, name: str) -> type[Plugin]:
-        """Return the class of a plugin. Raises `UnusablePlugin`."""
+        """Return the class of a plugin. Raises `PluginLoadError`."""
         if name in self._more:
             return self._more[name]
         row = PLUGINS.get(name)

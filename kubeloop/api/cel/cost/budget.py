@@ -26,7 +26,7 @@ SHARED_BUDGET: Final[ContextVar[SharedBudget | None]] = ContextVar("allowance", 
 
 @contextmanager
 def cost_budget(cost: int) -> Iterator[None]:
-    """Limit the total cost of evaluations in this context; beyond it they raise `TakesLong`."""
+    """Limit the total cost of evaluations in this context; beyond it they raise `BudgetExceeded`."""
     token = SHARED_BUDGET.set(SharedBudget(cost))
     try:
         yield

@@ -46,7 +46,7 @@ class ExpressionEvaluator:
     ) -> bool:
         """Return True if all conditions hold.
 
-        Raises `ConditionsFailed` if the evaluation fails and `lenient` is not set.
+        Raises `MatchConditionsError` if the evaluation fails and `lenient` is not set.
         """
 
         def decide() -> MatchResult:

@@ -52,7 +52,7 @@ class CelCostBudget:
     left: int
 
     def spend(self, cost: int) -> None:
-        """Subtract a cost; raises `OutOfBudget`."""
+        """Subtract a cost; raises `CelBudgetExceeded`."""
         if cost > self.left:
             raise CelBudgetExceeded
         self.left -= cost
@@ -109,7 +109,7 @@ class Evaluation:
         self._budget = budget
 
     def outcome(self, expression: CompiledExpression) -> EvaluationResult:
-        """Evaluate an expression. Raises `OutOfBudget`."""
+        """Evaluate an expression. Raises `CelBudgetExceeded`."""
         if expression.program is None:
             return EvaluationResult(None, f"compilation error: {expression.problem}")
         try:

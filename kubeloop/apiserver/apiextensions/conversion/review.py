@@ -28,7 +28,7 @@ class ConversionError(Exception):
 
 
 def choose_conversion_version(accepted: Sequence[str]) -> str:
-    """Return the first accepted ConversionReview version that is supported; raises `BadConversion`."""
+    """Return the first accepted ConversionReview version that is supported; raises `ConversionError`."""
     for version in accepted:
         if version in _VERSIONS:
             return version
@@ -42,7 +42,7 @@ def encode_conversion_request(objects: Sequence[bytes], wanted: str, uid: str, v
 
 
 def parse_conversion_response(body: bytes, uid: str, version: str) -> list[Any]:
-    """Return the converted objects of a response, not verified individually; raises `BadConversion`."""
+    """Return the converted objects of a response, not verified individually; raises `ConversionError`."""
     try:
         review = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -46,7 +46,7 @@ class ConvertedSerializer(CustomSerializer):
         return codec.encode(self.decode_stored(value, revision))
 
     def decode_stored(self, value: bytes, revision: int) -> CustomResourceObject:
-        """Decode the converted object; raises `Unconverted`."""
+        """Decode the converted object; raises `NotConvertedError`."""
         found = self._conversion.known(value)
         if found is None:
             raise NotConvertedError(value)

@@ -66,7 +66,7 @@ class AllocationRecorder:
                 yield self._write(held.key, left, held.mod_revision)
 
     def record_ports(self, ports: Iterable[int], service: ObjectMeta) -> None:
-        """Write the records of a Service's ports, in a shared store; raises `Overtaken` if one exists."""
+        """Write the records of a Service's ports, in a shared store; raises `DependentConflict` if one exists."""
         if self.store.shared:
             value = msgspec.json.encode(PortRecord(service.namespace, service.name))
             for port in ports:

@@ -92,7 +92,7 @@ class RevisionTemplateCache:
         return self._remembered(revision)[0]
 
     def holds(self, revision: ControllerRevision, data: bytes) -> bool:
-        """Return True if the revision is equivalent to this patch, which `data_of` made."""
+        """Return True if the revision is equivalent to this patch, which `revision_data` made."""
         if bytes(revision.data) == data:
             return True
         try:

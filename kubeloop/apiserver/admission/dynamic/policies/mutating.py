@@ -125,7 +125,7 @@ class MutatingPolicyDispatcher:
     ) -> bool:
         """Apply one mutation and return True if it changed the object.
 
-        Raises `NotApplied`, `OutOfBudget` or an ApiError.
+        Raises `PolicyPatchError`, `CelBudgetExceeded` or an ApiError.
         """
         document = await subject.document(found.resource)
         if document is None:

@@ -19,7 +19,7 @@ class PolicyConfigurationError(Exception):
 
 
 def param_storage_of(registry: StorageRegistry, kind: ParamKind) -> ResourceStorage:
-    """Return the storage of a param kind; raises `Misconfigured`."""
+    """Return the storage of a param kind; raises `PolicyConfigurationError`."""
     for storage in registry.storages():
         if storage.resource.kind == kind.kind and storage.resource.group_version == kind.api_version:
             return storage
@@ -29,7 +29,7 @@ def param_storage_of(registry: StorageRegistry, kind: ParamKind) -> ResourceStor
 
 
 def params_for(registry: StorageRegistry, kind: ParamKind | None, ref: ParamRef | None, namespace: str) -> list[Any]:
-    """Return the parameter documents, one per evaluation; [None] without parameters. Raises `Misconfigured`."""
+    """Return the parameters, one per evaluation; [None] without any. Raises `PolicyConfigurationError`."""
     if kind is None:
         return [None]
     storage = param_storage_of(registry, kind)

@@ -93,7 +93,7 @@ def _key(key: Any) -> str:
 
 
 def check_names(value: Any) -> None:
-    """Raise `NotApplied` if an object is used for another field than its type is named after."""
+    """Raise `PolicyPatchError` if an object is used for another field than its type is named after."""
     if isinstance(value, ConstructedObject) and (wrong := list(_misnamed(value, value.type_name))):
         raise PolicyPatchError("type mismatch: " + "\n".join(wrong))
 

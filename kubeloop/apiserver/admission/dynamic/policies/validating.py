@@ -118,7 +118,7 @@ def _evaluate_policy(policy: ValidatingPolicy, inputs: dict[str, Any]) -> Valida
 
 
 def _denials(policy: ValidatingPolicy, inputs: dict[str, Any]) -> tuple[list[Denial], list[str]]:
-    """Return the failed validations, and the types of ignored errors. Raises `OutOfBudget`."""
+    """Return the failed validations, and the types of ignored errors. Raises `CelBudgetExceeded`."""
     denials: list[Denial] = []
     forgiven: list[str] = []
     budget = CelCostBudget(POLICY_BUDGET)

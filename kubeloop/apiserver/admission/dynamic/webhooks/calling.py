@@ -61,7 +61,7 @@ class WebhookCaller:
     ) -> AdmissionResponse:
         """Call a webhook and return its response if it allows the write.
 
-        Raises `CallFailed`, `Refused`, or an ApiError.
+        Raises `WebhookCallError`, `Refused`, or an ApiError.
         """
         spec = hook.spec
         if subject.attempt.dry_run and spec.side_effects not in ("None", "NoneOnDryRun"):

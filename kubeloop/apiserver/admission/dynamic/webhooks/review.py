@@ -69,7 +69,7 @@ async def encode_review_request(subject: VersionedAttributes, resource: Resource
 
 
 def parse_review(body: bytes) -> _Review:
-    """Parse a response body; raises `BadAnswer`."""
+    """Parse a response body; raises `InvalidReviewResponse`."""
     try:
         return _REVIEW.decode(body)
     except msgspec.ValidationError as error:
@@ -84,7 +84,7 @@ def parse_review(body: bytes) -> _Review:
 
 
 def verify_review_response(review: _Review, uid: str, version: str, *, mutating: bool) -> AdmissionResponse:
-    """Verify a response; raises `BadAnswer`. As upstream, v1beta1 responses are checked less strictly."""
+    """Verify a response; raises `InvalidReviewResponse`. As upstream, v1beta1 responses are checked less strictly."""
     response = review.response
     if response is None:
         raise InvalidReviewResponse("webhook response was absent")
